@@ -22,18 +22,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SizeTerm:
-    """`times` a size, or an `over`-th of one that is a multiple; `size` is its number."""
+    """`times` a size, or an `over`-th of one that is a multiple; `size` is its number. With `by`, times another size.
+
+    >>> SizeTerm(0, times=2, by=1).at([1000, 512])
+    1024000
+    """
 
     size: int
     times: int = 1
     over: int = 1
+    by: int | None = None
 
     def at(self, values: Sequence[int]) -> int:
         """The number for sizes of a launch. Raises LayoutError for a size that is no multiple."""
         value = values[self.size]
         if value % self.over:
             raise LayoutError(f"a size of {value}: this kernel takes multiples of {self.over}")
-        return value * self.times // self.over
+        return value * self.times // self.over * (1 if self.by is None else values[self.by])
+
+    @property
+    def numbers(self) -> list[int]:
+        """The term as data: three numbers, or four with another size."""
+        return [self.size, self.times, self.over, *([] if self.by is None else [self.by])]
 
 
 MapExtent = int | SizeTerm
@@ -63,9 +73,9 @@ class TensorMapForm:
         return TensorMap(self.dtype, sizes, strides, self.box, self.swizzle)
 
     def to_data(self) -> Json:
-        """The form as JSON data: a term is a list of its three numbers."""
+        """The form as JSON data: a term is a list of its numbers."""
         sizes, strides = (
-            [extent if isinstance(extent, int) else [extent.size, extent.times, extent.over] for extent in part]
+            [extent if isinstance(extent, int) else extent.numbers for extent in part]
             for part in (self.sizes, self.strides)
         )
         return {"dtype": self.dtype, "sizes": sizes, "strides": strides, "box": list(self.box),

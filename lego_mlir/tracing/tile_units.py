@@ -28,6 +28,8 @@ from lego_mlir.tracing.trace import KernelTrace, TileCopy
 
 MOST_STARTS = 512
 """Places of a tile that are compared."""
+MOST_FACTORS = 2
+"""Sizes whose product is an extent of a tensor map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,18 @@ def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
 
 
 def _term(trace: KernelTrace, extent: Expr) -> MapExtent:
-    """A number, or a multiple or quotient of one size of the kernel. Raises LayoutError for another expression."""
+    """A number, or a multiple or quotient of one size of the kernel, or of two. Raises LayoutError for another one."""
     if extent.is_Integer:
         return int(extent)
-    factor, size = extent.as_coeff_Mul()
-    if size not in trace.sizes:
+    factor, rest = extent.as_coeff_Mul()
+    found = [rest] if rest in trace.sizes else list(rest.args) if rest.is_Mul else []
+    if not 1 <= len(found) <= MOST_FACTORS or any(size not in trace.sizes for size in found):
         raise LayoutError(
-            f"a tensor map's extents are ints or multiples of one size, and this tensor has {extent}; make all but its "
-            "first two sizes ints"
+            f"a tensor map's extents are ints or multiples of one size or of two, and this tensor has {extent}; make "
+            "all but its first two or three sizes ints"
         )
-    return SizeTerm(trace.sizes.index(size), int(factor.p), int(factor.q))
+    size, *by = (trace.sizes.index(one) for one in found)
+    return SizeTerm(size, int(factor.p), int(factor.q), *by)
 
 
 def _static(layout: Layout) -> tuple[int, ...]:

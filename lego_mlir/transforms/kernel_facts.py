@@ -164,11 +164,11 @@ def form_of(described: Attribute) -> TensorMapForm:
 
 
 def _listed(values: Sequence[MapExtent]) -> str:
-    """Numbers as an array of integers; with terms of sizes as a list, of arrays of their three numbers."""
+    """Numbers as an array of integers; with terms of sizes as a list, of arrays of their numbers."""
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) == len(values):
         return f"array<i64{':' if values else ''} {', '.join(map(str, values))}>"
-    listed = (f"{v} : i64" if isinstance(v, int) else f"array<i64: {v.size}, {v.times}, {v.over}>" for v in values)
+    listed = (f"{v} : i64" if isinstance(v, int) else f"array<i64: {', '.join(map(str, v.numbers))}>" for v in values)
     return f"[{', '.join(listed)}]"
 
 

@@ -1,0 +1,138 @@
+"""Grouped products: the rows of A belong to groups, and each group is multiplied by a matrix of B.
+
+    c[begin:end] = a[begin:end] @ b[g]        begin, end = offsets[g - 1], offsets[g]
+
+`offsets` are on the device and are read there, as the experts of a mixture have them: group g ends at row offsets[g].
+Persistent blocks share the tiles of all groups. Block x of X computes the tiles x, x + X, .. of the tiles in the order
+of the groups; the number of its next tile in the next group is kept, so that no block searches. A tile that reaches
+past the end of its group multiplies rows of the next one, and does not store them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, f16, i32
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels.role_products import GROUPS, USES, WARPS, OutputTile, ProductRings, RingUse, RoleTile, RowStores
+from lego_mlir.tracing.dtypes import DType, bf16, f32
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.definition import Kernel
+
+TOGETHER: Final = 16
+"""Tiles along M of a panel: a panel's tiles along N follow each other, so that blocks share A and B."""
+ALIGNED: Final = 8
+"""Elements of 16 bytes, of which rows are multiples."""
+LARGEST: Final = 2**20
+MOST_GROUPS: Final = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedForm:
+    """Types, and whether b is [G, K, N] ("N") or [G, N, K] ("T"), as weights of a layer are.
+
+    N is a `multiple`; where that is not 16 bytes, rows of b [G, K, N] have a larger pitch, and stores are narrower.
+    """
+
+    dtype: DType = f16
+    result: DType | None = None
+    b: str = "N"
+    multiple: int = ALIGNED
+
+    def __post_init__(self) -> None:
+        if (
+            self.dtype not in (f16, bf16)
+            or self.stored not in (f16, bf16, f32)
+            or self.b not in ("N", "T")
+            or (self.multiple not in (1, 2, 4, ALIGNED))
+        ):
+            raise UsageError(
+                "grouped products of f16 or bf16 into f16, bf16 or f32, b in rows (N) or columns (T), N a multiple of "
+                f"1, 2, 4 or 8; got {self.dtype} into {self.stored}, {self.b!r}, {self.multiple}"
+            )
+
+    @property
+    def stored(self) -> DType:
+        """The type of the result."""
+        return self.dtype if self.result is None else self.result
+
+
+def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
+    """The kernel of sizes T, G, K and N: a is [T, K], offsets are [G], c is [T, N].
+
+    K is a multiple of 8, and so is the size P, the pitch of b's rows where N is not. Rows after the last offset are not
+    stored. Groups may be empty.
+    """
+    form, tile = form or GroupedForm(), tile or RoleTile()
+    T, G = lego.size("T", min=1, max=LARGEST), lego.size("G", min=1, max=MOST_GROUPS)
+    K = lego.size("K", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
+    N = lego.size("N", min=form.multiple, max=LARGEST, multiple_of=form.multiple)
+    P = N if form.multiple == ALIGNED else lego.size("P", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
+    of_b = lego.Tensor(form.dtype, Row(G, K, P) if form.b == "N" else Row(G, N, K))
+
+    @lego.kernel(grid=blocks, block=tile.threads)
+    def grouped_product(  # type: ignore[no-untyped-def]
+        a: lego.Tensor(form.dtype, Row(T, K)),  # type: ignore[valid-type]
+        b: of_b,  # type: ignore[valid-type]
+        offsets: lego.Tensor(i32, Row(G), range=(0, T + 1)),  # type: ignore[valid-type]
+        c: lego.Tensor(form.stored, Row(T, N)),  # type: ignore[valid-type]
+    ):
+        rings = ProductRings(tile, form.dtype, ("k", "k" if form.b == "T" else "mn"))
+        stores = RowStores(tile, form.stored)
+        order = GroupOrder(tile, blocks, (T, G, K, N))
+        with lego.warps(GROUPS * WARPS, (GROUPS + 1) * WARPS, registers=24):
+            used = RingUse()
+            for place in order.tiles(offsets):
+                rings.fill(a, b, place, used)
+        with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
+            used = RingUse()
+            for place in order.tiles(offsets):
+                stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+
+    return grouped_product
+
+
+def bound(x: Operand, end: Operand = LARGEST, first: int = 0) -> Operand:
+    """An index as data with a range, so that no proof looks into its computation."""
+    return lego.index(lego.i32(x), range=(first, end))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOrder:
+    """The tiles of a block: `sizes` are T, G, K and N."""
+
+    tile: RoleTile
+    blocks: int
+    sizes: tuple[Operand, Operand, Operand, Operand]
+
+    def tiles(self, offsets: Operand) -> Iterator[OutputTile]:
+        """The places of the block's tiles; `following` is the number of its next tile in the next group."""
+        rows, groups, depth, columns = self.sizes
+        across = lego.cdiv(columns, self.tile.columns)
+        begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(lego.block_id.x))
+        for group in lego.range(groups):
+            first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), offsets[group]))
+            down = lego.cdiv(lego.maximum(end - first, 0), self.tile.rows)
+            count = bound(down * across, USES)
+            next_ = lego.index(following.get(), range=(0, self.blocks))
+            for number in lego.range(next_, count, self.blocks):
+                row, column = map(bound, self._in_panels(number, down, across))
+                yield OutputTile(
+                    bound(first + row * self.tile.rows), column * self.tile.columns, end, columns, depth, of_b=(group,),
+                )  # fmt: skip
+            following.set(lego.i32((next_ - count) % self.blocks))
+            begin.set(offsets[group])
+
+    @staticmethod
+    def _in_panels(number: Operand, down: Operand, across: Operand) -> tuple[Operand, Operand]:
+        """The row and column of a tile, of `down` x `across`, in panels of `TOGETHER` rows."""
+        number, down = bound(number, USES), bound(down)
+        panel = number // (TOGETHER * across)
+        height = bound(lego.minimum(down - panel * TOGETHER, TOGETHER), TOGETHER + 1, first=1)
+        inside = number - panel * TOGETHER * across
+        return panel * TOGETHER + inside % height, inside // height

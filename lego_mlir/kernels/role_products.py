@@ -1,0 +1,215 @@
+"""The parts of products with warp roles: rings of tiles, their sums, and stores of rows that end anywhere.
+
+One role copies tiles of A and B into rings. Two groups of 4 warps multiply them, each its part of the rows or of the
+columns of a tile of C, and store it: chunks of 128 bytes a row go through shared memory, so that a thread stores 16
+bytes, and every row and column is compared with its end. Blocks are persistent; the role that copies is ahead by the
+stages of the ring, in the next tile while the last one is stored.
+
+`grouped_products` and `batched_products` decide which tiles a block computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import OrderBy, RegP, f2, f32, gallery, i32
+from lego_mlir.errors import UsageError
+from lego_mlir.tracing.staging import thread_chunks
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import IndexLike, Operand
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.dtypes import DType
+
+WARPS: Final = 4
+"""Warps of a group that computes, and of the role that copies."""
+GROUPS: Final = 2
+ROWS: Final = 64
+"""Rows of C that a group's instruction computes on sm_90a."""
+DEPTH: Final = 64
+"""A step along K: rows of 128 bytes, the widest swizzle."""
+LINE_BYTES: Final = 128
+CHUNK_BYTES: Final = 16
+BUFFERS: Final = 2
+"""Buffers of a group for C, in turn."""
+BARRIER_BYTES: Final = 1024
+"""Room for barriers, and for the alignment of tiles."""
+USES: Final = 2**30
+"""More than a ring's uses in one launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTile:
+    """A block's tile of C and its stages: 64 rows are divided by columns among the groups, more rows by rows."""
+
+    rows: int = 128
+    columns: int = 256
+    stages: int = 4
+
+    def __post_init__(self) -> None:
+        if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns not in (64, 128, 256):
+            raise UsageError(
+                f"a tile of {self.rows} x {self.columns}: products by roles take 64, 128 or 256 rows, and 64, 128 or "
+                "256 columns"
+            )
+        if self.part[0] * self.part[1] > ROWS * 256 or self.part[1] < ROWS:
+            raise UsageError(
+                f"a tile of {self.rows} x {self.columns}: a group sums {self.part[0]} x {self.part[1]} numbers, at "
+                f"least {ROWS} columns and at most {ROWS} x 256; take 64 x 128, 64 x 256, 128 x 64, .., 256 x 128"
+            )
+        if self.stages < 2:
+            raise UsageError(f"a ring of {self.stages} stages: at least 2")
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a group."""
+        return (self.rows, self.columns // GROUPS) if self.rows == ROWS else (self.rows // GROUPS, self.columns)
+
+    @property
+    def threads(self) -> int:
+        return 32 * WARPS * (GROUPS + 1)
+
+    def shared_bytes(self, element: int = 2) -> int:
+        """Bytes of shared memory for elements of A and B."""
+        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE_BYTES
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.stages}"
+
+
+def panels(stages: int, rows: int, columns: int, element: int = 2) -> Layout:
+    """`stages` tiles below each other, in panels of 128 bytes a row whose chunks of 16 bytes are swizzled."""
+    line, chunk = LINE_BYTES // element, CHUNK_BYTES // element
+    swizzled = gallery.xor_swizzle(stages * rows * columns // line, line, chunk)
+    blocks = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
+    return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, columns])
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTile:
+    """A tile of C: its first row and column, the ends of its rows and columns, and the matrices of A, B and C.
+
+    A matrix is the indices before its row and column, none for a tensor of two dimensions; `depth` is the end along K.
+    """
+
+    row: Operand
+    column: Operand
+    end: Operand
+    columns: Operand
+    depth: Operand
+    of_a: tuple[IndexLike, ...] = ()
+    of_b: tuple[IndexLike, ...] = ()
+    of_c: tuple[IndexLike, ...] = ()
+
+
+class RingUse:
+    """How often a role has used the rings: a register, and the index of a step's use."""
+
+    def __init__(self) -> None:
+        self.count = lego.register(i32, 0)
+
+    def at(self, step: Operand) -> Operand:
+        """The use of a step of the present tile."""
+        return lego.index(self.count.get(), range=(0, USES)) + step
+
+    def add(self, steps: Operand) -> None:
+        """A tile's steps are done."""
+        self.count.set(self.count + lego.i32(steps))
+
+
+class ProductRings:
+    """The rings of tiles of A and B, for matrices with K contiguous ("k") or not ("mn")."""
+
+    def __init__(self, tile: RoleTile, dtype: DType, contiguous: Sequence[str]) -> None:
+        self.tile, self.contiguous = tile, contiguous
+        self.extents = (tile.rows, tile.columns)
+        self.rings = [
+            lego.shared(dtype, panels(tile.stages, *self._shape(side), dtype.bytes), name)
+            for side, name in enumerate(("left", "right"))
+        ]
+        self.full = lego.barriers(tile.stages, arrivals=WARPS)
+        self.empty = lego.barriers(tile.stages, arrivals=WARPS * GROUPS)
+
+    def _shape(self, side: int) -> tuple[int, int]:
+        extent = self.extents[side]
+        return (extent, DEPTH) if self.contiguous[side] == "k" else (DEPTH, extent)
+
+    def fill(self, a: Operand, b: Operand, place: OutputTile, used: RingUse) -> None:
+        """Copy the tiles of all steps, each as soon as its stage is empty."""
+        steps = lego.cdiv(place.depth, DEPTH)
+        for step in lego.range(steps):
+            use = used.at(step)
+            self.empty[use - self.tile.stages].wait()
+            full, k = self.full[use], step * DEPTH
+            for side, (source, outer, first) in enumerate(((a, place.of_a, place.row), (b, place.of_b, place.column))):
+                height, width = self._shape(side)
+                at = (first, k) if self.contiguous[side] == "k" else (k, first)
+                target = self.rings[side].part((use % self.tile.stages * height, 0), (height, width))
+                lego.copy_async(source, target, at=(*outer, *at), barrier=full)
+            full.arrive()
+        used.add(steps)
+
+    def sums(self, place: OutputTile, used: RingUse) -> Operand:
+        """The sums of this group's part of a tile."""
+        rows, columns = self.tile.part
+        layout = f2.MmaSync((WARPS, 1)).layout((rows, columns))
+        total = lego.register(lego.zeros(f32, layout))
+        steps = lego.cdiv(place.depth, DEPTH)
+        for step in lego.range(steps):
+            use = used.at(step)
+            self.full[use].wait()
+            slot = use % self.tile.stages
+            total.set(lego.mma(self._part(0, slot), self._part(1, slot), total))
+            self.empty[use].arrive()
+        used.add(steps)
+        return total.get()
+
+    def _part(self, side: int, slot: Operand) -> Operand:
+        """This group's part of the tile of A (rows x K), side 0, or of B (K x columns) in a stage."""
+        extent, height = self.tile.part[side], self._shape(side)[0]
+        first = lego.group_id * extent if extent < self.extents[side] else 0
+        if self.contiguous[side] == "k":
+            found = self.rings[side].part((slot * height + first, 0), (extent, DEPTH))
+        else:
+            found = self.rings[side].part((slot * height, first), (DEPTH, extent))
+        return found if (side == 0) == (self.contiguous[side] == "k") else found.T
+
+
+class RowStores:
+    """Stores of a group's sums through its buffers."""
+
+    def __init__(self, tile: RoleTile, result: DType) -> None:
+        self.tile, self.result = tile, result
+        self.line, self.width = LINE_BYTES // result.bytes, CHUNK_BYTES // result.bytes
+        swizzled = gallery.xor_swizzle(GROUPS * BUFFERS * ROWS, self.line, self.width)
+        self.buffers = lego.shared(result, swizzled, "out")
+
+    def store(self, sums: Operand, c: Operand, place: OutputTile, width: int) -> None:
+        """Store what is before the ends of rows and columns, `width` elements at once."""
+        rows, columns = self.tile.part
+        chunk = f2.MmaSync((WARPS, 1)).layout((ROWS, self.line))
+        registers, count = sums.registers, ROWS * self.line // (32 * WARPS)
+        by_rows = rows < self.tile.rows
+        top = place.row + lego.group_id * rows if by_rows else place.row
+        left = place.column if by_rows else place.column + lego.group_id * columns
+        chunks = [(row, column) for row in range(0, rows, ROWS) for column in range(0, columns, self.line)]
+        if len(chunks) % BUFFERS:
+            lego.barrier()
+        for number, (row, column) in enumerate(chunks):
+            first = (lego.group_id * BUFFERS + number % BUFFERS) * ROWS
+            here = lego.Spread(chunk, f32, registers[number * count : (number + 1) * count])
+            here.to(self.result).store(self.buffers, at=(first, 0))
+            lego.barrier()
+            self._rows(c, place, first, (top + row, left + column), width)
+
+    def _rows(self, c: Operand, place: OutputTile, first: Operand, at: tuple[Operand, Operand], width: int) -> None:
+        """Store one buffer, which begins at row `first`, to C."""
+        thread = lego.warp_id * 32 + lego.lane_id
+        for row, column in thread_chunks((ROWS, self.line), width, 32 * WARPS, thread):
+            i, j = at[0] + row, at[1] + column
+            value = self.buffers.load(first + row, column, width=width)
+            with lego.when((i < place.end) & (j < place.columns)):
+                c.store(value, *place.of_c, i, j)

@@ -1,0 +1,114 @@
+"""Grouped products against NumPy: by wgmma in the emulator, by mma.sync in the interpreter; rows outside stay."""
+
+import re
+import subprocess
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lego_mlir import bf16, f32
+from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.kernels import grouped_products, role_choices
+from lego_mlir.kernels.grouped_products import GroupedForm
+from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.toolchain import compile_kernel, ptxas
+
+BLOCKS, SMALL, UNTOUCHED = 3, RoleTile(64, 128, 2), 7
+ENDS = {"empty groups": [0, 70, 70, 201, 201], "one row": [1], "skewed": [2, 3, 190], "nothing": [0, 0]}
+
+
+@cache
+def kernel(form, tile=SMALL):
+    return grouped_products.build(form, tile, BLOCKS)
+
+
+def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
+    """The result of a kernel, and the expected one; rows after the last group have the value from before."""
+    random, groups = np.random.default_rng(rows), len(ends)
+    dtype, stored = form.dtype.numpy, form.stored.numpy
+    a, b = (random.integers(-3, 4, shape) for shape in ((rows, depth), (groups, depth, columns)))
+    wanted, begin = np.full((rows, columns), UNTOUCHED), 0
+    for group, end in enumerate(ends):
+        wanted[begin:end], begin = a[begin:end] @ b[group], end
+    given, sizes = b, {"T": rows, "G": groups, "K": depth, "N": columns}
+    if form.b == "T":
+        given = b.swapaxes(1, 2)
+    elif form.multiple < 8:
+        sizes["P"] = -(-columns // 8) * 8
+        given = np.pad(b, ((0, 0), (0, 0), (0, sizes["P"] - columns)))
+    c = np.full((rows, columns), UNTOUCHED, stored)
+    arrays = {"a": a.astype(dtype), "b": given.astype(dtype), "offsets": np.array(ends, np.int32), "c": c}
+    memory = {name: np.ascontiguousarray(x).reshape(-1) for name, x in arrays.items()}
+    run = kernel(form, tile)
+    if form.multiple == 8 or form.b == "T":
+        sizes = {s.name: sizes.get(s.name, 8) for s in run.sizes}
+    report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)
+    assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+    return memory["c"].reshape(c.shape).astype(np.float64), wanted.astype(stored).astype(np.float64)
+
+
+@pytest.mark.parametrize(("form", "ends", "on"), [
+    (GroupedForm(), "empty groups", "interp"),
+    (GroupedForm(), "empty groups", "sm_90a"),
+    (GroupedForm(), "one row", "sm_80"),
+    (GroupedForm(), "nothing", "sm_90a"),
+    (GroupedForm(bf16, f32, "T"), "skewed", "interp"),
+    (GroupedForm(bf16, f32, "T"), "skewed", "sm_90a"),
+])  # fmt: skip
+def test_groups_are_multiplied_and_other_rows_stay(form, ends, on):
+    found, wanted = multiply(form, ENDS[ends], 204, 136, 136, on)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("b", ["N", "T"])
+def test_columns_of_any_number(b):
+    found, wanted = multiply(GroupedForm(b=b, multiple=1), [3, 66], 70, 72, 131, "sm_90a")
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("shape", [(64, 256), (128, 64), (128, 256), (256, 128)])
+def test_every_division_of_a_tile_among_the_groups(shape):
+    found, wanted = multiply(GroupedForm(b="T"), [100, 300], 310, 72, 264, "sm_90a", RoleTile(*shape, 2))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_more_panels_than_one():
+    rows = grouped_products.TOGETHER * 64 + 70
+    found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
+    compilation = compile_kernel(kernel(GroupedForm(b="T"), RoleTile(128, 256, 4)), target="sm_90a", cache=None)
+    (tmp_path / "k.ptx").write_text(compilation.text)
+    command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
+    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    assert resources.spill_stores == resources.spill_loads == 0
+    assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16", compilation.text)) == 4
+    assert "cp.async.bulk.tensor.3d" in compilation.text
+
+
+def test_tiles_by_the_rows_of_a_group():
+    few, many = (role_choices.choose((total, 64, 4096, 4096), 132) for total in (4096, 2**18))
+    assert (few.rows, many.rows) == (64, 128)
+    assert all(tile.shared_bytes() < 100 * 1024 for tile in role_choices.shapes(100 * 1024))
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: RoleTile(96, 128), "64, 128 or 256 rows"),
+    (lambda: RoleTile(256, 256), "a group sums 128 x 256 numbers"),
+    (lambda: RoleTile(64, 64), "a group sums 64 x 32 numbers"),
+    (lambda: RoleTile(64, 128, 1), "at least 2"),
+    (lambda: GroupedForm(f32), "of f16 or bf16"),
+    (lambda: GroupedForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
+])  # fmt: skip
+def test_what_is_refused(make, words):
+    with pytest.raises(UsageError, match=words):
+        make()
