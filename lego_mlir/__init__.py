@@ -172,6 +172,8 @@ if TYPE_CHECKING:
     from lego_mlir.tuning.candidates import SearchSpace as SearchSpace
     from lego_mlir.tuning.candidates import Timing as Timing
     from lego_mlir.tuning.launch_counts import LaunchCounts as LaunchCounts
+    from lego_mlir.tuning.template_launches import AddressesOf as AddressesOf
+    from lego_mlir.tuning.template_launches import TemplateLaunch as TemplateLaunch
     from lego_mlir.tuning.tunable import Tunable as Tunable
     from lego_mlir.tuning.tunable import tune as tune
     from lego_mlir.viz.explorer.widget import explore as explore
@@ -234,6 +236,7 @@ _MODULES = {
     "lego_mlir.runtime.products": "matmul",
     "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",
     "lego_mlir.tuning.launch_counts": "LaunchCounts",
+    "lego_mlir.tuning.template_launches": "AddressesOf TemplateLaunch",
     "lego_mlir.tuning.tunable": "Tunable tune",
     "lego_mlir.viz.explorer.widget": "explore",
     "lego_mlir.viz.shown": "show",

@@ -51,7 +51,7 @@ int cuModuleLoadData(void **module, const char *code) {
   if (!current()) return 201;
   module_device[module_count] = (int)(current() - 0xC0);
   *module = (void *)(intptr_t)(0x1000 + module_count++);
-  return strstr(code, ".entry") ? 0 : 218;
+  return strstr(code, ".entry") || !memcmp(code, "\177ELF", 4) ? 0 : 218; // PTX or a cubin
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   Kernel *kernel = &kernels[kernel_count];

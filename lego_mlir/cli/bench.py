@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the times; return 1 if the kernel failed or is wrong."""
     from lego_mlir import spec
     from lego_mlir.tuning.rivals import compared
-    from lego_mlir.tuning.tunable import seconds_of
+    from lego_mlir.tuning.time_budget import seconds_of
 
     seconds = seconds_of(args.budget)
     loaded = spec.load(args.spec)

@@ -68,7 +68,7 @@ def _positive(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Print the plan, measure it, and return 1 if no configuration has a time."""
     from lego_mlir import spec
-    from lego_mlir.tuning.tunable import seconds_of
+    from lego_mlir.tuning.time_budget import seconds_of
 
     given = Path(args.spec)
     if given.is_dir() or given.suffix == ".json":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def run_folder(args: argparse.Namespace) -> int:
     """Measure packed candidates; 1 if a size has no time."""
     from lego_mlir.tuning import packed
-    from lego_mlir.tuning.tunable import seconds_of
+    from lego_mlir.tuning.time_budget import seconds_of
 
     found = packed.read(Path(args.spec))
     if args.size or args.kernel or args.pack:
@@ -49,9 +49,9 @@ def run_folder(args: argparse.Namespace) -> int:
 def run_recipe(args: argparse.Namespace) -> int:
     """Measure the sizes of a recipe, or pack their candidates, and write its choices."""
     from lego_mlir.tuning import recipes
-    from lego_mlir.tuning.gpu_workbench import gpu_workbench
+    from lego_mlir.tuning.cpu_workbench import is_structured, workbench_for
     from lego_mlir.tuning.sized import SizedProblem
-    from lego_mlir.tuning.tunable import seconds_of
+    from lego_mlir.tuning.time_budget import seconds_of
 
     recipe = recipes.read(Path(args.spec))
     if args.size or args.kernel:
@@ -65,7 +65,8 @@ def run_recipe(args: argparse.Namespace) -> int:
     if args.pack:
         return pack(args, tunable, problems)
     budget = args.budget or recipe.budget
-    workbenches = [gpu_workbench(device) for device in range(args.gpus)]
+    first = problems[0].candidates[0]
+    workbenches = [workbench_for(first, device) for device in range(1 if is_structured(first) else args.gpus)]
     timings = _measured(args, tunable.name, problems, workbenches, None if budget is None else seconds_of(budget))
     _export(Path(args.export or recipe.export), tunable.name, tunable.space.digest, timings, recipe.digest)
     return _shown(args, tunable.name, problems, timings)
@@ -74,10 +75,11 @@ def run_recipe(args: argparse.Namespace) -> int:
 def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedProblem]) -> int:
     """Compile candidates into a folder for `run_folder`."""
     from lego_mlir.tuning import packed
-    from lego_mlir.tuning.gpu_workbench import Preparing, toolchain
+    from lego_mlir.tuning.gpu_workbench import Preparing, is_template, template_toolchain, toolchain
 
     if not args.target:
         raise UsageError("--pack compiles for the target of another machine; name it, such as --target sm_90")
+    digest = (template_toolchain if is_template(problems[0].candidates[0]) else toolchain)(args.target)
     preparing, done = Preparing(args.target, small=True), 0
     total = sum(len(problem.candidates) for problem in problems)
 
@@ -87,9 +89,7 @@ def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedPro
         progress.update("compiled", done=done, total=total)
 
     with Progress(f"packing {tunable.name}") as progress:
-        found = packed.write(
-            Path(args.pack), tunable, problems, args.target, toolchain(args.target), preparing.trial, another
-        )
+        found = packed.write(Path(args.pack), tunable, problems, args.target, digest, preparing.trial, another)
     rows = [row for job in found.rows for row in job["candidates"]]
     failed = [row for row in rows if "failure" in row]
     print(f"{args.pack}: {len(found.rows)} sizes, {len(rows)} candidates, {len(failed)} of them failed to compile")

@@ -1,11 +1,17 @@
 """The `.npz` beside compiled code, read where kernels run: the memory before a launch, and what it must be after it.
 
-`runtime.data` writes it and lists the names of its arrays.
+`runtime.data` writes it and lists the names of its arrays. Data of large arrays need not travel: `drawn` makes the
+same input on both sides, and a sample of the result is compared.
+
+    softmax/x/seed          in place of the memory of x: the seed from which `drawn` makes it
+    softmax/y/fill          in place of the memory of y: the number that all of it holds before the launch
+    softmax/y/at            the positions of y that `softmax/y/expected` is of
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +54,13 @@ def compare(found: Array, name: str, data: Mapping[str, Array], argument: Argume
         allowed = atol + rtol * numpy.abs(expected.astype(numpy.float64))
     elif allowed is not None:
         allowed = numpy.broadcast_to(allowed, expected.shape)
+    if f"{name}/at" in data:
+        positions = data[f"{name}/at"]
+        compared = comparing.compare(found[positions], expected, argument.dtype, allowed)
+        wrong = compared.first_wrong
+        return compared if wrong is None else replace(
+            compared, first_wrong=replace(wrong, position=int(positions[wrong.position]))
+        )  # fmt: skip
     where = data.get(f"{name}/where", slice(None))
     return comparing.compare(found[where], expected[where], argument.dtype, None if allowed is None else allowed[where])
 
@@ -64,4 +77,38 @@ def memory_of(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array]
         return dtype.type(1)
     if argument.elements is None:
         raise UsageError(f"{argument.name} of {kernel.entry}: the manifest does not give its number of elements")
+    if f"{name}/seed" in data:
+        return drawn(argument.dtype, evaluate(argument.elements, sizes), int(data[f"{name}/seed"]))
+    if f"{name}/fill" in data:
+        return numpy.full(evaluate(argument.elements, sizes), data[f"{name}/fill"], dtype)
     return numpy.random.default_rng(0).integers(0, 100, evaluate(argument.elements, sizes)).astype(dtype)
+
+
+def drawn(dtype: str, elements: int, seed: int) -> Array:
+    """Random numbers as memory holds them: the bits follow from the seed alone, whatever the version of NumPy.
+
+    Integers are 0 to 15; floats are eighths from -1 to 7/8, which every float type of 16 bits or more holds exactly.
+
+    >>> drawn("f32", 4, 1), drawn("bf16", 4, 1)
+    (array([-1.   ,  0.125, -1.   , -1.   ], dtype=float32), array([49024, 15872, 49024, 49024], dtype=uint16))
+    """
+    import numpy
+
+    stored = numpy.dtype(comparing.STORED[dtype])
+    words = numpy.arange(elements, dtype=numpy.uint32)
+    words += numpy.uint32((seed * 0x9E3779B9) % 2**32)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):  # C. Wellons, "lowbias32", a bijection of words
+        words ^= words >> numpy.uint32(shift)
+        words *= numpy.uint32(factor)
+    digits = (words >> numpy.uint32(28)).astype(numpy.int8)
+    if dtype not in comparing.FLOATS:
+        return digits.astype(stored)
+    eighths = (digits - 8).astype(numpy.float32) / 8
+    if dtype == "bf16":
+        return (eighths.view(numpy.uint32) >> numpy.uint32(16)).astype(stored)
+    if comparing.is_f8(dtype):
+        from lego_mlir.runtime import f8
+
+        table = numpy.array([f8.encode(float(n - 8) / 8, dtype) for n in range(16)], stored)
+        return table[digits]
+    return eighths.astype(stored)

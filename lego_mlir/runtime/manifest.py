@@ -67,7 +67,8 @@ class Argument:
     manifest, the widest access is assumed. `strides` are those of the layout, in elements, None where it has none or
     where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
     allows, None where it names none. `values` is the range of its integers, `(lo, end)`. `tensor_map` holds the fields
-    of a `TensorMap`, for a tensor that the kernel takes as one instead of a pointer.
+    of a `TensorMap`, for a tensor that the kernel takes as one instead of a pointer. `addresses_of` names the tensors
+    whose addresses its elements are.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Argument:
     tolerance: tuple[float, float] | None = None
     values: Sequence[Extent] | None = None
     tensor_map: Json | None = None
+    addresses_of: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,13 @@ class StepEntry:
     """A launch of a program: the kernel, its sizes over those of the program, and its arguments.
 
     An argument has the name of a tensor or number of the program, or else a value: a number or an expression of sizes.
+    A `grid` replaces that of the kernel.
     """
 
     entry: str
     sizes: Mapping[str, Extent]
     arguments: tuple[Mapping[str, Any], ...]
+    grid: tuple[Extent, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,10 @@ def _program(data: Mapping[str, Any]) -> ProgramEntry:
     return ProgramEntry(
         kernel_from(data),
         tuple(Argument(kind="tensor", **temporary) for temporary in data["temporaries"]),
-        tuple(StepEntry(step["entry"], step["sizes"], tuple(step["arguments"])) for step in data["steps"]),
+        tuple(
+            StepEntry(step["entry"], step["sizes"], tuple(step["arguments"]), _extents(step.get("grid")))
+            for step in data["steps"]
+        ),
     )
 
 

@@ -7,8 +7,9 @@
     a structured program or LL text      its source with the register tile and width of a `Variant`
 
 Kinds that have code: a kernel, a kernel with a transform script (`k.transformed(..)`), a program of kernels, a rendered
-template, the source of a structured kernel, and a structured kernel. Each has a text from which its code is made; the
-digest is that of the text, so two configurations that make the same code share their timings.
+template, a template with its launch (`lego.TemplateLaunch`; without it a template is not measured), the source of a
+structured kernel, and a structured kernel. Each has a text from which its code is made; the digest is that of the text,
+so two configurations that make the same code share their timings.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from lego_mlir.structured.build import KernelSource
     from lego_mlir.templates import Rendered
     from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tuning.template_launches import TemplateLaunch
 
-    Built = Runnable | TracedKernelCalls | Rendered | KernelSource | StructuredKernel
+    Built = Runnable | TracedKernelCalls | Rendered | TemplateLaunch | KernelSource | StructuredKernel
 
-KINDS: Final = "a kernel, a program of kernels, a rendered template or a structured kernel"
+KINDS: Final = "a kernel, a program of kernels, a template, its launch or a structured kernel"
 LAUNCH_OPTIONS: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Names that Triton takes at a launch and no template sees. Triton, `triton.Config`."""
 VARIANT: Final = ("width", "rows", "vectors", "rolled")
@@ -77,7 +79,9 @@ def builder_of(given: object, names: Collection[str], key: Collection[str]) -> C
         def build(values: Mapping[str, object], sizes: Mapping[str, int]) -> object:
             passed = {**values, **{name: sizes[name] for name in taken}}
             made = function(**{name: passed[name] for name in signature.parameters if name in passed})
-            return rendered(made, values, again=False) if isinstance(made, Template) else made
+            if isinstance(made, Template):
+                return rendered(made, values, again=False)
+            return _with_options(made, values)
 
         return CandidateBuilder(given.__name__, taken, build)
     return _structured(given, names)
@@ -137,9 +141,23 @@ def rendered(template: object, values: Mapping[str, object], again: bool = True)
     from lego_mlir.templates import Template
 
     assert isinstance(template, Template)
-    options = tuple((n, int(v)) for n, v in values.items() if n in LAUNCH_OPTIONS)  # type: ignore[call-overload]
+    options = tuple(_options(values).items())
     named = {n: v for n, v in values.items() if n not in LAUNCH_OPTIONS} if again else {}
     return TunedTemplate(template.render(**named), options)
+
+
+def _options(values: Mapping[str, object]) -> dict[str, int]:
+    return {n: int(v) for n, v in values.items() if n in LAUNCH_OPTIONS}  # type: ignore[call-overload]
+
+
+def _with_options(made: object, values: Mapping[str, object]) -> object:
+    """The launch of a template with the launch options of its configuration; anything else as it is."""
+    options = _options(values)
+    if not options:
+        return made
+    from lego_mlir.tuning.template_launches import TemplateLaunch
+
+    return made.with_options(options) if isinstance(made, TemplateLaunch) else made
 
 
 def kernel_of(built: object) -> object:
@@ -175,8 +193,11 @@ def text_of(built: object) -> str:
             return f"{built.options}\n{built.rendered.text}"
     from lego_mlir.structured.build import Kernel as StructuredKernel
     from lego_mlir.structured.build import KernelSource
+    from lego_mlir.tuning.template_launches import TemplateLaunch
 
     match built:
+        case TemplateLaunch():
+            return built.text
         case KernelSource():
             return built.mlir()
         case StructuredKernel():

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.tuning.candidates import Configuration, SearchSpace
-from lego_mlir.tuning.pruning import predicted_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -91,6 +90,8 @@ class _Ratio:
 
 def _ratios(tunable: Tunable, sizes: Mapping[str, int]) -> list[_Ratio]:
     """What was measured at the nearest other sizes, relative to the model there."""
+    from lego_mlir.tuning.pruning import predicted_of  # late: a choice is exported where no front end is
+
     rows = [
         *tunable.chosen_rows,
         *(ChosenRow(t.sizes, t.configuration, t.median, t.device) for t in tunable.timings if not t.failure),

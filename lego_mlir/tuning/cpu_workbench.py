@@ -107,8 +107,10 @@ def _trial(candidate: Candidate, sizes: Mapping[str, int]) -> CpuTrial:
     return CpuTrial(source)
 
 
-def workbench_for(candidate: Candidate) -> Workbench:
-    """Where candidates like this one are measured: this machine's CPU or its GPU. DependencyError without a GPU."""
+def workbench_for(candidate: Candidate, device: int = 0) -> Workbench:
+    """Where candidates like this one are measured: this machine's CPU or a GPU of it. DependencyError without a GPU."""
     from lego_mlir.tuning import gpu_workbench
 
-    return cpu_workbench() if is_structured(candidate) else gpu_workbench.gpu_workbench()
+    if is_structured(candidate):
+        return cpu_workbench()
+    return gpu_workbench.gpu_workbench(device, templates=gpu_workbench.is_template(candidate))

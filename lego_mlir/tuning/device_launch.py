@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.runtime.cuda import launch_extents
 from lego_mlir.runtime.driver import MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
-from lego_mlir.runtime.manifest import KernelEntry, ProgramEntry, evaluate
+from lego_mlir.runtime.manifest import Extent, KernelEntry, ProgramEntry, evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -88,10 +88,15 @@ class DeviceBuffers:
 
 
 def frame(
-    driver: Driver, function: LoadedFunction, entry: KernelEntry, values: Sequence[bytes], sizes: Mapping[str, int]
+    driver: Driver,
+    function: LoadedFunction,
+    entry: KernelEntry,
+    values: Sequence[bytes],
+    sizes: Mapping[str, int],
+    grid: Sequence[Extent] | None = None,
 ) -> Frame:
-    """A launch of one kernel with these arguments, as bytes, and sizes."""
-    grid = launch_extents("grid", entry.grid, None, sizes, entry.entry)
+    """A launch of one kernel with these arguments, as bytes, and sizes; a grid in place of the kernel's."""
+    grid = launch_extents("grid", entry.grid if grid is None else tuple(grid), None, sizes, entry.entry)
     block = launch_extents("block", entry.block, None, sizes, entry.entry)
     extents = [*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3]]
     words = [*values, *(sizes[size.name].to_bytes(SLOT_BYTES, "little", signed=True) for size in entry.sizes)]
@@ -121,7 +126,8 @@ def frames(
             for given, argument in zip(step.arguments, kernel.arguments, strict=True)
         ]
         own = {name: evaluate(extent, sizes) for name, extent in step.sizes.items()}
-        made.append((frame(driver, function_of(kernel), kernel, passed, own), function_of(kernel)))
+        function = function_of(kernel)
+        made.append((frame(driver, function, kernel, passed, own, step.grid), function))
     return made
 
 

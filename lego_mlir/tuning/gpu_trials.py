@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import data_files, manifest
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.program import Runnable
+
+
+TRITON: Final = "triton"
+"""The kind of code that Triton compiles where it is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,11 @@ class GpuTrial:
     device: int = 0
 
     def open(self) -> GpuSampler:
-        """Load the code. Raises UsageError for code of another architecture."""
+        """Load the code; Triton's text is compiled first. Raises UsageError for code of another architecture."""
+        if self.described["code"] == TRITON:
+            from lego_mlir.tuning import triton_trials
+
+            return triton_trials.compiled(self, int(driver().capability(self.device))).open()
         read = manifest.from_data(self.described)
         check_target(read.target, driver().capability(self.device), "the candidate")
         return GpuSampler(self, read)
@@ -121,6 +129,10 @@ class DeviceLaunch:
         kernel, self.buffers = sampler.kernel, DeviceBuffers(sampler.driver, sampler.trial.device)
         self.host = {a.name: data_files.memory_of(kernel, a, data, sizes) for a in kernel.arguments}
         self.addresses = {a.name: self.buffers.put(self.host[a.name]) for a in kernel.arguments if a.kind == "tensor"}
+        for argument in kernel.arguments:
+            if argument.addresses_of:
+                addresses = numpy.array([self.addresses[name] for name in argument.addresses_of], numpy.uint64)
+                self.buffers.put(addresses, self.addresses[argument.name])
         if isinstance(sampler.entry, ProgramEntry):
             for extra in sampler.entry.temporaries:
                 assert extra.elements is not None

@@ -27,13 +27,20 @@ from lego_mlir.tuning.workbench import Workbench
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tuning.template_launches import TemplateLaunch
+    from lego_mlir.tuning.template_trials import TemplateBuild
 
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+ENTRY: Final = "template"
+"""The program of a template's launch in its manifest."""
 
 
-def gpu_workbench(device: int = 0, live: int = 8) -> Workbench:
-    """The workbench of a CUDA device of this machine. Raises DependencyError, with the remedy, where there is none."""
+def gpu_workbench(device: int = 0, live: int = 8, templates: bool = False) -> Workbench:
+    """The workbench of a CUDA device of this machine; of `templates`, which need no MLIR.
+
+    Raises DependencyError, with the remedy, where there is no device.
+    """
     from lego_mlir.runtime.calls import target_for
     from lego_mlir.runtime.driver import driver
     from lego_mlir.tuning.device_launch import identity
@@ -41,7 +48,8 @@ def gpu_workbench(device: int = 0, live: int = 8) -> Workbench:
     found, target = identity(driver(), device), target_for(driver().capability(device))
     preparing = Preparing(target)
     bench = IsolatedBench(live, environment=visible(device), kept=True)
-    return Workbench(found.name, found.multiprocessors, found.driver, toolchain(target), bench, preparing.trial)
+    digest = template_toolchain(target) if templates else toolchain(target)
+    return Workbench(found.name, found.multiprocessors, found.driver, digest, bench, preparing.trial)
 
 
 def visible(device: int) -> dict[str, str]:
@@ -58,6 +66,24 @@ def toolchain(target: str) -> str:
     from lego_mlir.toolchain import llvm
 
     return key("tuning", target.encode(), bindings.load().version, llvm.version())[:16]
+
+
+@cache
+def template_toolchain(target: str) -> str:
+    """A digest of what turns a template into code: the target, and the versions of Triton and nvcc."""
+    from lego_mlir.store import key
+    from lego_mlir.templates.run import nvcc
+    from lego_mlir.toolchain import triton_text
+
+    return key("templates", target.encode(), triton_text.version(), nvcc.version() or "none")[:16]
+
+
+def is_template(candidate: Candidate) -> bool:
+    """Whether a candidate is rendered text, with or without its launch."""
+    from lego_mlir.tuning.building import TunedTemplate
+    from lego_mlir.tuning.template_launches import TemplateLaunch
+
+    return isinstance(candidate.built, TemplateLaunch | TunedTemplate)
 
 
 @dataclass
@@ -77,8 +103,8 @@ class Preparing:
         self.folder = Path(tempfile.mkdtemp(prefix="lego-tuning-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
-    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuBuild:
-        """The trial of a kernel or a program, which compiles it as it is opened.
+    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuBuild | TemplateBuild:
+        """The trial of a kernel, a program or a template's launch, which compiles it as it is opened.
 
         Raises UsageError for what does not run as compiled code on a GPU.
         """
@@ -86,17 +112,35 @@ class Preparing:
         from lego_mlir.runtime.calls import TracedKernelCalls
         from lego_mlir.tracing.definition import Kernel
         from lego_mlir.tracing.program import KernelProgram
+        from lego_mlir.tuning.building import TunedTemplate
+        from lego_mlir.tuning.template_launches import TemplateLaunch
 
         built = candidate.built
+        if isinstance(built, TemplateLaunch):
+            return self._template(built, candidate.digest)
+        if isinstance(built, TunedTemplate):
+            raise UsageError(
+                f"{candidate.configuration}: {built.rendered.template.name} is text, which does not say how it is "
+                "launched; return lego.TemplateLaunch(template, kernel, grid, arguments, writes=.., reference=..)"
+            )
         if not isinstance(built, Kernel | KernelProgram | TracedKernelCalls):
             raise UsageError(
-                f"{candidate.configuration}: a {type(built).__name__} is not timed through the driver; kernels and "
-                "programs of kernels are"
+                f"{candidate.configuration}: a {type(built).__name__} is not timed through the driver; kernels, "
+                "programs of kernels and launches of templates are"
             )
         run = built.kernel if isinstance(built, TracedKernelCalls) else built
         timed = data.choose_sizes(run, data.sizes_of_kernel(run, sizes))
         checks = [self._data(run, candidate.digest, at) for at in _check_sizes(run, timed, self.small)]
         return build_of(built, checks, timed, self.target, self.emit, self.device)
+
+    def _template(self, built: TemplateLaunch, digest: str) -> TemplateBuild:
+        from lego_mlir.runtime import data
+        from lego_mlir.tuning import template_checks, template_trials
+
+        path = self.folder / f"{template_checks.identity(built)}.npz"
+        if not path.is_file():
+            path.write_bytes(data.to_npz(template_checks.check_arrays(built, ENTRY)))
+        return template_trials.build_of(built, ENTRY, [path], self.target)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
         from lego_mlir.runtime import data

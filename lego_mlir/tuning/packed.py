@@ -1,7 +1,8 @@
 """Candidates that were compiled elsewhere, in a folder: measured where a GPU is and no compiler.
 
     candidates.json       the tunable, its space, the toolchain; each size with its candidates, best predicted first
-    code/<digest>.ptx     the code of a candidate, once for all sizes that share it; its manifest beside it
+    code/<digest>.ptx     the code of a candidate, once for all sizes that share it; its manifest beside it; the code
+                          of a CUDA template is a cubin, that of a Triton template its text (.triton)
     checks/<digest>.npz   input and expected output of a check
 
 `write` compiles what pruning leaves and adds a size to the folder, or replaces it; `read` needs neither the compiler
@@ -21,14 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
-from lego_mlir.store import replace_file
+from lego_mlir.store import key, replace_file
 from lego_mlir.tuning.candidates import Candidate, Configuration
-from lego_mlir.tuning.gpu_trials import GpuTrial
+from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
 from lego_mlir.tuning.sized import SizedProblem
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.tuning.gpu_trials import GpuBuild
+    from lego_mlir.tuning.template_trials import TemplateBuild
     from lego_mlir.tuning.tunable import Tunable
     from lego_mlir.tuning.workbench import Workbench
 
@@ -52,6 +54,16 @@ class PackedCandidates:
         """The candidates of each size."""
         return [SizedProblem([_candidate(row) for row in job["candidates"]], job["sizes"]) for job in self.rows]
 
+    @property
+    def compiled_by(self) -> str:
+        """The digest of the toolchain; of Triton's text, which is compiled here, with the version of Triton."""
+        codes = [row["code"] for job in self.rows for row in job["candidates"] if "code" in row]
+        if not any(code.endswith(f".{TRITON}") for code in codes):
+            return self.toolchain
+        from lego_mlir.toolchain import triton_text
+
+        return key("packed", self.toolchain.encode(), triton_text.version())[:16]
+
     def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuTrial:
         """The trial of a candidate. Raises UsageError for one that was not compiled."""
         job = next(job for job in self.rows if job["sizes"] == dict(sizes))
@@ -73,7 +85,7 @@ class PackedCandidates:
 
         found = identity(driver(), device)
         return Workbench(
-            found.name, found.multiprocessors, found.driver, self.toolchain,
+            found.name, found.multiprocessors, found.driver, self.compiled_by,
             IsolatedBench(environment=visible(device), kept=True), self.trial,
         )  # fmt: skip
 
@@ -84,7 +96,7 @@ def write(
     problems: Sequence[SizedProblem],
     target: str,
     toolchain: str,
-    build: Callable[[Candidate, Mapping[str, int]], GpuBuild],
+    build: Callable[[Candidate, Mapping[str, int]], GpuBuild | TemplateBuild],
     on_candidate: Callable[[], None] = lambda: None,
 ) -> PackedCandidates:
     """Compile the candidates into a folder. Raises UsageError for a folder of another tunable, space or toolchain."""
@@ -132,7 +144,9 @@ def read(folder: Path) -> PackedCandidates:
         ) from error
 
 
-def _written(folder: Path, candidate: Candidate, sizes: Mapping[str, int], build: Callable[..., GpuBuild]) -> Json:
+def _written(
+    folder: Path, candidate: Candidate, sizes: Mapping[str, int], build: Callable[..., GpuBuild | TemplateBuild]
+) -> Json:
     """The row of a candidate, its files written."""
     row = _head(candidate)
     try:
@@ -142,9 +156,10 @@ def _written(folder: Path, candidate: Candidate, sizes: Mapping[str, int], build
     except LegoError as error:
         row.setdefault("digest", hashlib.sha256(candidate.configuration.key.encode()).hexdigest())
         return {**row, "failure": str(error)}
-    name = f"{hashlib.sha256(trial.code).hexdigest()[:24]}.{made.emit}"
+    described = json.dumps(dict(trial.described)).encode()  # the same code may be launched in several ways
+    name = f"{hashlib.sha256(trial.code + described).hexdigest()[:24]}.{made.emit}"
     replace_file(folder / "code" / name, trial.code)
-    replace_file((folder / "code" / name).with_suffix(".json"), json.dumps(dict(trial.described)).encode())
+    replace_file((folder / "code" / name).with_suffix(".json"), described)
     checks = []
     for data in (c if isinstance(c, bytes) else c.read_bytes() for c in trial.checks):
         checks.append(f"{hashlib.sha256(data).hexdigest()[:24]}.npz")

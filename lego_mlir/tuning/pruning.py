@@ -176,6 +176,7 @@ def _counts(
 ) -> tuple[LaunchCounts, ...]:
     """The counts of each launch; none for a kind that has neither a trace nor a `counting` function."""
     from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tuning.template_launches import TemplateLaunch
 
     built = candidate.built
     if counting is not None:
@@ -186,7 +187,7 @@ def _counts(
     kernel = kernel_of(built)
     if kernel is not None:
         return (_staged(_kernel_counts(kernel, sizes), built, target),)  # type: ignore[arg-type]
-    if not isinstance(built, TunedTemplate):
+    if not isinstance(built, TunedTemplate | TemplateLaunch):
         from lego_mlir.tuning.building import text_of
 
         text_of(built)

@@ -37,6 +37,7 @@ from lego_mlir.tuning.chosen import Chosen, ChosenRow, best_rows, choices_from_t
 from lego_mlir.tuning.conditions import ConditionLike
 from lego_mlir.tuning.model import DeviceModel, device_named
 from lego_mlir.tuning.pruning import Counting, PrunedSpace, prune
+from lego_mlir.tuning.time_budget import seconds_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
@@ -261,26 +262,6 @@ def _objective(given: str | Objective) -> Objective:
     if isinstance(given, str) or not callable(given):
         raise UsageError(f"lego.tune: the objective is 'time' or a function of a Timing, got {given!r}")
     return given
-
-
-UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(budget: float | str) -> float:
-    """Seconds from a number, or from text with a unit. Raises UsageError for anything else.
-
-    >>> seconds_of("10m"), seconds_of("90"), seconds_of("1.5h")
-    (600.0, 90.0, 5400.0)
-    """
-    text = str(budget).strip()
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        seconds = float(number) * UNITS[unit]
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"a budget is a time such as 90s, 10m or 1h, got {budget!r}")
-    return seconds
 
 
 def tune(

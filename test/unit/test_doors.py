@@ -22,7 +22,7 @@ DOORS = {
     "cuda": ["toolchain/nvidia_tools.py"],
     "islpy": ["structured/sets.py"],
     "jinja2": ["templates/render/engine.py"],
-    "triton": ["templates/run/triton.py"],
+    "triton": ["templates/run/triton.py", "toolchain/triton_text.py"],
     "rich": ["cli/terminal.py", "viz/characters.py"],
     "drawsvg": ["viz/svg.py"],
     "vl_convert": ["viz/png.py"],

@@ -1,40 +1,27 @@
 """Load rendered Triton text as a kernel, or compile it for a GPU that is not present.
 
-The only module that imports Triton. A rendered text is written to the cache under its digest and imported from there,
+A rendered text is written to the cache under its digest and imported from there,
 because Triton reads a kernel's source from its file; equal texts share a module. PyTorch is not needed.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from lego_mlir.errors import DependencyError, TemplateError, did_you_mean
-from lego_mlir.hardware.limits import WARP
-from lego_mlir.store import default_folder, replace_file
+from lego_mlir.store import default_folder
 from lego_mlir.templates import Rendered
 from lego_mlir.toolchain.ptxas import Resources, parse_report
 from lego_mlir.toolchain.sass import Instruction, read
-
-REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
-
-
-def require() -> Any:
-    """The module triton. Raises DependencyError, with the remedy, if it is not installed."""
-    try:
-        import triton
-    except ImportError as error:
-        raise DependencyError(f"a Triton kernel needs the package triton, which is not installed; {REMEDY}") from error
-    return triton
+from lego_mlir.toolchain.triton_text import compiled, module_of, require
 
 
 def interpreter() -> ModuleType:
@@ -66,26 +53,7 @@ def _module(rendered: Rendered, folder: Path) -> ModuleType:
     require()
     if rendered.template.language != "triton":
         raise TemplateError(f"{rendered.template.name} is a CUDA template; lego_mlir.templates.run.nvcc compiles it")
-    name = f"lego_rendered_{rendered.digest[:20]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    path = folder / f"{name}.py"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not path.is_file() or path.read_text(encoding="utf-8") != rendered.text:
-        replace_file(path, rendered.text.encode())
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise TemplateError(f"{path}: cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, SyntaxError):
-            raise TemplateError(f"{rendered.template.name}: the rendered text, {path}: {error}") from error
-        raise
-    return module
+    return module_of(rendered.text, f"lego_rendered_{rendered.digest[:20]}", rendered.template.name, folder)
 
 
 # -- cross-compilation
@@ -111,14 +79,10 @@ def compile_for(
     number is divisible by 16; `constants` maps the others to values. `options` are Triton's: num_warps, num_stages.
     Names without a parameter are ignored. Raises TemplateError for an argument in neither mapping.
     """
-    triton = require()
+    require()
     for unknown in sorted(options.keys() - launch_options()):
         meant = did_you_mean(unknown, launch_options()) or f"; there are: {', '.join(sorted(launch_options()))}"
         raise TemplateError(f"compile_for: Triton has no option {unknown!r}{meant}")
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-    from triton.errors import TritonError
-
     names = list(kernel.arg_names)
     if missing := [n for n in names if n not in signature and n not in constants]:
         raise TemplateError(
@@ -126,19 +90,12 @@ def compile_for(
             "or a value among the constants"
         )
     _require_types(kernel.__name__, {n: signature[n] for n in names if n not in constants})
-    types = {n: "constexpr" if n in constants else signature[n].partition(":")[0] for n in names}
-    divisible = {(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if signature.get(n, "").endswith(":16")}
-    source = ASTSource(kernel, types, {(names.index(n),): value for n, value in constants.items()}, divisible)
     if not isinstance(target, str) or not re.fullmatch(r"sm_\d+[af]?", target):
         raise TemplateError(f"compile_for: a target is named as sm_80 or sm_90a is, got {target!r}")
     architecture = int(target.removeprefix("sm_").rstrip("af"))
-    chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns if this is left at its default
-    try:
-        done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP), options=chosen)
-    except TritonError as error:
-        raise TemplateError(f"{kernel.__name__}: Triton cannot compile it: {error}") from None
-    ptx, cubin = done.asm["ptx"], done.asm["cubin"]
-    return CompiledTriton(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
+    done = compiled(kernel, signature, constants, architecture, options)
+    resources = _resources(done.ptx, architecture)
+    return CompiledTriton(done.ptx, done.cubin, resources, done.shared_bytes, read(listing(done.cubin)))
 
 
 def _require_types(kernel: str, signature: Mapping[str, object]) -> None:

@@ -49,7 +49,7 @@ def call(capsys, *arguments):
 def no_gpu(monkeypatch):
     from lego_mlir.errors import DependencyError
 
-    def refuse():
+    def refuse(*_, **__):
         raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
 
     monkeypatch.setattr(gpu_workbench, "gpu_workbench", refuse)
@@ -84,7 +84,7 @@ def test_without_a_gpu_the_plan_is_printed_before_the_error(spec, capsys, no_gpu
 
 def test_timings_are_stored_resumed_and_exported(spec, capsys, monkeypatch, tmp_path):
     bench = made_up_workbench(lambda c, sizes: 1e-5 * (1 + (c["threads"] != 128) + 0.5 * (c["each"] != 2)))
-    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda: bench)
+    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda *_, **__: bench)
     store, choices = tmp_path / "timings.jsonl", tmp_path / "choices.json"
     tuned = ("tune", spec, "--size", "N=1000", "--store", str(store), "--budget", "10m")
     code, out, _ = call(capsys, *tuned, "--export", str(choices))

@@ -55,7 +55,7 @@ def call(capsys, *arguments):
 
 
 def test_a_recipe_measures_its_sizes_and_writes_choices_with_its_digest(folder, capsys, monkeypatch):
-    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda device: made_up_workbench(seconds_of))
+    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda *_, **__: made_up_workbench(seconds_of))
     store = folder / "timings.jsonl"
     code, out, _ = call(capsys, "tune", folder / "recipe.json", "--gpus", 2, "--store", store)
     assert code == DONE

@@ -1,6 +1,8 @@
 """Candidates compiled into a folder, and several devices that share the sizes."""
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -107,6 +109,17 @@ def test_a_file_that_is_gone_is_named(tmp_path):
         file.unlink()
     with pytest.raises(UsageError, match=r"\.ptx: a packed file cannot be read .*; pack the candidates again"):
         found.trial(found.problems[0].candidates[0], {"N": 1000})
+
+
+def test_measuring_a_folder_loads_no_front_end():
+    needed = "sympy", "jinja2", "z3", "islpy", "torch"
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({needed}))\n"
+        "from lego_mlir.cli import tune, tune_jobs\n"
+        "from lego_mlir.tuning import child, chosen, gpu_trials, packed, several_devices, time_budget, triton_trials\n"
+        "from lego_mlir.toolchain import triton_text"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # ---- several devices

@@ -18,7 +18,8 @@ from lego_mlir.tuning.chosen import choose
 from lego_mlir.tuning.launch_counts import LaunchCounts
 from lego_mlir.tuning.model import DEVICES, device_named, predict
 from lego_mlir.tuning.pruning import SLOW, prune
-from lego_mlir.tuning.tunable import seconds_of, tune
+from lego_mlir.tuning.time_budget import seconds_of
+from lego_mlir.tuning.tunable import tune
 from lego_mlir.tuning.workbench import made_up_workbench
 
 H200 = DEVICES["h200"]
