@@ -112,8 +112,10 @@ class TemplateLaunch:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The arguments that the reference takes, by name; its parameters with a default are its own."""
+        """The arguments that the reference takes, by name: all for `**arrays`. Parameters with a default are its own."""
         found = inspect.signature(self.reference).parameters.items()
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for _, p in found):
+            return tuple(self.arguments)
         return tuple(name for name, p in found if name in self.arguments or p.default is inspect.Parameter.empty)
 
     @property

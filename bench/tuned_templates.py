@@ -1,0 +1,247 @@
+"""Shipped templates measured by the tuner: Triton texts compiled where they are timed, CUDA texts compiled here.
+
+    python bench/tuned_templates.py pack [few] [NAME ..]     into artifacts/tuned_templates, one folder a tunable
+    python bench/tuned_templates.py time [few] [NAME ..]     where a GPU, NumPy and Triton are
+    python bench/tuned_templates.py table                    the table of docs/how-to/tuning-measuring.md
+
+This file is a spec as well: `lego-mlir tune bench/tuned_templates.py --kernel softmax --size N=1000`. With `few`, one
+small size of each tunable, for a first launch. Results come to $OUT/tuned_templates.json, or bench/results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BENCH = Path(__file__).resolve().parent
+sys.path.insert(0, str(BENCH))
+
+import harness  # noqa: E402
+import mlir_kernels  # noqa: E402
+
+NAME, TARGET, ROWS = "tuned_templates", "sm_90", 4096
+FOLDER = harness.ARTIFACTS / NAME
+SIZES = {
+    "rowwise": [{"N": n} for n in (1000, 384, 1536, 6144, 12288)],
+    "multiplied": [{"M": m} for m in (1024, 2048, 4096)],
+    "grouped": [{"M": m} for m in (512, 1024)],
+    "aligned": [{"N": n} for n in (1024, 2048)],
+    "normalised": [{"N": n} for n in (1000, 3000, 8192)],
+    "diffused": [{"N": n} for n in (64, 128)],
+}  # fmt: skip
+"""The first size of each is the one of `few`."""
+
+
+def _spec() -> dict[str, Any]:
+    import lego_mlir as lego
+    from lego_mlir import Row, f16, f32, i32
+    from lego_mlir.templates.library import matmul as products
+    from lego_mlir.templates.library import nw as wavefronts
+    from lego_mlir.templates.library import rows, stencil
+    from lego_mlir.tuning import template_counts
+
+    def softmax_counts(values: Any, sizes: Any) -> Any:
+        return template_counts.softmax(ROWS, sizes["N"], rows=values["at_a_time"], warps=values["num_warps"])
+
+    def softmax_in_numpy(x_ptr: Any) -> Any:
+        powers = np.exp(x_ptr - x_ptr.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    @lego.tune(space={"at_a_time": [1, 2, 4], "num_warps": [2, 4, 8, 16]}, key=["N"], counts=softmax_counts)
+    def rowwise(at_a_time: int, N: int) -> Any:
+        X = lego.Tensor(f32, Row(ROWS, N))
+        return lego.TemplateLaunch(
+            rows.softmax(ROWS, N, at_a_time=at_a_time), "softmax", lego.cdiv(ROWS, at_a_time),
+            {"x_ptr": X, "y_ptr": X}, writes=["y_ptr"], reference=softmax_in_numpy,
+        )  # fmt: skip
+
+    def norm_in_numpy(x_ptr: Any, w_ptr: Any, b_ptr: Any) -> Any:
+        mean, deviation = x_ptr.mean(axis=1), np.sqrt(x_ptr.var(axis=1) + 1e-5)
+        y = (x_ptr - mean[:, None]) / deviation[:, None] * w_ptr + b_ptr
+        return y, mean, 1 / deviation
+
+    @lego.tune(space={"num_warps": [2, 4, 8, 16]}, key=["N"])
+    def normalised(N: int) -> Any:
+        X, W, S = (lego.Tensor(f32, Row(*dims)) for dims in ((ROWS, N), (N,), (ROWS,)))
+        given = {"x_ptr": X, "w_ptr": W, "b_ptr": W, "y_ptr": X, "mean_ptr": S, "rstd_ptr": S}
+        return lego.TemplateLaunch(
+            rows.layer_norm(ROWS, N), "layer_norm_forward", ROWS, given, writes=["y_ptr", "mean_ptr", "rstd_ptr"],
+            reference=norm_in_numpy,
+        )  # fmt: skip
+
+    def product_in_numpy(a_ptr: Any, b_ptr: Any) -> Any:
+        return a_ptr.astype(np.float32) @ b_ptr.astype(np.float32)
+
+    @lego.tune(
+        space={"rows": [64, 128], "columns": [128, 256], "descriptors": [False, True], "num_warps": [4, 8],
+               "num_stages": [3, 4]},
+        where=["num_warps == 8 or rows * columns <= 16384"], key=["M"],
+    )  # fmt: skip
+    def multiplied(rows: int, columns: int, descriptors: bool, M: int) -> Any:
+        T, tile = lego.Tensor(f16, Row(M, M)), (rows, columns, 64)
+        template = products.matmul(M, M, M, tile=tile, descriptors=descriptors, dtype="float16")
+        grid = lego.cdiv(M, rows) * lego.cdiv(M, columns)
+        given = {"a_ptr": T, "b_ptr": T, "c_ptr": T}
+        return lego.TemplateLaunch(template, "matmul", grid, given, writes=["c_ptr"], reference=product_in_numpy)
+
+    def group_in_numpy(a_addresses: Any, b_addresses: Any) -> Any:
+        return [product_in_numpy(a, b) for a, b in zip(a_addresses, b_addresses, strict=True)]
+
+    @lego.tune(
+        space={"programs": [66, 132, 264], "descriptors": [False, True], "num_warps": [4, 8], "num_stages": [3]},
+        key=["M"],
+    )
+    def grouped(programs: int, descriptors: bool, M: int) -> Any:
+        dims = [(M, M, M), (M, M // 2, M), (M // 2, M, 2 * M), (M // 4, M, M)]
+        places = {"a_addresses": (0, 2), "b_addresses": (2, 1), "c_addresses": (0, 1)}
+        given: dict[str, Any] = {
+            name: lego.AddressesOf([lego.Tensor(f16, Row(*(d[axis] for axis in axes))) for d in dims])
+            for name, axes in places.items()
+        }
+        given |= {"sizes_ptr": np.array(dims, np.int32).reshape(-1), "products": len(dims)}
+        template = products.grouped_gemm(programs=programs, descriptors=descriptors)
+        return lego.TemplateLaunch(
+            template, "grouped_gemm", programs, given, writes=["c_addresses"], reference=group_in_numpy
+        )
+
+    @lego.tune(space={"b": [16, 32, 64, 128], "kind": ["row-major", "anti-diagonal", "padded"]}, key=["N"])
+    def aligned(b: int, kind: str, N: int) -> Any:
+        scores, blocks = lego.Tensor(i32, Row(N + 1, N + 1)), N // b
+        growing = [("nw_growing", d + 1, {"diagonal": d}) for d in range(1, blocks)]
+        shrinking = [("nw_shrinking", 2 * blocks - 1 - d, {"diagonal": d}) for d in range(blocks, 2 * blocks - 1)]
+        given = {"scores": scores, "substitution": scores, "penalty": 3, "diagonal": 0}
+        shared = wavefronts.shared_bytes(wavefronts.buffer(kind, b))
+        return lego.TemplateLaunch(
+            wavefronts.nw(N, b, kind), "nw_growing", 1, given, writes=["scores"], reference=scores_in_numpy, block=b,
+            shared_bytes=shared if shared > 48 * 1024 else 0, then=[*growing, *shrinking],
+        )  # fmt: skip
+
+    @lego.tune(
+        space={"layout": ["row-major", "bricks"], "depth": [1, 4], "x": [8, 32], "each": [1, 4]}, key=["N"],
+        where=["layout == 'row-major' or x * each <= 32"],
+    )  # fmt: skip
+    def diffused(layout: str, depth: int, x: int, each: int, N: int) -> Any:
+        cube = stencil.bricks(N) if layout == "bricks" else stencil.row_major(N)
+        block, outputs = (depth, 4, x), (depth, 4, x * each)
+        X = lego.Tensor(f32, cube)
+        template = stencil.stencil(N, "7-point", cube, block=block, each=(1, each))
+        grid = [N // outputs[2], N // outputs[1], N // outputs[0]]
+        return lego.TemplateLaunch(
+            template, "stencil", grid, {"in": X, "out": X}, writes=["out"], reference=stencil_in_numpy,
+            block=block[::-1],
+        )  # fmt: skip
+
+    return {"rowwise": rowwise, "normalised": normalised, "multiplied": multiplied, "grouped": grouped,
+            "aligned": aligned, "diffused": diffused}  # fmt: skip
+
+
+def scores_in_numpy(scores: Any, substitution: Any, penalty: int) -> Any:
+    """Needleman-Wunsch, one anti-diagonal after the other; the first row and column are given."""
+    found, n = scores.copy(), scores.shape[0]
+    for d in range(2, 2 * n - 1):
+        i = np.arange(max(1, d - n + 1), min(d, n))
+        j = d - i
+        gap = np.maximum(found[i, j - 1], found[i - 1, j]) - penalty
+        found[i, j] = np.maximum(found[i - 1, j - 1] + substitution[i, j], gap)
+    return found
+
+
+def stencil_in_numpy(**arrays: Any) -> Any:
+    """The 7-point stencil; elements at the faces of the cube stay as they are."""
+    from lego_mlir.templates.library.stencil import STENCILS
+
+    field, after = arrays["in"], arrays["out"].copy()
+    inner = slice(1, -1)
+    rolled = (w * np.roll(field, (-dz, -dy, -dx), (0, 1, 2)) for dz, dy, dx, w in STENCILS["7-point"])
+    after[inner, inner, inner] = sum(rolled)[inner, inner, inner]
+    return after
+
+
+def pack(names: list[str], few: bool) -> None:
+    from lego_mlir.tuning import packed
+    from lego_mlir.tuning.gpu_workbench import Preparing, template_toolchain
+    from lego_mlir.tuning.sized import SizedProblem
+
+    for name, tunable in _spec().items():
+        if name not in names:
+            continue
+        sizes = SIZES[name][:1] if few else SIZES[name]
+        problems = [SizedProblem(_some(tunable.prune(at).kept, few), at) for at in sizes]
+        folder = _folder(name, few)
+        found = packed.write(folder, tunable, problems, TARGET, template_toolchain(TARGET), Preparing(TARGET).trial)
+        rows = [row for job in found.rows for row in job["candidates"]]
+        failed = [row["failure"] for row in rows if "failure" in row]
+        size = sum(file.stat().st_size for file in folder.rglob("*"))
+        print(f"{folder}: {len(rows)} candidates, {size >> 10} KiB; {len(failed)} failed {failed[:1]}", flush=True)
+
+
+FEW, FEW_SECONDS = 4, 2.0
+
+
+def _some(kept: Any, few: bool) -> Any:
+    """All, or FEW that are spread over the list."""
+    return kept[:: max(len(kept) // FEW, 1)][:FEW] if few else kept
+
+
+def _folder(name: str, few: bool) -> Path:
+    return FOLDER / f"{name}-few" if few else FOLDER / name
+
+
+def time(names: list[str], few: bool) -> None:
+    """Race each; exit code 1 where a candidate has no time."""
+    from lego_mlir.runtime.driver import driver
+    from lego_mlir.tuning import packed
+    from lego_mlir.tuning.device_launch import identity
+    from lego_mlir.tuning.several_devices import halve_on_devices
+
+    device, rows, out = identity(driver()), [], os.environ.get("OUT")
+    path = Path(out) / f"{NAME}.json" if out else harness.todays_results(device.name, NAME)
+    bench = None  # its processes have imported Triton, and have a context
+    for name in names:
+        found = packed.read(_folder(name, few))
+        workbench = found.workbench()
+        bench = bench or workbench.bench
+        one = [replace(workbench, bench=bench)]
+        for timings in halve_on_devices(one, name, found.problems, seconds=FEW_SECONDS if few else None):
+            times = {t.configuration.key: round(t.median, 3) for t in timings if not t.failure}
+            failed = {t.configuration.key: t.failure for t in timings if t.failure}
+            best = min(times, key=times.__getitem__, default=None)
+            rows.append({"tunable": name, "sizes": dict(timings[0].sizes), "best": best, "us": times, "failed": failed})
+            print(f"{name} {timings[0].sizes}: {len(times)} timed, best {best}, {failed}", flush=True)
+        path.write_text(json.dumps({"device": device.name, "driver": device.driver, "rows": rows}, indent=1) + "\n")
+    sys.exit(1 if any(row["failed"] for row in rows) else 0)
+
+
+def table() -> None:
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        sys.exit(f"no results of {NAME}; run the step `time` on a machine with a GPU")
+    cells = [
+        [row["tunable"], " ".join(f"{n}={v}" for n, v in row["sizes"].items()), str(len(row["us"])),
+         str(len(row["failed"])), row["best"] or "", f"{row['us'][row['best']]:.1f}" if row["best"] else ""]
+        for row in results["rows"]
+    ]  # fmt: skip
+    columns = "template|size|timed|failed|fastest|us"
+    text = f"\nTemplates on {results['device']}:\n\n{mlir_kernels.table(columns, cells)}\n"
+    mlir_kernels.put_into("how-to/tuning-measuring.md", "templates", text)
+
+
+if __name__ == "__main__":
+    steps, words = {"pack": pack, "time": time}, sys.argv[2:]
+    chosen = [word for word in words if word != "few"] or list(SIZES)
+    if unknown := set(chosen) - set(SIZES):
+        sys.exit(f"no tunable {', '.join(unknown)}; there are {', '.join(SIZES)}")
+    if sys.argv[1:2] == ["table"]:
+        table()
+    elif sys.argv[1:2] and sys.argv[1] in steps:
+        steps[sys.argv[1]](chosen, "few" in words)
+    else:
+        sys.exit("give a step: pack, time, table")
+else:
+    globals().update(_spec())  # as a spec
