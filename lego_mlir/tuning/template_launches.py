@@ -112,7 +112,7 @@ class TemplateLaunch:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The arguments that the reference takes, by name: all for `**arrays`. Parameters with a default are its own."""
+        """The arguments that the reference takes, by name; all for `**arrays`. What has a default is its own."""
         found = inspect.signature(self.reference).parameters.items()
         if any(p.kind is inspect.Parameter.VAR_KEYWORD for _, p in found):
             return tuple(self.arguments)
