@@ -26,6 +26,11 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
         *("named_barrier", "warp_specialize", "role", "bar_sync"),
     ),
     "write lego.copy_async(x, tile, at=(..), barrier=full[k])": ("tma", "tma_load", "async_copy", "bulk_copy"),
+    "write lego.cluster_barrier()": ("cluster_sync", "cluster_arrive", "cluster_wait"),
+    "write @lego.kernel(.., cluster=(2, 1)), and tile.of_block(rank) for a tile of another block": (
+        *("mapa", "cluster", "map_shared_rank", "dsmem", "cluster_dims"),
+    ),
+    "write lego.cluster_rank, or lego.block_in_cluster": ("cluster_id", "block_rank", "cluster_ctarank", "cta_rank"),
     "write lego.thread_id[0]": ("threadIdx", "thread_idx", "tid", "local_id", "get_local_id", "thread"),
     "write lego.block_id[0]": ("blockIdx", "block_idx", "program_id", "get_group_id", "block", "bid"),
     "write lego.block_dim[0]": ("blockDim", "block_size", "get_local_size", "num_threads"),

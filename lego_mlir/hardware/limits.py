@@ -47,6 +47,8 @@ def refusal(what: str, extents: Sequence[int]) -> str:
 
 BLOCKS_PER_CLUSTER: Final = 16  # sm_90; 8 where the launch must be portable; CUDA C++ Programming Guide, same section
 
+PORTABLE_CLUSTER: Final = 8  # blocks of a cluster on every GPU with clusters; same section
+
 
 def refused_cluster(cluster: Sequence[int], grid: Sequence[int]) -> str:
     """Why no GPU can launch clusters of these blocks in this grid, and the remedy; empty for a valid launch.

@@ -33,13 +33,13 @@ class WarpClocks:
 
     def __init__(self, warps: int) -> None:
         self.vector = VectorClocks(warps, warps)
-        self._shadows: dict[int, tuple[DeviceBuffer, SharedShadow]] = {}
+        self.shadows: dict[int, tuple[DeviceBuffer, SharedShadow]] = {}
         self._warps = warps
 
-    def of_lanes(self, threads: int) -> Array:
+    def of_lanes(self, m: Machine) -> Array:
         """Each thread's clock, that of its warp: (1, threads)."""
-        clocks = self.vector.clocks(np.arange(self._warps))
-        return np.repeat(clocks, WARP)[None, :threads]
+        clocks = self.vector.clocks(np.arange(m.first_warp, m.first_warp + m.warps))
+        return np.repeat(clocks, WARP)[None, : m.threads]
 
     def step(self, warps: Array) -> None:
         """The lanes of these warps have synchronised among themselves."""
@@ -68,24 +68,27 @@ class WarpClocks:
 
     def shadow_of(self, buffer: DeviceBuffer) -> SharedShadow:
         """The accesses to one shared buffer."""
-        found = self._shadows.get(id(buffer))
+        found = self.shadows.get(id(buffer))
         if found is None:
-            made = SharedShadow(buffer.bytes, buffer.granule, self._warps * UNITS)
-            found = self._shadows[id(buffer)] = buffer, made
+            made = SharedShadow(buffer.storage.size, buffer.granule, self._warps * UNITS)
+            found = self.shadows[id(buffer)] = buffer, made
         return found[1]
 
     def are_ordered(self, thread: Array, epoch: Array, other: Array) -> Array:
-        """Where accesses of `thread`s at their warps' clocks `epoch` are known to the warps of the threads `other`."""
+        """Where accesses of `thread`s at their warps' clocks `epoch` are known to the warps of the threads `other`.
+
+        Threads are counted from the first warp of the cluster.
+        """
         warps = np.minimum(thread // WARP, self._warps - 1)
         return np.asarray(epoch <= self.vector.known[other // WARP, self.vector.first_agent[warps]])
 
 
 def active_warps(m: Machine, active: Array | None = None) -> Array:
-    """The warps with an active lane."""
+    """The warps with an active lane, as the clocks number them."""
     lanes = m.mask if active is None else active
     if lanes is None:
-        return np.arange(m.warps)
-    return np.unique(np.flatnonzero(np.broadcast_to(lanes, m.lanes)[0]) // WARP)
+        return np.arange(m.first_warp, m.first_warp + m.warps)
+    return m.first_warp + np.unique(np.flatnonzero(np.broadcast_to(lanes, m.lanes)[0]) // WARP)
 
 
 def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asynchronous: bool) -> None:
@@ -93,7 +96,12 @@ def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asyn
     assert m.clocks is not None
     elements, clocks = touch.elements(), m.clocks.vector
     shape = np.broadcast_shapes(elements.shape, (1, m.threads) + (1,) * (elements.ndim - 2))
-    at = np.broadcast_to(elements, shape).reshape(-1) * touch.item
+    at = np.broadcast_to(elements, shape) * touch.item
+    if touch.buffer.clustered:
+        rows = touch.rows(m)
+        assert rows is not None
+        at = at + like_vector(rows, len(shape)) * touch.buffer.bytes
+    at = at.reshape(-1)
     threads = spread(like_vector(m.linear_thread(), len(shape)), shape).reshape(-1)
     ok = touch.active(len(shape))
     if ok is not None:
@@ -101,7 +109,10 @@ def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asyn
         at, threads = at[chosen], threads[chosen]
     if not at.size:
         return
-    warps = threads // WARP
+    if touch.rank is not None and m.cluster_blocks is not None:
+        active = np.isin(np.arange(m.threads), threads)[None, :]
+        m.cluster_blocks.require_alive(m, touch.rank, active, access.place, f"{kind} of {touch.name}")
+    warps = m.first_warp + threads // WARP
     agents, own = clocks.first_agent[warps], clocks.clocks(warps)
     if asynchronous:
         agents, own = agents + COPY_AGENT, clocks.issued[warps, COPY_AGENT] + 1
@@ -109,14 +120,23 @@ def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asyn
     shadow = m.clocks.shadow_of(touch.buffer)
     conflict = shadow.read(row) if kind == "read" else shadow.write(row)
     if conflict is not None:
-        _report(m, access, touch, conflict, int(threads[conflict.row]), int(at[conflict.row]) // touch.item)
+        element = int(at[conflict.row]) % touch.buffer.bytes // touch.item
+        _report(m, access, touch, conflict, int(threads[conflict.row]), element)
+
+
+def name_warp(m: Machine, number: int) -> str:
+    """A warp by its number among those that the clocks know."""
+    rank, warp = divmod(number, m.warps)
+    if m.cluster_blocks is None or rank == m.rank:
+        return f"warp {warp}"
+    return f"warp {warp} of block {m.cluster_blocks.place_of(rank)}"
 
 
 def _report(m: Machine, access: MemoryAccess, touch: Touch, conflict: Conflict, thread: int, element: int) -> None:
     block, lane = m.name_lane(0, thread)
     place: SourceLocation | None = m.place_of_site(conflict.line)
     what = "written" if conflict.written else "read"
-    by = f"a copy of warp {conflict.agent // UNITS}" if conflict.unit else f"warp {conflict.agent // UNITS}"
+    by = f"{'a copy of ' if conflict.unit else ''}{name_warp(m, conflict.agent // UNITS)}"
     where = "" if place is None else f" at {place}"
     m.faults.add(
         Kind.RACE,

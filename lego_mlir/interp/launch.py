@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP, refusal, refused_cluster
 from lego_mlir.interp import dialects, memory, shadow, values
+from lego_mlir.interp.cluster_blocks import ClusterBlocks, ClusterScheduler, clusters_of
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.dialects.cf import compile_blocks
 from lego_mlir.interp.faults import Faults
@@ -107,23 +109,59 @@ class LaunchState:
         self.launches += 1
         chosen = choose_blocks(self.options.blocks, grid)
         size = self._batch_size(function, block, dynamic_shared)
-        for start in range(0, len(chosen), size):
-            batch = chosen[start : start + size]
-            machine = self._machine(grid, block, batch, dynamic_shared)
+        together = self.compiler.clustered and prod(cluster) > 1
+        batches = [chosen[start : start + size] for start in range(0, len(chosen), size)]
+        if together:
+            batches = clusters_of(grid, cluster, chosen)
+        done = 0
+
+        def start(machine: Machine) -> None:
             machine.cluster, machine.launch = cluster, self.launches
             if enter is not None:
                 enter(machine)
-            for slot, value in zip(function.body.arguments, arguments, strict=False):
-                machine.values[slot] = value
-            for name, (slot, type_) in zip(function.tiles, function.workgroup, strict=True):
-                machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
-            for i, (slot, type_) in enumerate(function.private):
-                machine.values[slot] = _attribution(machine, Space.LOCAL, type_, f"private{i}")
+            self._enter(machine, function, arguments)
+
+        for batch in batches:
             with suppress(BlockStopped):
-                function.body.run(machine)
+                if together:
+                    self._run_cluster(function, grid, block, batch, dynamic_shared, start)
+                else:
+                    machine = self._machine(grid, block, batch, dynamic_shared)
+                    start(machine)
+                    function.body.run(machine)
             self.blocks_run += len(batch)
+            done += len(batch)
             if self.options.progress is not None:
-                self.options.progress(start + len(batch), len(chosen))
+                self.options.progress(min(done, len(chosen)), len(chosen))
+
+    def _enter(self, machine: Machine, function: CompiledFunction, arguments: Sequence[SlotValue]) -> None:
+        """Bind the arguments, and allocate shared and private memory."""
+        for slot, value in zip(function.body.arguments, arguments, strict=False):
+            machine.values[slot] = value
+        for name, (slot, type_) in zip(function.tiles, function.workgroup, strict=True):
+            machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
+        for i, (slot, type_) in enumerate(function.private):
+            machine.values[slot] = _attribution(machine, Space.LOCAL, type_, f"private{i}")
+
+    def _run_cluster(
+        self,
+        function: CompiledFunction,
+        grid: Dim3,
+        block: Dim3,
+        ids: Array,
+        dynamic_shared: int,
+        start: Callable[[Machine], None],
+    ) -> None:
+        """Run the blocks of one cluster concurrently."""
+        blocks = ClusterBlocks(ids, grid)
+        blocks.machines = [self._machine(grid, block, ids[i : i + 1], dynamic_shared) for i in range(len(ids))]
+        first = blocks.machines[0]
+        first.clocks = WarpClocks(first.warps * len(ids))
+        for rank, machine in enumerate(blocks.machines):
+            machine.cluster_blocks, machine.rank = blocks, rank
+            machine.clocks, machine.flights = first.clocks, first.flights
+            start(machine)
+        ClusterScheduler(blocks, function.body.run).run()
 
     def _machine(self, grid: Dim3, block: Dim3, batch: Array, dynamic_shared: int) -> Machine:
         return Machine(
@@ -131,7 +169,7 @@ class LaunchState:
             counters=self.counters, checks=self.options.checks, watch=self.options.watch,
             accesses=self.compiler.accesses, dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
             printed=self.printed, warps_synchronised=self.compiler.synchronises_warps,
-            clocks=WarpClocks(-(-block[0] * block[1] * block[2] // WARP)) if self.compiler.concurrent else None,
+            clocks=WarpClocks(-(-prod(block) // WARP)) if self.compiler.concurrent else None,
         )  # fmt: skip
 
     def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:

@@ -27,6 +27,7 @@ from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
+    from lego_mlir.interp.cluster_blocks import ClusterBlocks
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.printed import Printed
@@ -84,6 +85,8 @@ class Machine:
     flights: list[CopiesInFlight] = field(default_factory=list)
     clocks: WarpClocks | None = None
     scheduler: RoleScheduler | None = None
+    cluster_blocks: ClusterBlocks | None = None
+    rank: int = 0  # of the block in `cluster_blocks`
     _ids: dict[tuple[str, int], Array] = field(default_factory=dict)
     _tags: dict[bool, Array] = field(default_factory=dict)
 
@@ -103,6 +106,11 @@ class Machine:
     @property
     def warps(self) -> int:
         return -(-self.threads // WARP)
+
+    @property
+    def first_warp(self) -> int:
+        """The number of the block's first warp among those that `clocks` knows."""
+        return self.rank * self.warps
 
     def linear_thread(self) -> Array:
         return self._id("linear", 0, lambda: np.arange(self.threads, dtype=np.int64).reshape(1, -1))
@@ -197,8 +205,8 @@ class Machine:
         """The word of an access at this point, packed as in `shadow.py`: per thread, or per block and thread."""
         found = self._tags.get(across_blocks)
         if found is None:
-            block = self.batch.reshape(-1, 1) if across_blocks else 0
-            epoch = self.epochs[across_blocks] if self.clocks is None else self.clocks.of_lanes(self.threads)
+            block = self.batch.reshape(-1, 1) if across_blocks or self.cluster_blocks is not None else 0
+            epoch = self.epochs[across_blocks] if self.clocks is None else self.clocks.of_lanes(self)
             found = self._tags[across_blocks] = shadow.pack(block, epoch, self.linear_thread())
         return found
 

@@ -41,7 +41,8 @@ class DeviceBuffer:
     """Storage with one row of bytes for each owner: 1 (global), the batch's blocks (shared) or its lanes (local).
 
     `granule` is the resolution of the shadow memory in bytes: the element size, or for raw bytes that of the smallest
-    element type as which the kernel views them.
+    element type as which the kernel views them. A `clustered` buffer is the shared memory of the blocks of a cluster,
+    a row for each rank, of which a machine runs one.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class DeviceBuffer:
         *,
         argument: int | None = None,
         tracked: bool = True,
+        clustered: bool = False,
     ) -> None:
         self.space = space
         self.is_global, self.is_shared, self.is_local = (space is s for s in (Space.GLOBAL, Space.SHARED, Space.LOCAL))
@@ -61,6 +63,7 @@ class DeviceBuffer:
         self.granule = granule
         self.argument = argument
         self.reads_tracked = tracked
+        self.clustered = clustered
         self._raw: dict[int, Array] = {}
 
     @property
@@ -85,7 +88,8 @@ class DeviceBuffer:
             case Space.GLOBAL:
                 return None
             case Space.SHARED:
-                return np.arange(m.blocks, dtype=np.int64).reshape(-1, 1)
+                first = m.rank if self.clustered else 0
+                return np.arange(first, first + m.blocks, dtype=np.int64).reshape(-1, 1)
             case Space.LOCAL:
                 return np.arange(m.blocks * m.threads, dtype=np.int64).reshape(m.lanes)
 
@@ -105,6 +109,7 @@ class MemRef:
     strides: tuple[int | Array, ...]
     base: int | Array = 0
     tile: str | None = None  # the name of the shared tile that the window shows
+    in_block: Array | None = None  # the block of the cluster whose memory it is, if not the lane's
 
     @property
     def name(self) -> str:
@@ -166,7 +171,7 @@ class Touch:
     """One access by all lanes: `elem`, shaped (blocks, threads, *vector), and `run` consecutive elements from each.
 
     `ok` selects those that are performed (active, not masked off, within bounds); None means all. `by_warp` marks an
-    access that a warp performs once, by its first lane.
+    access that a warp performs once, by its first lane. `rank` is the block of the cluster whose memory it is.
     """
 
     buffer: DeviceBuffer
@@ -176,6 +181,11 @@ class Touch:
     ok: Array | None
     by_warp: bool = False
     tile: str | None = None
+    rank: Array | None = None
+
+    def rows(self, m: Machine) -> Array | None:
+        """Each lane's row of the buffer, or None if all lanes share one row."""
+        return self.buffer.rows(m) if self.rank is None else self.rank
 
     @property
     def name(self) -> str:
@@ -211,7 +221,9 @@ def address(
         if m.mask is not None:
             ok = m.mask if ok is None else ok & values.like_vector(m.mask, ok.ndim)
         only = np.array(position, np.int64, ndmin=2)
-        return Touch(ref.buffer, ref.dtype.itemsize if item is None else item, only, 1, ok, tile=ref.tile)
+        return Touch(
+            ref.buffer, ref.dtype.itemsize if item is None else item, only, 1, ok, tile=ref.tile, rank=ref.in_block
+        )
     ndim = max((i.ndim for i in indices), default=2)
     start = ref.start
     elem: Any = start if isinstance(start, int) else values.like_vector(start, ndim)
@@ -238,7 +250,7 @@ def address(
         if outside.any():
             _report_outside(m, access, ref, indices, outside, elem)
             ok = ~outside if ok is None else ok & ~outside
-    return Touch(ref.buffer, item, elem, run, ok, tile=ref.tile)
+    return Touch(ref.buffer, item, elem, run, ok, tile=ref.tile, rank=ref.in_block)
 
 
 def _uniform_position(ref: MemRef, indices: Sequence[Array]) -> int | None:
@@ -312,10 +324,10 @@ def gather(m: Machine, touch: Touch, dtype: DType) -> Array:
     """The elements of a touch, shaped (blocks, threads, *vector); unspecified for inactive lanes."""
     data = touch.buffer.raw(touch.item)
     elem = touch.elements()
-    rows = touch.buffer.rows(m)
+    rows = touch.rows(m)
     if rows is None:
         out = data[0].take(elem, mode="clip")
-    elif touch.buffer.space is Space.SHARED and elem.shape[0] == 1:
+    elif touch.buffer.is_shared and not touch.buffer.clustered and elem.shape[0] == 1:
         out = data.take(elem[0], axis=1, mode="clip")
     else:
         out = data.reshape(-1).take(elem + values.like_vector(rows, elem.ndim) * data.shape[1], mode="clip")
@@ -328,9 +340,9 @@ def scatter(m: Machine, touch: Touch, value: Array) -> None:
     elem = touch.elements()
     value = np.ascontiguousarray(value).view(data.dtype)
     value = value.reshape(value.shape + (1,) * (elem.ndim - value.ndim))
-    rows = touch.buffer.rows(m)
+    rows = touch.rows(m)
     ok = touch.active(elem.ndim)
-    if touch.buffer.space is Space.SHARED and ok is None and elem.shape[0] == 1:
+    if touch.buffer.is_shared and not touch.buffer.clustered and ok is None and elem.shape[0] == 1:
         full = np.broadcast_shapes(elem.shape[1:], value.shape[1:])
         data[:, values.spread(elem[0], full)] = value
         return
@@ -377,7 +389,10 @@ def allocate(
     for size in sizes:
         elements *= size if isinstance(size, int) else values.only(size, f"the size of {name}")
     owners = {Space.GLOBAL: 1, Space.SHARED: m.blocks, Space.LOCAL: m.blocks * m.threads}[space]
-    storage = np.zeros((owners, elements * dtype.itemsize), np.uint8)
-    buffer = DeviceBuffer(space, storage, name, granule or dtype.itemsize)
+    granule = granule or dtype.itemsize
+    if space is Space.SHARED and m.cluster_blocks is not None:
+        buffer = m.cluster_blocks.buffer(m, elements * dtype.itemsize, name, granule)
+    else:
+        buffer = DeviceBuffer(space, np.zeros((owners, elements * dtype.itemsize), np.uint8), name, granule)
     sizes = tuple(size if isinstance(size, int) else values.only(size, name) for size in sizes)
     return MemRef(buffer, dtype, 0, sizes, row_major(sizes))

@@ -268,6 +268,7 @@ class Compiler:
         self.dynamic_bytes = 0
         self.synchronises_warps = False  # a kernel has barriers of warps (`warp_order.py`)
         self.concurrent = False  # a kernel has warp roles, or copies that complete on barriers (`happens_before.py`)
+        self.clustered = False  # a kernel's blocks meet, or reach each other's memory (`cluster_blocks.py`)
         self.granule: int | None = None  # the smallest element of the views of dynamic shared memory
         self._slots: dict[Any, int] = {}
         self._functions: dict[str, CompiledFunction | None] = {}

@@ -56,6 +56,7 @@ class Kind(Enum):
     UNFENCED = "missing fence"
     MBARRIER = "mbarrier misuse"
     REGISTERS = "register allocation"
+    ENDED = "shared memory of a block that ended"
 
 
 def names_other_block(message: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Waiting:
-    """What a role waits for: whether it may go on, where it is, and a sentence."""
+    """What a role waits for: whether it may go on, where it is, and a sentence; `parts` are the roles within it."""
 
     ready: Callable[[], bool]
     place: SourceLocation
     reason: Callable[[], str]
     lane: int
+    parts: Sequence[_Role] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -51,12 +52,19 @@ class _Role:
 class RoleScheduler:
     """The roles of one place of a kernel."""
 
+    others = "every other role waits too"
+
     def __init__(self, machine: Machine, steps: Sequence[Step]) -> None:
         self.machine = machine
         self._back = threading.Semaphore(0)
         self._stopping = False
         self._running: _Role | None = None
-        self.roles = [_Role(self._machine_of(machine), step, list(machine.faults.loops)) for step in steps]
+        self.roles: list[_Role] = []
+        self.add([(self._machine_of(machine), step) for step in steps])
+
+    def add(self, parts: Sequence[tuple[Machine, Step]]) -> None:
+        """What runs concurrently, each with the machine that it runs on."""
+        self.roles += [_Role(machine, step, list(machine.faults.loops)) for machine, step in parts]
 
     def _machine_of(self, machine: Machine) -> Machine:
         """A machine with a mask and copies of its own, and the memory, values and clocks of the block."""
@@ -72,17 +80,31 @@ class RoleScheduler:
             thread.start()
         try:
             while any(not role.done for role in self.roles):
-                ready = [r for r in self.roles if not r.done and (r.waiting is None or r.waiting.ready())]
-                if ready:
+                if ready := self._ready():
                     self._resume(ready[0])
-                elif not self.machine.land_oldest():
-                    self._report_deadlock()
-                    raise BlockStopped
+                else:
+                    self._rescue()
         finally:
             self._stop()
             for thread in threads:
                 thread.join()
             self.machine.faults.loops = loops
+
+    def _ready(self) -> list[_Role]:
+        return [r for r in self.roles if not r.done and (r.waiting is None or r.waiting.ready())]
+
+    def _rescue(self) -> None:
+        """No role can go on: let other blocks of the cluster run, or the oldest copy land."""
+        outer = self.machine.scheduler
+        if outer is not None and outer is not self:
+            blocked = [role for role in self.roles if role.waiting is not None]
+            first = blocked[0].waiting
+            assert first is not None
+            waiting = Waiting(lambda: bool(self._ready()), first.place, first.reason, first.lane, blocked)
+            outer.wait(waiting)
+        elif not self.machine.land_oldest():
+            self._report_deadlock()
+            raise BlockStopped
 
     def wait(self, waiting: Waiting) -> None:
         """Hand control back until the role may go on."""
@@ -127,15 +149,24 @@ class RoleScheduler:
                 self._back.acquire()
 
     def _report_deadlock(self) -> None:
-        blocked = [role for role in self.roles if role.waiting is not None]
+        blocked = list(_blocked(self.roles))
         for role in blocked:
             assert role.waiting is not None
             self.machine.faults.loops = role.loops
-            block, thread = self.machine.name_lane(0, role.waiting.lane)
+            block, thread = role.machine.name_lane(0, role.waiting.lane)
             text = f"the wait hangs: {role.waiting.reason()}"
             if len(blocked) > 1:
-                text += ", and every other role waits too"
+                text += f", and {self.others}"
             self.machine.faults.add(Kind.DEADLOCK, text, role.waiting.place, block, thread)
+
+
+def _blocked(roles: Sequence[_Role]) -> Iterator[_Role]:
+    """The roles that wait, those within a block that waits in place of it."""
+    for role in roles:
+        if role.waiting is not None and role.waiting.parts:
+            yield from _blocked(role.waiting.parts)
+        elif role.waiting is not None:
+            yield role
 
 
 def concurrent(steps: Sequence[Step]) -> Step:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import values, warp_order
 from lego_mlir.interp.geometry import coordinates
 from lego_mlir.interp.happens_before import check_shared
@@ -144,6 +145,7 @@ class _Lookup:
         buffer = touch.buffer
         self.shadow: Shadow = buffer.shadow
         self.is_global = buffer.is_global
+        self.crosses_blocks = buffer.is_global or buffer.clustered
         if self.is_global and self.shadow.launch != m.launch:
             self.shadow.enter(m.launch)
         elem = touch.elements()
@@ -155,10 +157,10 @@ class _Lookup:
         word = values.like_vector(word, elem.ndim)
         if not self.is_global:
             together = elem.shape[0] == word.shape[0] == 1 and (ok is None or ok.shape[0] == 1)
-            if buffer.is_local or (not together and self.shadow.rows == 1 < self.shadow.owners):
+            if buffer.is_local or buffer.clustered or (not together and self.shadow.rows == 1 < self.shadow.owners):
                 self._split()
             if self.shadow.rows > 1:
-                rows = buffer.rows(m)
+                rows = touch.rows(m)
                 assert rows is not None
                 elem = elem + values.like_vector(rows, elem.ndim) * self.shadow.elements
         self.shape = np.broadcast_shapes(elem.shape, word.shape, () if ok is None else ok.shape)
@@ -202,18 +204,32 @@ class _Lookup:
         one_block = (old >= 0) & ((old ^ self.word) >> BLOCK_AT == 0)
         one_warp = warp_order.warp_of(thread) == warp_order.warp_of(other)
         epoch, earlier = epochs_in(self.word), epochs_in(old)
-        unordered = one_warp & (thread != other) & (epoch == earlier)
-        if self.is_global:
-            single = other < warp_order.MANY_OF_WARP
-            unordered |= ~one_warp & single & ~clocks.are_ordered(np.where(single, other, 0), earlier, thread)
-        return np.asarray(one_block & unordered | self.is_global & (old >= 0) & ~one_block)
+        unordered = one_block & one_warp & (thread != other) & (epoch == earlier)
+        if not self.is_global:
+            return np.asarray(unordered)
+        near = one_block if self.m.cluster_blocks is None else (old >= 0) & self.m.cluster_blocks.holds(old >> BLOCK_AT)
+        single = other < warp_order.MANY_OF_WARP
+        lanes = self.m.warps * WARP
+        first = np.zeros((), np.int64)
+        if self.m.cluster_blocks is not None:
+            first = np.where(near, self.m.cluster_blocks.ranks(old >> BLOCK_AT), 0) * lanes
+        known = clocks.are_ordered(np.where(single, other, 0) + first, earlier, thread + self.m.rank * lanes)
+        unordered |= near & ~(one_block & one_warp) & single & ~known
+        return np.asarray(unordered | (old >= 0) & ~near)
+
+    def strangers(self, old: Array, word: Array) -> Array:
+        """Where two accesses are of two blocks that are not of one cluster, so that nothing can order them."""
+        differ = (old ^ word) >> BLOCK_AT != 0
+        if self.m.cluster_blocks is not None:
+            differ &= ~(self.m.cluster_blocks.holds(old >> BLOCK_AT) & self.m.cluster_blocks.holds(word >> BLOCK_AT))
+        return np.asarray(differ)
 
     def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
         """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access.
 
         Races with threads of the same block and of other blocks are separate faults.
         """
-        if old is not None and self.is_global:
+        if old is not None and self.crosses_blocks:
             foreign = where & ((old ^ self.word) >> BLOCK_AT != 0)
             inside = where & ~foreign
             if np.count_nonzero(inside) and np.count_nonzero(foreign):
@@ -250,7 +266,7 @@ class _Lookup:
             warp = who - warp_order.MANY_OF_WARP
             name = "several threads" if who == MANY_THREADS else f"several threads of warp {warp}"
         block = word >> BLOCK_AT
-        if self.is_global and block != int(self.word[0]) >> BLOCK_AT:
+        if self.crosses_blocks and block != int(self.word[0]) >> BLOCK_AT:
             name += " of other blocks" if block == MANY_BLOCKS else f" of block {coordinates(block, self.m.grid)}"
         return place, name if place is None else f"{name} at {place}"
 
@@ -341,12 +357,12 @@ def _mark(look: _Lookup, words: Array) -> None:
     several = look.clashes(before)
     word = look.word
     if look.m.warps_synchronised:
-        _mark_by_warp(words, look.at, word, before, several)
+        _mark_by_warp(look, words, before, several)
         return
     if np.count_nonzero(several):
         word = np.where(several, word | (MANY_THREADS << THREAD_AT), word)
-        if look.is_global:
-            foreign = (before >= 0) & ((before ^ word) >> BLOCK_AT != 0)
+        if look.crosses_blocks:
+            foreign = (before >= 0) & look.strangers(before, word)
             word = np.where(foreign, word | (MANY_BLOCKS << BLOCK_AT), word)
     words[look.at] = word
     after = words[look.at]
@@ -354,31 +370,32 @@ def _mark(look: _Lookup, words: Array) -> None:
     if np.count_nonzero(lost):
         again = lost != 0
         merged = after[again] | (MANY_THREADS << THREAD_AT)
-        foreign = lost[again] >> (BLOCK_AT - THREAD_AT) != 0
+        foreign = look.strangers(after[again], word[again])
         words[look.at[again]] = merged
         if foreign.any():
             words[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
 
 
-def _mark_by_warp(words: Array, at: Array, word: Array, before: Array, several: Array) -> None:
+def _mark_by_warp(look: _Lookup, words: Array, before: Array, several: Array) -> None:
     """The same once warps have passed barriers: several threads of one warp stay apart from those of several."""
-    word = np.where(several, _merged(word, before), word)
+    at = look.at
+    word = np.where(several, _merged(look, look.word, before), look.word)
     words[at] = word
     after = words[at]
     lost = (after ^ word) >> THREAD_AT != 0
     if np.count_nonzero(lost):
-        at, merged = at[lost], _merged(after[lost], word[lost])
+        at, merged = at[lost], _merged(look, after[lost], word[lost])
         words[at] = merged
         many = (threads_in(merged) == MANY_THREADS) | (merged >> BLOCK_AT == MANY_BLOCKS)
         words[at[many]] = merged[many]  # last, so that one thread of another warp or block is enough
 
 
-def _merged(word: Array, other: Array) -> Array:
+def _merged(look: _Lookup, word: Array, other: Array) -> Array:
     """A word for both accesses: several threads, of one warp if possible, and several blocks."""
     code = warp_order.together(threads_in(word), threads_in(other), MANY_THREADS)
+    code = np.where((other ^ word) >> BLOCK_AT != 0, MANY_THREADS, code)
     merged = word & ~((THREADS - 1) << THREAD_AT) | code << THREAD_AT
-    foreign = (other ^ word) >> BLOCK_AT != 0
-    return np.where(foreign, merged | MANY_THREADS << THREAD_AT | MANY_BLOCKS << BLOCK_AT, merged)
+    return np.where(look.strangers(other, word), merged | MANY_BLOCKS << BLOCK_AT, merged)
 
 
 def _report_lost(look: _Lookup, after: Array) -> None:

@@ -166,6 +166,11 @@ class VectorClocks:
         own: IntArray = self.known[warps, self.first_agent[warps]]
         return own
 
+    def now(self, warp: int) -> tuple[int, int]:
+        """A warp's agent and its clock."""
+        agent = int(self.first_agent[warp])
+        return agent, int(self.known[warp, agent])
+
     def issue(self, warp: int, unit: int) -> tuple[int, int]:
         """A new operation of a warp's unit: its agent and clock."""
         self.issued[warp, unit] += 1

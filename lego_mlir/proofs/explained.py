@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lego_mlir.expr.verdict import Proved, Verdict
+from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
 from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
@@ -44,6 +44,8 @@ def explanations(trace: KernelTrace) -> Iterator[Explanation]:
         lines = [
             line for p in pairs if p.one.buffer.name == claim.buffer.name for line in _pair(model, p, claim.across)
         ]
+        if isinstance(claim.verdict, Unknown) and claim.pair is None:
+            lines = []  # no pair decides it
         yield Explanation(claim.text, tuple(dict.fromkeys(lines)) or (_verdict(claim.verdict),))
     for tile in tile_claims(model):
         yield Explanation(tile.text, (_verdict(tile.verdict),))

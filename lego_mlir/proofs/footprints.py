@@ -57,6 +57,7 @@ from lego_mlir.tracing.trace import (
 )
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
+CLUSTER_BARRIER: Final = "nvvm.cluster.wait"
 COMMIT: Final = "nvvm.cp.async.commit.group"
 WAIT: Final = "nvvm.cp.async.wait.group"
 SHUFFLE: Final = "gpu.shuffle"
@@ -238,7 +239,7 @@ class Reader:
                 elif name == WAIT:
                     yield Wait(int(dict(statement.attributes)["n"].split()[0]), source)
                 else:
-                    yield self._sync("warp", source, scope)
+                    yield self._sync("block" if name == CLUSTER_BARRIER else "warp", source, scope)
             case For(body=body, source=source):
                 inner, number, runs, last = self._loop(statement, scope)
                 inner = replace(inner, own=scope.own, rounds=(*scope.rounds, number))
@@ -513,7 +514,7 @@ def _over_sizes(*exprs: Expr) -> bool:
 
 def _is_sync(statement: Statement) -> bool:
     if isinstance(statement, MlirOperation):
-        return statement.name in (WARP_BARRIER, COMMIT, WAIT)
+        return statement.name in (WARP_BARRIER, CLUSTER_BARRIER, COMMIT, WAIT)
     return isinstance(statement, Barrier | AsyncCopy)
 
 

@@ -43,6 +43,7 @@ from lego_mlir.proofs.footprints import (
     waits_in,
 )
 from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.races import OF_PEERS
 from lego_mlir.tracing.trace import Buffer
 
 MOST_POINTS: Final = 1 << 18
@@ -113,8 +114,9 @@ def tile_claims(model: KernelModel) -> Iterator[TileClaim]:
     tiles = {a.buffer.name: a.buffer for a in model.accesses if a.kind != "write" and a.buffer.space == "workgroup"}
     walk = _Walk(model)
     walk.follow(model.nodes, WrittenSoFar({tile.name: np.zeros(walk.shape(tile), bool) for tile in tiles.values()}), {})
+    peers = model.trace.tiles_of_peers()
     for name, tile in tiles.items():
-        reason = walk.missing.get(name)
+        reason = OF_PEERS if name in peers else walk.missing.get(name)
         yield TileClaim(tile, Unknown(reason) if reason else Proved("the elements written before each read"))
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.flights import Flights
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
 from lego_mlir.tracing.trace import Buffer
+
+OF_PEERS: Final = "other blocks of the cluster access it, whose order only runs check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,11 @@ def race_claims(model: KernelModel, pairs: Sequence[Pair] | None = None) -> Iter
     if pairs is None:
         pairs = pairs_inside(model)
     buffers = {a.buffer.name: a.buffer for a in model.accesses if a.writes}
+    peers = model.trace.tiles_of_peers()
     for buffer in sorted(buffers.values(), key=lambda b: b.space == "global"):
+        if buffer.name in peers:
+            yield RaceClaim(buffer, False, Unknown(OF_PEERS))
+            continue
         inside = [pair for pair in pairs if pair.one.buffer.name == buffer.name]
         yield _claim(model, buffer, False, inside)
         if buffer.space == "global":

@@ -32,11 +32,13 @@ from lego_mlir.transforms.modules import ModuleError, parse, place, run, session
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
+from lego_mlir.transforms.passes.lower_clusters import OF_BLOCK
 from lego_mlir.transforms.passes.lower_tile_copies import RING, ROLE
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 BARRIER: Final = "gpu.barrier"
+CLUSTER_WAIT: Final = "nvvm.cluster.wait"
 DYNAMIC: Final = "gpu.dynamic_shared_memory"
 _LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")
 _AGAIN: Final = (
@@ -486,6 +488,11 @@ def _nested(ir: Any) -> Iterator[Callable[[Block], object]]:
 def _refuse_roles(function: Op) -> None:
     """Raise ModuleError for a kernel whose warps wait for each other: a loop over threads runs one after the other."""
     for operation in walk(function):
+        if operation.name == CLUSTER_WAIT or OF_BLOCK in operation.attributes:
+            raise ModuleError(
+                f"{place(str(operation.location), '-')}: the blocks of a cluster run together, and a CPU runs them one "
+                "after the other"
+            )
         if ROLE in operation.attributes or RING in operation.attributes:
             raise ModuleError(
                 f"{place(str(operation.location), '-')}: warp roles and barriers in memory have no form on a CPU, "

@@ -26,6 +26,7 @@ from lego_mlir.transforms import dialect_plugin
 from lego_mlir.transforms.apply import apply
 from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, name_locations, parse, session, to_text
+from lego_mlir.transforms.passes.lower_clusters import LowerClusters, has_clusters
 from lego_mlir.transforms.passes.lower_tile_copies import LowerTileCopies, has_words
 from lego_mlir.transforms.pipeline import Pipeline
 from lego_mlir.transforms.scripts import Script
@@ -61,10 +62,11 @@ def _transformed(text: bytes, settings: Settings, name: str) -> bytes:
     made = text.decode()
     if settings.script is not None:
         made = apply(made, settings.script, settings.target, name=name)
-    if has_words(made):
+    if has_words(made) or has_clusters(made, settings.target):
         with session():
             module = parse(made, name)
             LowerTileCopies().run(module, settings.target)
+            LowerClusters().run(module, settings.target)
             module.operation.verify()
             made = to_text(module, locations=True)
     return made.encode()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from keyword import iskeyword
+from math import prod
 from numbers import Integral
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -28,7 +29,7 @@ from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.related import with_related
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, PORTABLE_CLUSTER, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.layout.naming import NamedMaps, NoNames
@@ -38,7 +39,7 @@ from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.distinct import refuse_stores_to_distinct
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
-from lego_mlir.tracing.requirements import of_layouts, of_relations, refuse
+from lego_mlir.tracing.requirements import of_clusters, of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
@@ -90,6 +91,7 @@ class Kernel(Referenced, OnArrays):
         block: Any,
         name: str | None = None,
         names: Mapping[str, Any] | None = None,
+        cluster: Any = None,
     ) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -102,6 +104,7 @@ class Kernel(Referenced, OnArrays):
         require_entry_name(self.name, self.source)
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
+        self.cluster = () if cluster is None else _cluster(cluster, self.grid, self.source)
         self.signature = signature_of(function, self.source, names)
         self._texts: dict[tuple[str, bool, bool], str] = {}
 
@@ -122,7 +125,7 @@ class Kernel(Referenced, OnArrays):
         return self._trace(*self._recorded(maps), maps.maps)
 
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
-        tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature)
+        tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
         for name, kind in self.signature.items():
@@ -171,9 +174,15 @@ class Kernel(Referenced, OnArrays):
             source=self.source,
             divisions=tracer.divisions,
             data=tracer.data,
-            requirements=(*of_relations(sizes, self.source), *of_layouts(self), *tracer.requirements),
+            requirements=(
+                *of_relations(sizes, self.source),
+                *of_layouts(self),
+                *of_clusters(self),
+                *tracer.requirements,
+            ),
             distinct=tracer.distinct,
             products=tuple(tracer.products),
+            cluster=self.cluster if prod(self.cluster) > 1 else (),
         )
 
     def _tables(self, tracer: Tracer, maps: Collection[str]) -> Iterator[Buffer]:
@@ -285,9 +294,12 @@ class Kernel(Referenced, OnArrays):
 
 
 def kernel(
-    grid: Any = None, block: Any = None, name: str | None = None, **other: Any
+    grid: Any = None, block: Any = None, name: str | None = None, cluster: Any = None, **other: Any
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
+
+    `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
+    `tracing.clustered_blocks`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
@@ -295,14 +307,14 @@ def kernel(
     """
     for option in other:
         raise TraceError(
-            f"@lego.kernel takes grid, block and name, not {option}"
-            f"{did_you_mean(option, ['grid', 'block', 'name'])}: write @lego.kernel(grid=.., block=..)"
+            f"@lego.kernel takes grid, block, name and cluster, not {option}"
+            f"{did_you_mean(option, ['grid', 'block', 'name', 'cluster'])}: write @lego.kernel(grid=.., block=..)"
         )
     if grid is None or block is None:
         raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, grid, block, name, sys._getframe(1).f_locals)
+        return Kernel(function, grid, block, name, sys._getframe(1).f_locals, cluster)
 
     return decorate
 
@@ -372,6 +384,28 @@ def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
     if refused := refusal(what, [n if isinstance(n, int) else 1 for n in checked]):
         raise TraceError(f"{source}: {refused}")
     return tuple(checked)
+
+
+def _cluster(given: Any, grid: Sequence[Any], source: Source) -> tuple[int, ...]:
+    """The blocks of a cluster along the axes of the grid. Raises TraceError where they do not divide the grid."""
+    extents = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if len(extents) > len(grid) or not all(type(n) is int and n > 0 for n in extents):
+        raise TraceError(
+            f"{source}: cluster={given!r} has a positive int for each axis of the grid {grid}, or for its first ones"
+        )
+    if prod(extents) > PORTABLE_CLUSTER:
+        raise TraceError(
+            f"{source}: cluster={given!r} has {prod(extents)} blocks; every GPU with clusters runs at most "
+            f"{PORTABLE_CLUSTER} together"
+        )
+    whole = (*extents, *(1 for _ in grid[len(extents) :]))
+    for axis, n, c in zip("xyz", grid, whole, strict=False):
+        if isinstance(n, int) and n % c:
+            raise TraceError(
+                f"{source}: cluster={given!r}: {c} does not divide grid {axis} = {n}; launch whole clusters, such as "
+                f"{-(-n // c) * c} blocks, and let the kernel skip what is past the end"
+            )
+    return whole
 
 
 def signature_of(

@@ -26,7 +26,7 @@ from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_copies import CopyEmitter
-from lego_mlir.tracing.emit_marks import copy_region, emit_barrier, role_attributes, tile_copies
+from lego_mlir.tracing.emit_marks import copy_region, emit_barrier, emit_peer, role_attributes, tile_copies
 from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
@@ -61,6 +61,7 @@ from lego_mlir.tracing.trace import (
     Source,
     Statement,
     Store,
+    TensorAccess,
     TileCopy,
     TileLoad,
     TileStore,
@@ -175,6 +176,8 @@ class KernelEmitter:
         for name, extents in (("known_block_size", trace.block), ("known_grid_size", trace.grid)):
             if all(isinstance(n, int) for n in extents):
                 attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
+        if trace.cluster:
+            attributes["known_cluster_size"] = ir.DenseI32ArrayAttr.get([*trace.cluster, 1, 1][:3])
         attributes |= range_attributes(trace)
         if tiles:
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
@@ -289,6 +292,11 @@ class KernelEmitter:
     def _operands(self, operands: Sequence[Value]) -> list[Any]:
         return [self._values[o.number] for o in operands]
 
+    def _memref_of(self, access: TensorAccess) -> Emitted:
+        """The memory of an access, in another block of the cluster if it names one."""
+        own = self._memrefs[access.buffer.name]
+        return own if access.block is None else emit_peer(self.printer, own, access.block)
+
     def _emit_load(self, load: Load) -> Any:
         if load.other is None:
             return self._load_now(load)
@@ -301,7 +309,7 @@ class KernelEmitter:
 
     def _load_now(self, load: Load) -> Any:
         access, build = load.access, self.printer.build
-        operands = (self._memrefs[access.buffer.name], *self.tiles.indices(access))
+        operands = (self._memref_of(access), *self.tiles.indices(access))
         dtype, name, facts = access.buffer.dtype, "memref.load", {}
         if access.width > 1:
             name, facts = "vector.load", _alignment(access.width, dtype)
@@ -319,7 +327,7 @@ class KernelEmitter:
 
     def _store_now(self, store: Store) -> None:
         access, build = store.access, self.printer.build
-        memref = self._memrefs[access.buffer.name]
+        memref = self._memref_of(access)
         stored = self.compute.to_memory(self._values[store.value.number], store.value)
         operands = (stored, memref, *self.tiles.indices(access))
         if access.width == 1:
@@ -330,7 +338,7 @@ class KernelEmitter:
     def _emit_atomic(self, atomic: Atomic) -> None:
         """The update, in a branch where it is masked; a branch yields the old value only if it is used."""
         access, number = atomic.access, atomic.result.number
-        memref = self._memrefs[access.buffer.name]
+        memref = self._memref_of(access)
         if atomic.other is None:
             self._values[number] = self.atomics.emit(atomic, memref, self.tiles.indices(access))
             return

@@ -2,6 +2,7 @@
 
     role         scf.if of its threads            {lego.warps = array<i32: first, end>, lego.registers = 232 : i32}
     tile copy    scf.execute_region               {lego.tile_copy = {tensor map, boxes}}
+    of_block     builtin.unrealized_conversion_cast %tile, %rank      {lego.of_block}
 
 The region of a tile copy holds the copy by the threads, which is its meaning: without the attribute it still computes
 the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
@@ -21,12 +22,14 @@ from lego_mlir.tracing.trace import Barrier, If, KernelTrace, TileCopy, WarpRole
 from lego_mlir.transforms.kernel_facts import map_attribute
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Op, Value
+    from lego_mlir.aliases import Attribute, Expr, Op, Value
 
 WARPS: Final = "lego.warps"
 REGISTERS: Final = "lego.registers"
 TILE_COPY: Final = "lego.tile_copy"
 REGION: Final = "scf.execute_region"
+OF_BLOCK: Final = "lego.of_block"
+CAST: Final = "builtin.unrealized_conversion_cast"
 
 
 def role_attributes(role: WarpRole) -> dict[str, str]:
@@ -48,6 +51,12 @@ def emit_barrier(printer: MlirPrinter, barrier: Barrier) -> None:
     number = printer.value(barrier.number, "i32")
     threads = build.constant(barrier.role.warps * WARP, "i32")
     bindings.load().dialect("nvvm").BarrierOp(barrierId=number, numberOfThreads=threads)
+
+
+def emit_peer(printer: MlirPrinter, own: Value, rank: Expr) -> Value:
+    """The memref of a shared tile in another block of the cluster."""
+    number = printer.value(rank, "index")
+    return printer.build.value(CAST, (own, number), str(own.type), {OF_BLOCK: "unit"})
 
 
 def tile_copies(trace: KernelTrace) -> list[TileCopy]:

@@ -39,7 +39,8 @@ LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in c
 class Place:
     """A logical index of a view of memory, before its width is chosen.
 
-    With a `boundary` the index may be outside the sizes.
+    With a `boundary` the index may be outside the sizes. `block` is the rank of the block of the cluster whose shared
+    memory it is, where that is not the block of the thread.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Place:
         layout: Layout,
         index: tuple[Expr, ...],
         boundary: Boundary | None = None,
+        block: Expr | None = None,
     ) -> None:
-        self.tracer, self.buffer, self.layout = tracer, buffer, layout
+        self.tracer, self.buffer, self.layout, self.block = tracer, buffer, layout, block
         self.halo = None if boundary is None else Halo(tracer, layout, boundary)
         self.dims = tuple(as_expr(n) for n in layout.dims())
         self.index = tuple(self._entry(i) for i in index)
@@ -77,7 +79,9 @@ class Place:
                     LayoutError,
                 )
         here = self.tracer.here()
-        return TensorAccess(self.buffer, self.layout, self.index, self.mask, self.derivation, width, here)
+        return TensorAccess(
+            self.buffer, self.layout, self.index, self.mask, self.derivation, width, here, block=self.block
+        )
 
     def widest(self) -> int:
         """The largest width without an obstacle."""

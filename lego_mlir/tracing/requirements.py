@@ -16,7 +16,8 @@ import sympy
 from lego_mlir.aliases import Cond
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.nodes import Divisor, Eq, FloorDiv, Le, ShiftLeft, Size
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Divisor, Eq, FloorDiv, FloorMod, Le, ShiftLeft, Size
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ def of_layouts(kernel: Kernel) -> Iterator[Requirement]:
         layout = getattr(kind, "layout", None)
         for claim in () if layout is None else layout.claims():
             yield Requirement(claim, f"that the strides of {parameter} are one-to-one", kernel.source)
+
+
+def of_clusters(kernel: Kernel) -> Iterator[Requirement]:
+    """A grid of known size at launch must consist of whole clusters."""
+    for axis, n, c in zip("xyz", kernel.grid, kernel.cluster, strict=False):
+        claim = True if c == 1 or isinstance(n, int) else Eq(FloorMod(as_expr(n), c), 0)
+        if claim != True:  # noqa: E712
+            yield Requirement(claim, f"whole clusters: grid {axis}, {n}, is a multiple of {c}", kernel.source)
 
 
 def refuse(requirements: tuple[Requirement, ...], sizes: Mapping[str, int], error: type[LegoError]) -> None:

@@ -39,6 +39,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 for access in accesses_of(statement):
                     yield access.mask
                     yield access.position
+                    if access.block is not None:
+                        yield access.block
             case TileLoad(at=at) | TileStore(at=at):
                 yield from at
             case FromIndex(expr=expr):

@@ -56,17 +56,70 @@ class Tensor:
         object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
 
 
-class View(AtomicAccess):
+class ElementAccess(AtomicAccess):
+    """Loads and stores of elements by their logical indices; `place` gives the address of one."""
+
+    __slots__ = ()
+    _tracer: Tracer
+    buffer: Buffer
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    def place(self, *index: IndexLike, stored: bool = False) -> Place:
+        """The address of an index, before its width is chosen."""
+        raise NotImplementedError  # every subclass defines it
+
+    def __getitem__(self, index: IndexLike) -> Scalar:
+        return self.load(*_indices(index))
+
+    def __setitem__(self, index: IndexLike, value: Operand) -> None:
+        self.store(value, *_indices(index))
+
+    def load(self, *index: IndexLike, width: int | None = 1, other: Any = 0) -> Scalar:
+        """The element at a logical index, or a vector of `width` along the last dimension.
+
+        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
+        """
+        tracer = self._inside_kernel()
+        place = self.place(*index)
+        access = place.access(place.widest() if width is None else width)
+        lanes = None if access.width == 1 else access.width
+        instead = as_value(other, self.dtype, lanes) if access.is_masked else None
+        result = tracer.value(self.dtype, lanes)
+        tracer.append(Load(result, access, instead, access.source))
+        return Scalar(result)
+
+    def store(self, value: Operand, *index: IndexLike, width: int | None = None) -> None:
+        """Store a value at a logical index, or a vector along the last dimension.
+
+        `width` broadcasts a single number over `width` elements.
+        """
+        tracer = self._inside_kernel()
+        lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
+        access = self.place(*index, stored=True).access(lanes)
+        stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
+        tracer.append(Store(stored, access, access.source))
+
+    def widest(self, *index: IndexLike) -> int:
+        """The largest width that is proved for an access at this index."""
+        return self.place(*index).widest()
+
+    def _inside_kernel(self) -> Tracer:
+        tracer = current(self.buffer.name)
+        if tracer is not self._tracer:
+            raise tracer.error(f"{self.buffer.name} belongs to another kernel, {self._tracer.name}")
+        return tracer
+
+
+class View(ElementAccess):
     """Memory inside a kernel, indexed through a layout."""
 
     __slots__ = ("_tracer", "boundary", "buffer", "layout")
 
     def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout, boundary: Boundary | None = None) -> None:
         self._tracer, self.buffer, self.layout, self.boundary = tracer, buffer, layout, boundary
-
-    @property
-    def dtype(self) -> DType:
-        return self.buffer.dtype
 
     def dims(self) -> tuple[Any, ...]:
         """The logical sizes."""
@@ -111,37 +164,6 @@ class View(AtomicAccess):
             )
         return Place(tracer, self.buffer, self.layout, index, self.boundary)
 
-    def __getitem__(self, index: IndexLike) -> Scalar:
-        return self.load(*_indices(index))
-
-    def __setitem__(self, index: IndexLike, value: Operand) -> None:
-        self.store(value, *_indices(index))
-
-    def load(self, *index: IndexLike, width: int | None = 1, other: Any = 0) -> Scalar:
-        """The element at a logical index, or a vector of `width` along the last dimension.
-
-        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
-        """
-        tracer = self._inside_kernel()
-        place = self.place(*index)
-        access = place.access(place.widest() if width is None else width)
-        lanes = None if access.width == 1 else access.width
-        instead = as_value(other, self.dtype, lanes) if access.is_masked else None
-        result = tracer.value(self.dtype, lanes)
-        tracer.append(Load(result, access, instead, access.source))
-        return Scalar(result)
-
-    def store(self, value: Operand, *index: IndexLike, width: int | None = None) -> None:
-        """Store a value at a logical index, or a vector along the last dimension.
-
-        `width` broadcasts a single number over `width` elements.
-        """
-        tracer = self._inside_kernel()
-        lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
-        access = self.place(*index, stored=True).access(lanes)
-        stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
-        tracer.append(Store(stored, access, access.source))
-
     @property
     def T(self) -> View:
         """The same memory with the two indices interchanged."""
@@ -155,15 +177,15 @@ class View(AtomicAccess):
 
         return part(self, at, shape)
 
-    def widest(self, *index: IndexLike) -> int:
-        """The largest width that is proved for an access at this index."""
-        return self.place(*index).widest()
+    def of_block(self, rank: IndexLike) -> ElementAccess:
+        """This shared tile in the memory of another block of the cluster: `total.of_block(1)[0]`.
 
-    def _inside_kernel(self) -> Tracer:
-        tracer = current(self.buffer.name)
-        if tracer is not self._tracer:
-            raise tracer.error(f"{self.buffer.name} belongs to another kernel, {self._tracer.name}")
-        return tracer
+        The block is alive, and has written the elements, only after a barrier that it takes part in: see
+        `tracing.clustered_blocks`. Raises LayoutError for a rank that is not proved to be one of the cluster's.
+        """
+        from lego_mlir.tracing.clustered_blocks import tile_of_block
+
+        return tile_of_block(self, rank)
 
 
 def shared(dtype: DType, layout: Any, name: str | None = None) -> View:

@@ -111,6 +111,7 @@ class TensorAccess:
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
     elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
     `mask` holds. Of a vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`).
+    With a `block` it is in the shared memory of the block of the cluster with this rank, an index expression.
     """
 
     buffer: Buffer
@@ -121,6 +122,7 @@ class TensorAccess:
     width: int
     source: Source
     by_warp: bool = False
+    block: Any = None
 
     @property
     def position(self) -> Any:
@@ -517,6 +519,7 @@ class KernelTrace:
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
     `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it. `maps` are the
     layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
+    `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters.
     """
 
     name: str
@@ -535,6 +538,7 @@ class KernelTrace:
     distinct: Mapping[str, Source] = field(default_factory=dict)
     maps: tuple[Layout, ...] = field(default=(), repr=False, compare=False)
     products: tuple[WarpgroupProduct, ...] = field(default=(), repr=False, compare=False)
+    cluster: tuple[int, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""
@@ -560,6 +564,10 @@ class KernelTrace:
     def tile_rows(self) -> dict[str, int]:
         """The shared buffers that tile statements access, with the length of their memory rows."""
         return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
+
+    def tiles_of_peers(self) -> frozenset[str]:
+        """The shared tiles that threads of other blocks of the cluster access."""
+        return frozenset(access.buffer.name for _, access in self.accesses() if access.block is not None)
 
     def accesses(self) -> Iterator[tuple[Accessing, TensorAccess]]:
         """Every statement that accesses elements with its access, in program order; a copy has two."""

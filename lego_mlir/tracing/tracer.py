@@ -60,10 +60,16 @@ class Tracer:
     """The kernel being traced: its open regions, its symbols and their ranges."""
 
     def __init__(
-        self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source, parameters: Collection[str] = ()
+        self,
+        name: str,
+        grid: Sequence[Any],
+        block: Sequence[Any],
+        source: Source,
+        parameters: Collection[str] = (),
+        cluster: Sequence[int] = (),
     ) -> None:
         self.name, self.source, self.parameters = name, source, parameters
-        self.grid, self.block = tuple(grid), tuple(block)
+        self.grid, self.block, self.cluster = tuple(grid), tuple(block), tuple(cluster)
         self.shared: list[Buffer] = []
         self.ranges: dict[Any, Range] = {}
         self.ids: dict[Any, tuple[str, str]] = {}

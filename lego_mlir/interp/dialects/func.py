@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from lego_mlir.interp import values
-from lego_mlir.interp.dialects import runner_utilities
+from lego_mlir.interp.dialects import clusters, runner_utilities
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 
@@ -34,6 +34,8 @@ def call(op: Operation) -> Step:
 
 @implements("builtin.unrealized_conversion_cast")
 def conversion_cast(op: Operation) -> Step:
+    if op.has(clusters.OF_BLOCK):
+        return clusters.of_block(op)
     kinds = {str(op.operand_type(i)) for i in range(len(op.operands))} | {str(r.type) for r in op.operation.results}
     if len(op.operands) != len(op.results) or not kinds <= {"index", "i64"}:
         op.fail(f"cannot execute a cast between {sorted(kinds)}; finish the conversion first")

@@ -16,12 +16,14 @@ wait. A phase then also waits for the asynchronous copies whose completion it wa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from lego_mlir.interp import values
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp import cluster_blocks, values
 from lego_mlir.interp.happens_before import active_warps
 from lego_mlir.interp.machine import CopiesInFlight, Machine
 from lego_mlir.interp.program import Operation, Step, implements
@@ -42,6 +44,8 @@ class Barriers:
     initialised_at: Array  # the epoch, or NEVER
     initialised_by: Array  # the thread
     flying: Array  # asynchronous copies that the phase waits for
+    name: str = ""
+    since: dict[int, tuple[int, int]] = field(default_factory=dict)  # the agent and clock of an initialisation
     joint: dict[tuple[int, int], Array] = field(default_factory=dict)  # what those who arrived in the phase know
     done: dict[tuple[int, int], Array] = field(default_factory=dict)  # what a wait that succeeds learns
 
@@ -61,10 +65,26 @@ class Barriers:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerBarriers:
+    """The same group in the block of the cluster with this rank, for each lane."""
+
+    own: Barriers
+    rank: Array
+
+    def groups(self, m: Machine, active: Array) -> Iterator[tuple[int, Barriers | None, Array]]:
+        """Each block that some lane names: its rank, its group if it has made one, and these lanes."""
+        assert m.cluster_blocks is not None
+        ranks = np.broadcast_to(self.rank, m.lanes)
+        for rank in np.unique(ranks[active]):
+            found = m.cluster_blocks.machines[rank].barriers.get(self.own.name)
+            yield int(rank), found, active & (ranks == rank)
+
+
+@dataclass(frozen=True, slots=True)
 class BarrierAddress:
     """A barrier of a group, for each lane."""
 
-    group: Barriers
+    group: Barriers | PeerBarriers
     index: Array
 
 
@@ -81,7 +101,7 @@ def create(op: Operation) -> Step:
             m.barriers[name] = Barriers(
                 expected=np.zeros(shape, np.int64), missing=np.zeros(shape, np.int64), phase=np.zeros(shape, np.int64),
                 initialised_at=np.full(shape, NEVER), initialised_by=np.zeros(shape, np.int64),
-                flying=np.zeros(shape, np.int64),
+                flying=np.zeros(shape, np.int64), name=name,
             )  # fmt: skip
         m.values[result] = m.barriers[name]
 
@@ -102,6 +122,8 @@ def init(op: Operation) -> Step:
             barriers.phase[row, number] = 0
             barriers.initialised_at[row, number] = _epoch(m)[row, thread]
             barriers.initialised_by[row, number] = thread
+            if m.clocks is not None:
+                barriers.since[number] = m.clocks.vector.now(m.first_warp + thread // WARP)
 
     return step
 
@@ -113,11 +135,17 @@ def arrive(op: Operation) -> Step:
     result, place = op.result, op.place
 
     def step(m: Machine) -> None:
-        barriers: Barriers = m.values[group]
+        barriers: Barriers | PeerBarriers = m.values[group]
         at = np.broadcast_to(m.values[index], m.lanes)
+        times = np.broadcast_to(values.uniform(1) if not count else m.values[count[0]], m.lanes)
+        if isinstance(barriers, PeerBarriers):
+            m.values[result] = np.zeros(m.lanes, np.int64)  # an arrival at another block's barrier has no token
+            for rank, there, lanes in barriers.groups(m, _active(m, ())):
+                if _may_use(there, m, place, rank, at, lanes):
+                    _arrive(m, place, there, at, times, lanes)
+            return
         m.values[result] = np.take_along_axis(barriers.phase, at, axis=1)
-        times = values.uniform(1) if not count else m.values[count[0]]
-        _arrive(m, place, barriers, at, np.broadcast_to(times, m.lanes), _active(m, ()))
+        _arrive(m, place, barriers, at, times, _active(m, ()))
 
     return step
 
@@ -231,15 +259,22 @@ def copies_arrive(op: Operation) -> Step:
     def step(m: Machine) -> None:
         given: BarrierAddress = m.values[pointer]
         active, at = m.active(), np.broadcast_to(given.index, m.lanes)
-        barriers = given.group
-        _require_initialised(m, place, barriers, at, active)
         landings, clocks = m.take_issued()
-        used = [(row, number) for row, number, _ in _first_of_each(m, active, at)]
-        for row, number in used:
+        if isinstance(given.group, PeerBarriers):
+            groups = [
+                (there, lanes)
+                for rank, there, lanes in given.group.groups(m, active)
+                if _may_use(there, m, place, rank, at, lanes)
+            ]
+        else:
+            groups = [(given.group, active)]
+            _require_initialised(m, place, given.group, at, active)
+        used = [(one, row, number) for one, lanes in groups for row, number, _ in _first_of_each(m, lanes, at)]
+        for barriers, row, number in used:
             barriers.flying[row, number] += 1
 
         def completed() -> None:
-            for row, number in used:
+            for barriers, row, number in used:
                 barriers.flying[row, number] -= 1
                 barriers.learn(row, number, clocks)
                 barriers.advance(row, number)
@@ -247,6 +282,28 @@ def copies_arrive(op: Operation) -> Step:
         m.flights.append(CopiesInFlight(landings, None, completed))
 
     return step
+
+
+def _may_use(
+    barriers: Barriers | None, m: Machine, place: SourceLocation, rank: int, at: Array, lanes: Array
+) -> TypeGuard[Barriers]:
+    """Whether the barriers of another block exist, which must be known to the lanes, and not only by chance."""
+    blocks, clocks = m.cluster_blocks, m.clocks
+    assert blocks is not None and clocks is not None
+    lane = int(np.flatnonzero(lanes[0])[0])
+    warp, number = m.first_warp + lane // WARP, int(at[0, lane])
+    blocks.require_alive(m, values.uniform(rank), lanes, place, f"a use of barrier {number}")
+    since = None if barriers is None else barriers.since.get(number)
+    if since is None or since[1] > clocks.vector.known[warp, since[0]]:
+        text = (
+            f"barrier {number} of block {blocks.place_of(rank)} is used with no barrier of the cluster after its "
+            "initialisation"
+        )
+        m.faults.add(Kind.RACE, text, place, *m.name_lane(0, lane))
+    for warp in active_warps(m, lanes):
+        agent, clock = clocks.vector.now(int(warp))
+        blocks.arrivals[rank, agent] = cluster_blocks.RemoteArrival(clock, place)
+    return since is not None
 
 
 def _active(m: Machine, predicate: Any) -> Array:
@@ -270,6 +327,8 @@ def _first_of_each(m: Machine, active: Array, index: Array) -> list[tuple[int, i
 
 def _require_initialised(m: Machine, place: SourceLocation, barriers: Barriers, at: Array, active: Array) -> None:
     """Report a barrier that is not initialised, or by another thread with nothing in between."""
+    if m.cluster_blocks is not None and barriers is not m.barriers.get(barriers.name):
+        return  # of another block: `_may_use`
     since = np.take_along_axis(barriers.initialised_at, at, axis=1)
     by = np.take_along_axis(barriers.initialised_by, at, axis=1)
     raw = active & (since == NEVER)

@@ -28,6 +28,7 @@
 | `lego-lower-approximate-exp2` | lowers `math.exp2` that may be approximate to one instruction |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
 | `lego-lower-tile-copies` | lowers tile copies and rings of barriers to what the target has; the toolchain runs it |
+| `lego-lower-clusters` | lowers memory and barriers of other blocks of a cluster; the toolchain runs it |
 | `lego-lower-wide-products` | lowers 64-bit products of truncated words to single instructions |
 
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
@@ -78,6 +79,7 @@ PASSES: Final = {
     "lego-lower-approximate-exp2": "approximate_exp2.LowerApproximateExp2",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
     "lego-lower-tile-copies": "lower_tile_copies.LowerTileCopies",
+    "lego-lower-clusters": "lower_clusters.LowerClusters",
     "lego-lower-wide-products": "lower_wide_products.LowerWideProducts",
 }
 

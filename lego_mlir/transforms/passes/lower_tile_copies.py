@@ -36,6 +36,7 @@ from lego_mlir.transforms.kernel_facts import (
 )
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.lower_clusters import shares_data
 from lego_mlir.transforms.passes.operations import create, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
@@ -49,9 +50,7 @@ _WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 _ARRIVE: Final = "nvgpu.mbarrier.arrive"
 _BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
 _SHARED_POINTER: Final = "!llvm.ptr<3>"
-_SPIN: Final = (
-    "{{ .reg .pred done; again: mbarrier.{}.parity.shared.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
-)
+_SPIN: Final = "{{ .reg .pred done; again: mbarrier.{}.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
 
 
 def has_words(text: str) -> bool:
@@ -81,9 +80,10 @@ class LowerTileCopies(Pass):
         else:
             for region in copies:
                 _inline(region)
-        suspending = target.compute_capability >= TENSOR_COPIES
+        test = "try_wait.parity" if target.compute_capability >= TENSOR_COPIES else "test_wait.parity"
+        test += ".acquire.cluster.shared::cta" if shares_data(function) else ".shared"
         for wait in [op for op in walk(function) if op.name == _WAIT]:
-            _spin(wait, "try_wait" if suspending else "test_wait")
+            _spin(wait, test)
 
 
 def _inline(region: Op) -> None:

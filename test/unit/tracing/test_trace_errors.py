@@ -629,7 +629,9 @@ def test_a_choice_between_numbers_suggests_their_type(one, kind):
 
 
 def test_an_unknown_argument_of_the_decorator():
-    with pytest.raises(TraceError, match=r"@lego.kernel takes grid, block and name, not blok; did you mean block\?"):
+    with pytest.raises(
+        TraceError, match=r"@lego.kernel takes grid, block, name and cluster, not blok; did you mean block\?"
+    ):
         lego.kernel(grid=1, block=64, blok=3)
 
 

@@ -1,0 +1,157 @@
+"""Clusters of blocks: run in the interpreter, where every planted fault is found, and as PTX in the emulator."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cluster_kernels import BLOCKS, THREADS, sums
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32, spec
+from lego_mlir.errors import ToolchainError, UsageError
+from lego_mlir.interp.ptx.traced_ptx import PtxRun
+from lego_mlir.interp.report import Kind
+from lego_mlir.interp.traced_kernels import run_kernel
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def data():
+    x = np.random.default_rng(0).standard_normal(2 * BLOCKS * THREADS).astype(np.float32)
+    return {"x": x, "y": np.zeros(2 * BLOCKS, np.float32)}, np.repeat(x.reshape(2, -1).sum(1), BLOCKS)
+
+
+@pytest.mark.parametrize("remote_store", [False, True])
+@pytest.mark.parametrize("on", [run_kernel, lambda k, a: PtxRun("sm_90")(k, a, {})], ids=["interpreter", "ptx"])
+def test_blocks_of_a_cluster_add_their_parts(on, remote_store):
+    arrays, expected = data()
+    report = on(sums(remote_store=remote_store), arrays)
+    assert report.faults == []
+    assert np.allclose(arrays["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind", "words"),
+    [
+        ({"first": False}, Kind.RACE, "write of part[1], read by warp 0 of block (0, 0, 0)"),
+        ({"first": False, "remote_store": True}, Kind.RACE, "written by warp 0 of block (0, 0, 0)"),
+        ({"last": False}, Kind.ENDED, "block (0, 0, 0) may end while its part[0] is read by block (3, 0, 0)"),
+        ({"rank": lambda b: 0}, Kind.UNINITIALISED, "read of part[0], which nothing has written"),
+    ],
+)
+def test_planted_faults_are_found(planted, kind, words):
+    arrays, _ = data()
+    report = run_kernel(sums(**planted), arrays)
+    found = [fault for fault in report.faults if fault.kind is kind and words in fault.message]
+    assert found, [(fault.kind, fault.message) for fault in report.faults]
+    assert found[0].place.file.endswith("cluster_kernels.py")
+
+
+def test_a_block_that_has_ended_has_no_memory():
+    @lego.kernel(grid=2, block=32, cluster=2)
+    def late(y: lego.Tensor(f32, Row(64))):
+        tile = lego.shared(f32, Row(32), "tile")
+        tile[lego.thread_id[0]] = 1.0
+        lego.cluster_barrier()
+        with lego.when(lego.cluster_rank < 1):
+            y[lego.thread_id[0]] = tile.of_block(1)[lego.thread_id[0]]
+
+    report = run_kernel(late, {"y": np.zeros(64, np.float32)})
+    assert [f.message for f in report.faults if f.kind is Kind.ENDED] == [
+        "read of tile of block (1, 0, 0), which has ended; a barrier of the cluster must follow the last access"
+    ]
+
+
+def test_a_barrier_that_a_block_skips_is_a_deadlock():
+    @lego.kernel(grid=4, block=32, cluster=2)
+    def skipped(y: lego.Tensor(f32, Row(4))):
+        with lego.when(lego.cluster_rank < 1):
+            lego.cluster_barrier()
+        with lego.when(lego.thread_id[0] < 1):
+            y[lego.block_id[0]] = 1.0
+
+    report = run_kernel(skipped, {"y": np.zeros(4, np.float32)})
+    (fault,) = report.faults
+    assert fault.kind is Kind.DEADLOCK and fault.count == 2
+    assert fault.message == (
+        "the wait hangs: block (1, 0, 0) did not arrive at the barrier of the cluster; block (1, 0, 0) ended without it"
+    )
+
+
+def test_ranks_and_places_follow_the_hardware():
+    @lego.kernel(grid=(4, 6, 2), block=32, cluster=(2, 3, 1))
+    def numbered(y: lego.Tensor(i32, Row(2, 6, 4))):
+        x, column, z = lego.block_in_cluster
+        with lego.when(lego.thread_id[0] < 1):
+            place = lego.block_id[2], lego.block_id[1], lego.block_id[0]
+            y[place] = lego.i32(100 * lego.cluster_rank + 10 * x + column + z)
+        lego.cluster_barrier()
+
+    y, z = np.zeros(48, np.int32), np.zeros(48, np.int32)
+    assert run_kernel(numbered, {"y": y}).faults == []
+    row, column = np.mgrid[:6, :4] % np.array([3, 2])[:, None, None]
+    assert np.array_equal(y.reshape(2, 6, 4)[1], 100 * (column + 2 * row) + 10 * column + row)
+    assert PtxRun("sm_90")(numbered, {"y": z}, {}).faults == []
+    assert np.array_equal(y, z)
+
+
+def test_order_of_global_memory_within_a_cluster():
+    @lego.kernel(grid=4, block=32, cluster=2)
+    def exchanged(x: lego.Tensor(f32, Row(128))):
+        here, there = lego.block_id[0] * 32, lego.block_id[0] // 2 * 64 + 32 * (1 - lego.cluster_rank)
+        x[here + lego.thread_id[0]] = lego.f32(lego.block_id[0])
+        lego.cluster_barrier()
+        value = x[there + lego.thread_id[0]]
+        lego.cluster_barrier()
+        x[here + lego.thread_id[0]] = value
+
+    x = np.zeros(128, np.float32)
+    assert run_kernel(exchanged, {"x": x}).faults == []
+    assert np.array_equal(x[::32], [1, 0, 3, 2])
+
+
+def test_global_memory_of_another_cluster_is_a_race():
+    @lego.kernel(grid=4, block=32, cluster=2)
+    def exchanged(x: lego.Tensor(f32, Row(128)), y: lego.Tensor(f32, Row(128))):
+        x[lego.block_id[0] * 32 + lego.thread_id[0]] = 1.0
+        lego.cluster_barrier()
+        y[lego.block_id[0] * 32 + lego.thread_id[0]] = x[(3 - lego.block_id[0]) * 32 + lego.thread_id[0]]
+
+    report = run_kernel(exchanged, {"x": np.zeros(128, np.float32), "y": np.zeros(128, np.float32)})
+    assert any(f.kind is Kind.RACE and "of block" in f.message for f in report.faults)
+
+
+def test_a_cluster_of_one_block_runs_everywhere():
+    @lego.kernel(grid=4, block=32, cluster=(1,))
+    def alone(y: lego.Tensor(f32, Row(128))):
+        tile = lego.shared(f32, Row(32), "tile")
+        tile[lego.thread_id[0]] = lego.f32(lego.thread_id[0])
+        lego.cluster_barrier()
+        y[lego.block_id[0] * 32 + lego.thread_id[0]] = tile.of_block(lego.cluster_rank)[31 - lego.thread_id[0]]
+
+    assert "cluster" not in alone.mlir(locations=False)
+    y = np.zeros(128, np.float32)
+    alone(y)
+    assert np.array_equal(y, np.tile(np.arange(32)[::-1], 4))
+    assert "cluster" not in alone.compile(target="sm_80").text
+
+
+def test_targets_without_clusters_and_the_cpu_refuse():
+    with pytest.raises(ToolchainError, match=r"clusters of \(4, 1, 1\) blocks, and sm_80 has no clusters; compile for"):
+        sums().compile(target="sm_80")
+    arrays, expected = data()
+    with pytest.raises(UsageError, match=r"a CPU runs them one after the other; run it in the interpreter"):
+        sums()(arrays["x"], arrays["y"])
+    assert np.allclose(sums()(arrays["x"], arrays["y"], check=True), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_manifest_has_the_grid_of_blocks():
+    (entry,) = sums().compile(target="sm_90a").manifest["kernels"]
+    assert entry["grid"] == [8] and "cluster" not in entry
+
+
+def test_the_softmax_of_the_examples():
+    kernel = spec.load(EXAMPLES / "cluster_softmax.py").kernels["softmax"]
+    x, y = np.random.default_rng(1).standard_normal((6, 8192)).astype(np.float32), np.zeros((6, 8192), np.float32)
+    assert run_kernel(kernel, {"x": x.reshape(-1), "y": y.reshape(-1)}, blocks=1).faults == []
+    assert np.allclose(y[:1], kernel.expected(x)[:1], rtol=1e-5)
