@@ -1,19 +1,25 @@
-"""Fit the time model of products (`lego_mlir.kernels.product_time`) to recorded sizes, and judge its choices.
+"""Fit the time model of products (`lego_mlir.kernels.product_time`) to all recorded runs, and judge its choices.
 
-    python bench/product_fit.py fit       the constants from all recorded sizes
-    python bench/product_fit.py judge     the choice at each size by constants fitted to the other half of the sizes
-    python bench/product_fit.py table     the same as the table of docs/results/product-choices.md
+    python bench/product_fit.py fit       the constants from all runs, as they stand in product_time
+    python bench/product_fit.py judge     the choice at each size by constants that were fitted to other sizes
+    python bench/product_fit.py table     the tables of docs/results/product-choices.md
 
-Residuals are logarithms of predicted over measured times; a candidate counts the less, the slower it is than the best
-of its size: the model has to rank the fast ones. Damped least squares (Levenberg and Marquardt) over the logarithms of
-the constants, which stay positive; residuals beyond HUBER count linearly.
+Runs on an H200: all candidates of both families at 39 sizes (`product_tuning`), `mma.sync` at 20 (`tuning_spaces`) and
+at the papers' sizes in four layouts (`matmul`), tiles and clusters of warpgroups (`hopper_study`, `choice_check`), the
+kernels chosen at 158 products (`hopper`), and K in parts (`small_products`, `small_parts`).
+
+Residuals are logarithms of predicted over measured times, and the same relative to the mean of a size's candidates: the
+model has to rank them. A candidate counts the less, the slower it is than the best of its size. A third kind of
+residual is what a choice loses, with candidates drawn by their predicted times. Damped least squares (Levenberg and
+Marquardt) over the logarithms of the constants, which stay positive; residuals beyond HUBER count linearly.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
 from statistics import geometric_mean
 from typing import Any
 
@@ -21,145 +27,265 @@ import mlir_kernels
 import numpy as np
 import product_tuning
 
-from lego_mlir.kernels.choices import choice_from
-from lego_mlir.kernels.product_time import H200, BlockTile, MatrixPath, ProductDevice, ProductSize, product_time
+from lego_mlir.kernels.choices import Choice, choice_from
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.product_counts import BlockTile, ProductSize, TileCounts, counts_of
+from lego_mlir.kernels.product_time import (
+    H200,
+    Launches,
+    LaunchKind,
+    MatrixPath,
+    ProductDevice,
+    time_of,
+)
+from lego_mlir.kernels.split_choices import RESIDENT
+from lego_mlir.kernels.warpgroup_choices import tile_from
 
 PAGE = "results/product-choices.md"
-GOOD = 1.05
+GOOD, NEAR = 1.05, 1.5
 F16_BYTES = 2
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
 SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
-FIXED = ("sms", "frequency", "paths")
-START = ProductDevice(
-    sms=H200.sms, frequency=H200.frequency, dram=4e6, latency=0.5, l2=1e5, start=5.0, cluster=H200.cluster, rounds=20.0,
-    limits=2.0,
+ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 2.0, 0.01
+"""Weights of the three kinds of residuals, and how much slower than the first predicted is drawn e times less often."""
+LOOSE = 0.3
+"""The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
+MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
+FOLDS = 5
+PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+)-(..)-(\d+)x(\d+)x(\d+)-(\d)x(\d)w-(\d)s-grouped(-1r)?")
+
+FITTED = {
+    "device": ("l2", "latency", "cold", "cluster", "arrival", "sum", "dram_power", "rounds"),
+    "flushed": ("start", "power", "dirty"), "steady": ("start", "early"), "rotated": ("start",),
+    "mma.sync": tuple(f.name for f in fields(MatrixPath) if f.name != "held"),
+    "warpgroups": tuple(f.name for f in fields(MatrixPath) if f.name not in ("held", "issue")),
+}  # fmt: skip
+"""The constants that are fitted; others have sources."""
+EXPONENTS = ("rounds", "units", "waits", "limits")
+START = replace(
+    H200, l2=1.3e5, latency=0.6, cold=0.6, cluster=0.6, arrival=0.5, sum=0.1, dram_power=2e-8, rounds=20.0,
+    launches={
+        "flushed": LaunchKind(5.0, 5.0, 0.9, 1.0, 1.0, 2e7), "steady": LaunchKind(1.5, 1.0, 1.0, 0.0, 0.0, 0.0),
+        "rotated": LaunchKind(2.5, 2.5, 1.0, 0.0, 1.0, 0.0),
+    },
     paths={
         "mma.sync": MatrixPath(
-            matrix=1.6, issue=1.0, shared=0.5, line=1.0, wait=50.0, chain=5.0, fill=1000.0, drain=100.0, store=1.0,
-            units=2.0,
+            matrix=1.6, issue=1.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=50.0, chain=5.0, fill=1000.0,
+            drain=300.0, store=1.0, held=1.0, matrix_power=1.0, line_power=0.5, shared_power=0.1, units=4.0, waits=4.0,
+            limits=4.0,
         ),
         "warpgroups": MatrixPath(
-            matrix=1.0, issue=0.01, shared=0.5, line=1.0, wait=50.0, chain=5.0, fill=1000.0, drain=100.0, store=1.0,
-            units=4.0,
+            matrix=1.3, issue=0.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=20.0, chain=3.0, fill=500.0,
+            drain=300.0, store=1.0, held=2.0, matrix_power=1.0, line_power=0.5, shared_power=0.1, units=4.0, waits=4.0,
+            limits=4.0,
         ),
     },
 )  # fmt: skip
 """Round guesses, which no fit has seen."""
-LOOSE, NEAR = 0.3, 1e-9
-"""The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One candidate of a size and its time in microseconds, absolute and over the best of the size."""
+    """One candidate in a run: its time in microseconds, absolute and over the best of the same size and run."""
 
+    run: str
     product: ProductSize
     tile: BlockTile
+    launches: Launches
     us: float
-    ratio: float
+    ratio: float = 1.0
+    dtype: str = "f16"
+
+    @property
+    def group(self) -> tuple[str, ProductSize, str, str]:
+        """What is compared: the candidates of one size in one run."""
+        return self.run, self.product, self.launches, self.dtype
 
 
-def recorded(sizes: Iterable[tuple[int, int, int]]) -> list[Measured]:
-    """The rows of these sizes."""
-    results = mlir_kernels.latest(product_tuning.NAME)
+# -- recorded runs
+
+
+def recorded() -> list[Measured]:
+    """All runs."""
+    return compared([*_tuning(), *_spaces(), *_papers(), *_hopper(), *_small()])
+
+
+def compared(rows: list[Measured]) -> list[Measured]:
+    """The rows with the ratio of each to the best of its group."""
+    best: dict[Any, float] = {}
+    for row in rows:
+        best[row.group] = min(row.us, best.get(row.group, row.us))
+    return [replace(row, ratio=row.us / best[row.group]) for row in rows]
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    results = mlir_kernels.latest(name)
     if results is None:
-        sys.exit(f"no results of {product_tuning.NAME}; run its step `time` on a GPU")
-    wanted, found = set(sizes), []
-    by_size: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
-    for row in results["rows"]:
-        if row["family"] != "cuBLAS" and tuple(row["size"]) in wanted:
-            by_size.setdefault(tuple(row["size"]), []).append(row)
-    for size, rows in by_size.items():
-        best = min(row["ms"] for row in rows)
-        found += [
-            Measured(ProductSize(*size), tile_of(r["family"], r), 1e3 * r["ms"], r["ms"] / best) for r in rows
-        ]  # fmt: skip
-    return found
+        sys.exit(f"no results of {name}; run its step `time` on a GPU")
+    return results["rows"]
 
 
-def tile_of(family: str, row: Mapping[str, Any]) -> BlockTile:
-    """The tile of a row."""
-    if family == "mma.sync":
-        return choice_from(dict(row)).block_tile(F16_BYTES)
-    m, n, k = row["tile"]
-    return BlockTile("warpgroups", m, n, k, tuple(row["warps"]), 0, row["stages"], resident=1)
+def _tuning() -> Iterable[Measured]:
+    for row in _rows("product_tuning"):
+        size = ProductSize(*row["size"])
+        if row["family"] == "mma.sync":
+            tile = choice_from(row).block_tile(F16_BYTES)
+        elif row["family"] == "warpgroups":
+            m, n, _ = row["tile"]
+            tile = tile_from((size.m, size.n, size.k), f"{m}x{n}", row["stages"], product_tuning.SMS).block_tile
+        else:
+            continue
+        yield Measured("product_tuning", size, tile, "flushed", 1e3 * row["ms"])
 
 
-def earlier() -> list[Measured]:
-    """The products of `bench/tuning_spaces.py`, all `mma.sync`; but for one whose order has changed since."""
-    found = []
-    spaces: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
-    for row in mlir_kernels.latest("tuning_spaces")["rows"]:
-        if row["kernel"] == "matmul":
-            spaces.setdefault(tuple(row["sizes"]), []).append(row)
-    for size, rows in spaces.items():
-        best = min(row["ms"] for row in rows)
-        found += [
-            Measured(ProductSize(*size), tile_of("mma.sync", r["config"]), 1e3 * r["ms"], r["ms"] / best)
-            for r in rows
-            if not (size == (2304, 1152, 4608) and r["config"]["resident"])
-        ]
-    return found
+def _spaces() -> Iterable[Measured]:
+    """All products but one, whose order has changed since."""
+    for row in _rows("tuning_spaces"):
+        changed = row["sizes"] == [2304, 1152, 4608] and row["config"].get("resident")
+        if row["kernel"] == "matmul" and not changed:
+            tile = choice_from(row["config"]).block_tile(F16_BYTES)
+            yield Measured("tuning_spaces", ProductSize(*row["sizes"]), tile, "flushed", 1e3 * row["ms"])
+
+
+def _papers() -> Iterable[Measured]:
+    for row in _rows("matmul"):
+        found = PRODUCT.fullmatch(row["kernel"])
+        if found:
+            layouts, persistent = found[4], found[11] is not None
+            size, tile, warps, stages = (
+                [int(found[i]) for i in places] for places in ((1, 2, 3), (5, 6, 7), (8, 9), (10,))
+            )
+            choice = Choice(Tiling(*tile, (warps[0], warps[1])), stages[0], resident=int(persistent))
+            product = ProductSize(size[0], size[1], size[2], layouts)
+            yield Measured("matmul", product, choice.block_tile(F16_BYTES), "flushed", 1e3 * row["ms"])
+
+
+def _hopper() -> Iterable[Measured]:
+    for name in ("hopper", "hopper_study", "choice_check"):
+        for row in _rows(name):
+            if "tile" not in row:
+                continue
+            product = ProductSize(*row["size"], row["layouts"])
+            tile = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], product_tuning.SMS)
+            run, dtype = f"{name} {row['run']}" if "run" in row else name, row["dtype"]
+            yield Measured(run, product, tile.block_tile, "steady", 1e3 * row["ms"], dtype=dtype)
+            if row.get("single_ms"):
+                yield Measured(run, product, tile.block_tile, "flushed", 1e3 * row["single_ms"], dtype=dtype)
+
+
+def _of_run(run: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(run, row) for row in _rows(run) if row["kernel"] != "cuBLAS"]
+
+
+def _small() -> Iterable[Measured]:
+    for run, row in (*_of_run("small_products"), *_of_run("small_parts")):
+        tile, threads, stages = row["tile"].split("-")
+        m, n, k = map(int, tile.split("x"))
+        warps = (1, int(threads) // 32) if m < 64 else (2, int(threads) // 64)
+        block = Choice(Tiling(m, n, k, warps), int(stages[:-1])).block_tile(F16_BYTES)
+        block = replace(block, parts=row["parts"], resident=RESIDENT if row["blocks"] else 0)
+        yield Measured(run, ProductSize(*row["size"], row["layouts"]), block, "rotated", 1e3 * row["ms"])
 
 
 # -- constants as a vector
 
 
-def names_of(device: ProductDevice) -> list[tuple[str, str]]:
-    own = [("", f.name) for f in fields(ProductDevice) if f.name not in FIXED]
-    return own + [(family, f.name) for family in device.paths for f in fields(MatrixPath)]
+def parts_of(device: ProductDevice) -> dict[str, Any]:
+    return {"device": device, **device.launches, **device.paths}
 
 
 def vector_of(device: ProductDevice) -> Any:
-    values = [
-        getattr(device.paths[family] if family else device, name) for family, name in names_of(device)  # type: ignore[index]
-    ]  # fmt: skip
-    return np.log(np.maximum(values, NEAR))
+    parts = parts_of(device)
+    return np.log([getattr(parts[part], name) for part, names in FITTED.items() for name in names])
 
 
 def device_of(vector: Any, start: ProductDevice) -> ProductDevice:
-    values = dict(zip(names_of(start), np.exp(vector).tolist(), strict=True))
-    paths = {
-        family: replace(path, **{name: v for (f, name), v in values.items() if f == family})
-        for family, path in start.paths.items()
-    }
-    return replace(start, paths=paths, **{name: v for (f, name), v in values.items() if not f})
+    """The device with these constants; the start of dependent kernels is that of others unless launches are steady."""
+    values, parts = iter(np.exp(vector).tolist()), parts_of(start)
+    for part, names in FITTED.items():
+        new = {name: next(values) for name in names}
+        new |= {name: min(value, MOST_EXPONENT) for name, value in new.items() if name in EXPONENTS}
+        if "dirty" in new or part == "rotated":
+            new["early"] = new["start"]
+        parts[part] = replace(parts[part], **new)
+    return replace(
+        parts["device"],
+        launches={name: parts[name] for name in start.launches},
+        paths={name: parts[name] for name in start.paths},
+    )
 
 
 # -- the fit
 
 
-def predicted(device: ProductDevice, rows: list[Measured]) -> Any:
-    return np.array([product_time(r.product, r.tile, device).microseconds for r in rows])
+class Runs:
+    """Rows with their counts as arrays."""
+
+    def __init__(self, rows: list[Measured]) -> None:
+        self.rows = rows
+        counted = [counts_of(row.product, row.tile, H200.sms) for row in rows]
+        self.counts = TileCounts(*(np.array(column, dtype=float) for column in zip(*counted, strict=True)))
+        self.us, self.ratio = np.array([row.us for row in rows]), np.array([row.ratio for row in rows])
+        self.families, self.kinds = [row.tile.family for row in rows], [row.launches for row in rows]
+        number = {group: i for i, group in enumerate(dict.fromkeys(row.group for row in rows))}
+        self.group = np.array([number[row.group] for row in rows])
+        self.groups = list(number)
+
+    def predicted(self, device: ProductDevice) -> Any:
+        """Microseconds of all rows."""
+        path, kind = _columns(device.paths, self.families), _columns(device.launches, self.kinds)
+        return time_of(self.counts, MatrixPath(**path), device, LaunchKind(**kind)).microseconds
+
+    def mean(self, values: Any, weight: Any) -> Any:
+        """The weighted mean of each row's group."""
+        return (np.bincount(self.group, weight * values) / np.bincount(self.group, weight))[self.group]
 
 
-def fitted(rows: list[Measured], start: ProductDevice = START, iterations: int = ITERATIONS) -> ProductDevice:
-    """The device whose constants explain the rows."""
-    weight = np.array([1 / (1 + SHARPNESS * (row.ratio - 1)) for row in rows])
-    measured, origin = np.log([row.us for row in rows]), vector_of(start)
+def _columns(table: Any, names: list[Any]) -> dict[str, Any]:
+    """The constants that each row takes from a table, as arrays."""
+    known = list(table)
+    index = np.array([known.index(name) for name in names])
+    by_row = [asdict(table[name]) for name in known]
+    return {field: np.array([row[field] for row in by_row])[index] for field in by_row[0]}
 
-    def residuals(x: Any) -> Any:
-        found = weight * (np.log(predicted(device_of(x, start), rows)) - measured)
-        size = np.abs(found)
-        huber = np.where(size > HUBER, np.sign(found) * np.sqrt(np.maximum(2 * HUBER * size - HUBER**2, 0)), found)
-        return np.concatenate([huber, LOOSE * HUBER * (x - origin)])
+
+def residuals(runs: Runs, predicted: Any) -> Any:
+    """The residuals of predicted times, of the three kinds."""
+    weight = 1 / (1 + SHARPNESS * (runs.ratio - 1))
+    error = np.log(predicted / runs.us)
+    found = np.concatenate([ABSOLUTE * weight * error, RELATIVE * weight * (error - runs.mean(error, weight))])
+    size = np.abs(found)
+    found = np.where(size > HUBER, np.sign(found) * np.sqrt(np.maximum(2 * HUBER * size - HUBER**2, 0)), found)
+    first = np.full(len(runs.groups), np.inf)
+    np.minimum.at(first, runs.group, np.log(predicted))
+    drawn = np.exp((first[runs.group] - np.log(predicted)) / DRAWN)
+    lost = np.bincount(runs.group, drawn * np.log(runs.ratio)) / np.bincount(runs.group, drawn)
+    return np.concatenate([found, LOST * lost])
+
+
+def fitted(runs: Runs, start: ProductDevice = START, iterations: int = ITERATIONS) -> ProductDevice:
+    """The device whose constants explain the runs."""
+    origin = vector_of(start)
+
+    def of(x: Any) -> Any:
+        return np.concatenate([residuals(runs, runs.predicted(device_of(x, start))), LOOSE * HUBER * (x - origin)])
 
     x, damping = origin.copy(), DAMPING
-    here = residuals(x)
+    here = of(x)
     for _ in range(iterations):
-        jacobian = np.stack([(residuals(x + STEP * unit) - here) / STEP for unit in np.eye(len(x))], axis=1)
+        jacobian = np.stack([(of(x + STEP * unit) - here) / STEP for unit in np.eye(len(x))], axis=1)
         normal, slope = jacobian.T @ jacobian, jacobian.T @ here
         while damping < 1e6:
-            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + NEAR), -slope)
-            there = residuals(x + np.clip(step, -0.5, 0.5))
+            step = np.clip(np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-9), -slope), -0.5, 0.5)
+            there = of(x + step)
             if there @ there < here @ here:
                 break
             damping *= 4
         else:
             break
         gain = 1 - (there @ there) / (here @ here)
-        x, here, damping = x + np.clip(step, -0.5, 0.5), there, damping / 4
+        x, here, damping = x + step, there, damping / 4
         if gain < 1e-5:
             break
     return device_of(x, start)
@@ -168,94 +294,114 @@ def fitted(rows: list[Measured], start: ProductDevice = START, iterations: int =
 # -- judging
 
 
-def chosen(device: ProductDevice, rows: list[Measured]) -> dict[ProductSize, tuple[Measured, Measured]]:
-    """The model's choice and the best of each size."""
-    times = predicted(device, rows)
-    sizes: dict[ProductSize, list[tuple[float, Measured]]] = {}
-    for time, row in zip(times, rows, strict=True):
-        sizes.setdefault(row.product, []).append((time, row))
+def chosen(device: ProductDevice, runs: Runs) -> dict[Any, tuple[Measured, Measured]]:
+    """The model's choice and the best of each group that has several candidates."""
+    times = runs.predicted(device)
+    groups: dict[Any, list[tuple[float, Measured]]] = {}
+    for time, row in zip(times, runs.rows, strict=True):
+        groups.setdefault(row.group, []).append((time, row))
     return {
-        product: (min(found, key=lambda f: f[0])[1], min((row for _, row in found), key=lambda row: row.us))
-        for product, found in sizes.items()
+        group: (min(found, key=lambda f: f[0])[1], min((row for _, row in found), key=lambda row: row.us))
+        for group, found in groups.items()
+        if len(found) > 1
     }
 
 
-def good(device: ProductDevice, rows: list[Measured]) -> tuple[int, int]:
-    """At how many sizes the choice is within 5 % of the best, of how many."""
-    found = chosen(device, rows)
-    return sum(choice.ratio <= GOOD for choice, _ in found.values()), len(found)
+def good(found: dict[Any, tuple[Measured, Measured]], run: str) -> tuple[int, int]:
+    """At how many sizes of a run the choice is within 5 % of the best, of how many."""
+    here = [choice.ratio for (name, *_), (choice, _) in found.items() if name == run]
+    return sum(ratio <= GOOD for ratio in here), len(here)
 
 
-def error(device: ProductDevice, rows: list[Measured]) -> float:
-    """The root mean square of the relative error of candidates within 1.5 times the best."""
-    near = [row for row in rows if row.ratio <= 1.5]
-    return float(np.sqrt(np.mean(np.log(predicted(device, near) / [row.us for row in near]) ** 2)))
+def error(device: ProductDevice, runs: Runs) -> float:
+    """The root mean square of the relative error of candidates within NEAR times the best."""
+    near = runs.ratio <= NEAR
+    return float(np.sqrt(np.mean(np.log(runs.predicted(device)[near] / runs.us[near]) ** 2)))
 
 
-def cross_validated() -> tuple[list[Measured], dict[ProductSize, tuple[Measured, Measured]]]:
-    """All rows, and the choice at each size by constants that were fitted to the other half of the sizes."""
-    halves = [recorded(half) for half in product_tuning.halves()]
-    before, found = earlier(), {}
-    sizes = list(dict.fromkeys(row.product for row in before))
-    parts = [[row for row in before if row.product in sizes[half::2]] for half in (0, 1)]
-    for there, here in ((0, 1), (1, 0)):
-        device = fitted(halves[there] + parts[there])
-        found |= chosen(device, halves[here] + parts[here])
-    return halves[0] + halves[1] + before, found
+def cross_validated(rows: list[Measured], folds: int = FOLDS) -> dict[Any, tuple[Measured, Measured]]:
+    """The choice in each group by constants that were fitted to other sizes, in all layouts and runs."""
+    sizes = sorted({(row.product.m, row.product.n, row.product.k) for row in rows})
+    fold = {size: i % folds for i, size in enumerate(sizes)}
+    found: dict[Any, tuple[Measured, Measured]] = {}
+    for out in range(folds):
+        of = [fold[row.product.m, row.product.n, row.product.k] == out for row in rows]
+        there, here = ([row for row, held in zip(rows, of, strict=True) if held == wanted] for wanted in (False, True))
+        found |= chosen(fitted(Runs(there)), Runs(here))
+    return {row.group: found[row.group] for row in rows if row.group in found}
 
 
 def fit() -> None:
-    """The constants from all recorded sizes."""
-    rows = recorded(product_tuning.SIZES) + earlier()
-    found = fitted(rows)
-    for (family, name), value in zip(names_of(found), np.exp(vector_of(found)), strict=True):
-        print(f"{family or 'device'} {name} = {value:.3g}")
-    print("{} of {} sizes within 5 %, rms error {:.3f}".format(*good(found, rows), error(found, rows)))
+    """The constants from all runs."""
+    runs = Runs(recorded())
+    device = fitted(runs)
+    parts = parts_of(device)
+    for part, names in FITTED.items():
+        print(f"{part}: " + ", ".join(f"{name}={getattr(parts[part], name):.3g}" for name in names))
+    found = chosen(device, runs)
+    for run in dict.fromkeys(group[0] for group in runs.groups):
+        print(run, "{} of {} within 5 %".format(*good(found, run)))
+    print(f"rms error {error(device, runs):.3f}")
 
 
 def judge() -> None:
     """The choices of cross-validation."""
-    _, found = cross_validated()
-    for product, (choice, best) in found.items():
-        mark = "" if choice.ratio <= GOOD else f"  best: {_label(best.tile)}"
-        print(f"{product.m} x {product.n} x {product.k}: {choice.ratio:.3f} {_label(choice.tile)}{mark}")
-    ratios = [choice.ratio for choice, _ in found.values()]
-    print(f"{sum(ratio <= GOOD for ratio in ratios)} of {len(ratios)} within 5 %, mean {geometric_mean(ratios):.3f}")
+    found = cross_validated(recorded())
+    for (run, product, _, _), (choice, best) in found.items():
+        if choice.ratio > GOOD:
+            size = f"{product.m} x {product.n} x {product.k} {product.layouts}"
+            print(f"{run} {size}: {choice.ratio:.3f} {_label(choice.tile)}  best: {_label(best.tile)}")
+    for run in dict.fromkeys(group[0] for group in found):
+        ratios = [choice.ratio for (name, *_), (choice, _) in found.items() if name == run]
+        print(f"{run}: {sum(r <= GOOD for r in ratios)} of {len(ratios)} within 5 %, mean {geometric_mean(ratios):.3f}")
+
+
+RUNS = {
+    "product_tuning": "both families at sizes that are odd, skinny or between powers of two",
+    "tuning_spaces": "`mma.sync` at earlier sizes",
+    "matmul": "`mma.sync` at the papers' sizes, in four layouts",
+    "hopper_study": "tiles and clusters of warpgroups",
+    "choice_check 0": "two tiles of warpgroups each",
+    "choice_check 1": "the same in another run",
+    "small_products": "few rows, K in parts",
+    "small_parts": "the same with more tiles and parts, in an earlier run",
+}
 
 
 def table() -> None:
     """The page of the choices."""
-    rows, found = cross_validated()
-    new = {row.product for row in recorded(product_tuning.SIZES)}
-    shipped = chosen(H200, rows)
-    cells = [
-        [
-            f"{p.m} x {p.n} x {p.k}", str(sum(row.product == p for row in rows)), _label(best.tile), f"{best.us:.1f}",
-            _label(choice.tile), f"{choice.ratio:.3f}", f"{shipped[p][0].ratio:.3f}",
-        ]
-        for p, (choice, best) in found.items()
-    ]  # fmt: skip
-    lines = []
-    for what, products in (("new sizes", new), ("earlier sizes, `mma.sync` alone", set(found) - new)):
-        held, all_ = ([f[p][0].ratio for p in products] for f in (found, shipped))
-        worst, mean = max(held), geometric_mean(held) - 1
-        lines.append(
-            f"- {what}: within 5 % of the best at {sum(r <= GOOD for r in held)} of {len(held)} where the constants "
-            f"were fitted to other sizes, the worst {worst:.2f} times the best, on average {mean:.1%} slower; "
-            f"with the shipped constants at {sum(r <= GOOD for r in all_)} of {len(all_)}"
+    rows = recorded()
+    runs = Runs(rows)
+    held, shipped = cross_validated(rows), chosen(H200, runs)
+    summary = []
+    for run, what in RUNS.items():
+        there, here = ([c.ratio for (name, *_), (c, _) in found.items() if name == run] for found in (held, shipped))
+        counts = [f"{sum(r <= GOOD for r in ratios)} of {len(ratios)}" for ratios in (there, here)]
+        summary.append(
+            [what, *counts, f"{max(there):.2f}", *(f"{100 * (geometric_mean(r) - 1):.1f} %" for r in (there, here))]
         )
+    cells = []
+    for group, (choice, best) in held.items():
+        if group[0] in ("product_tuning", "tuning_spaces"):
+            p = group[1]
+            cells.append([
+                f"{p.m} x {p.n} x {p.k}", str(sum(row.group == group for row in rows)), _label(best.tile),
+                f"{best.us:.1f}", _label(choice.tile), f"{choice.ratio:.3f}", f"{shipped[group][0].ratio:.3f}",
+            ])  # fmt: skip
     results = mlir_kernels.latest(product_tuning.NAME)
     head = (
         f"{results['device']}, {mlir_kernels.latest_path(product_tuning.NAME).name[:10]}, PyTorch {results['torch']}."
     )
+    of_runs = mlir_kernels.table("candidates|held out|shipped|worst held out|mean loss|of shipped", summary)
     columns = "M x N x K|candidates|best|us|choice|choice / best|shipped / best"
-    text = "\n".join([head, "", *lines, "", mlir_kernels.table(columns, cells)])
+    text = "\n".join([head, "", of_runs, mlir_kernels.table(columns, cells)])
     mlir_kernels.put_into(PAGE, "choices", text + "\n")
 
 
 def _label(tile: BlockTile) -> str:
     persistent = ", persistent" if tile.family == "mma.sync" and tile.resident else ""
-    return f"{tile.family} {tile.m}x{tile.n}x{tile.k}, {tile.stages} stages{persistent}"
+    cluster = f" cluster {tile.cluster[0]}x{tile.cluster[1]}" if tile.cluster != (1, 1) else ""
+    return f"{tile.family} {tile.m}x{tile.n}x{tile.k}{cluster}, {tile.stages} stages{persistent}"
 
 
 STEPS = {step.__name__: step for step in (fit, judge, table)}

@@ -75,7 +75,8 @@ def block_of(family: str, choice: Any) -> Any:
 
 def entered(size: Size) -> list[tuple[str, Any]]:
     """All candidates; of the sizes from ALL_OF on MOST of them: the best predicted, and some spread over the rest."""
-    from lego_mlir.kernels.product_time import ProductSize, product_time
+    from lego_mlir.kernels.product_counts import ProductSize
+    from lego_mlir.kernels.product_time import product_time
 
     found = candidates(size)
     if SIZES.index(size) < ALL_OF or len(found) <= MOST:

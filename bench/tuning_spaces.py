@@ -250,7 +250,7 @@ def cases(kinds: list[str]) -> list[harness.Case]:
 def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any], float, Any]]]]:
     """Each recorded space: its kind, its sizes, and for each candidate its values, microseconds and counts."""
     from lego_mlir.kernels.choices import choice_from
-    from lego_mlir.kernels.product_time import ProductSize
+    from lego_mlir.kernels.product_counts import ProductSize
     from lego_mlir.tuning import template_counts
     from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct
 

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.matmul import LEAST_STEPS, OUT_PAD, Tiling
-from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
+from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.tracing.dtypes import f32
 
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
@@ -102,7 +103,9 @@ def choose(
         raise UsageError(f"the layouts of A and B are one of {', '.join(LAYOUTS)} (N: rows, T: columns), got {layouts}")
     product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     fitted = dict.fromkeys(fitting(candidate, k, shared_bytes, element) for candidate in CANDIDATES)
-    return min(fitted, key=lambda choice: product_time(product, choice.block_tile(element), device).microseconds)
+    return min(
+        fitted, key=lambda choice: product_time(product, choice.block_tile(element), device, "steady").microseconds
+    )
 
 
 def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:

@@ -23,7 +23,8 @@ import lego_mlir as lego
 from lego_mlir.expr.index import Index
 from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
-from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
+from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.schedule.named import SYMBOLIC
@@ -180,7 +181,7 @@ def _quickest(candidates: Iterable[T], time: Callable[[T], float]) -> T:
 
 def _microseconds(size: Sizes, layouts: str, tile: BlockTile, multiprocessors: int) -> float:
     """The time of a product by the model."""
-    return product_time(ProductSize(*size, layouts), tile, replace(H200, sms=multiprocessors)).microseconds
+    return product_time(ProductSize(*size, layouts), tile, replace(H200, sms=multiprocessors), "steady").microseconds
 
 
 def class_of(

@@ -1,129 +1,116 @@
-"""The time of a matrix product by its tile: one model for both families, `mma.sync` and warpgroups.
+"""The time of a matrix product by its tile: one model for all kernels, `mma.sync` and warpgroups, K whole or in parts.
 
-A block takes steps along K. Each step occupies four units of its SM: the matrix units, the issue slots, shared memory
-and the path from L2; a part of the faster ones is not hidden. A block that is alone on its SM waits for its own chain
-of copies, barriers and products in each step; several blocks hide each other's waits:
+A block takes steps along K. Each step occupies the matrix units, shared memory with the issue slots, and the path from
+L2; the longest of them hides most of the others. A block that is alone on its SM also waits, for its own chain of
+barriers and products, and for memory as far as its stages do not cover the latency; several blocks hide that:
 
-    busy  = matrix, issue, shared, L2 together                    clocks of a step
-    alone = busy + wait                                           a step of a block that nothing overlaps
+    busy  = matrix, shared + copies, rows and lines of L2 together            clocks of a step
+    alone = busy + wait, or latency / stages                                  a step of a block that nothing overlaps
     round = max(resident * (steps busy + store), fill + steps alone + drain)
-    time  = start + (rounds, bytes of DRAM, traffic of L2 together)
+    time  = start + (rounds, power, bytes of DRAM, lines of L2 together) + sums of parts
 
-A round ends with the fullest SM, so one tile more than the SMs hold costs a round; a persistent block has all of its
-tiles in one round and fills its pipeline once. "Together" is a p-norm: the sum for p = 1, the largest for large p.
-Matrices whose rows are not whole lines move more sectors and lines than bytes, and rows that are not whole words of 16
-bytes are copied by more instructions.
+A round ends with the fullest SM: one tile more than the SMs hold costs a round. A persistent block has all of its tiles
+in one round and fills its pipeline once. "Together" is a p-norm: the sum for p = 1, the largest for large p.
 
-The constants of a device were fitted to the sizes that `bench/product_tuning.py` recorded, and the choices judged by
-cross-validation (docs/results/product-choices.md). The model ranks kernels of a size; a predicted time is good to about
-10 %.
+Power: each matrix instruction, line and byte costs energy, and at the limit of power energy is time. DRAM: a wave of
+tiles reads its rows and columns once if its blocks stay within reach of each other in L2, which lockstep ensures. How
+much of the matrices L2 holds from before depends on the kind of launches: one after a `flushed` L2, `steady` ones of
+the same matrices, or `rotated` ones, with B from memory each time as in the layers of a model.
+
+`bench/product_fit.py` fits the constants to recorded runs, and judges the choices by cross-validation
+(docs/results/product-choices.md). A predicted time is good to about 8 %.
+
+A new kind of kernel takes part by describing itself as a BlockTile. What no field expresses is a term of its own: add
+the count to `product_counts.TileCounts`, its constant to MatrixPath, both to the equations of `time_of`, and recorded
+runs to the fit. `product_choice` lists the candidates.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, Literal
 
-from lego_mlir.hardware.limits import WARP
-from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
-from lego_mlir.kernels.matmul import LEAST_STEPS
+from lego_mlir.hardware.memory import LINE_BYTES
+from lego_mlir.kernels.product_counts import BlockTile, Family, ProductSize, TileCounts, counts_of
 
-Family = Literal["mma.sync", "warpgroups"]
 FAMILIES: Final[Mapping[str, Family]] = {"matmul_sm80.mlir": "mma.sync", "matmul_sm90.mlir": "warpgroups"}
 """The transform script of each family."""
-BYTES: Final = 2  # of an element of A or B
-PRODUCTS: Final = 16 * 8 * 16
-"""Products of one `mma.sync` m16n8k16, the unit of matrix work of both families. PTX ISA."""
-DEPTH: Final = 16
-"""The depth of one matrix instruction of 16-bit operands. PTX ISA."""
-WARPGROUP_ROWS: Final = 64
-"""Rows of C of one `wgmma`. PTX ISA."""
-WORD: Final = 16
-"""Bytes of the widest copy."""
-BOX: Final = 128
-"""Bytes of a row of the boxes that tensor maps copy, in 128-byte swizzles."""
-SHARED_WAVEFRONT: Final = 128
-"""Bytes of shared memory that an SM reads or writes in a clock. CUDA C++ Programming Guide."""
-SHARED_PER_SM: Final = 228 * 1024
-SHARED_RESERVED: Final = 1024
-"""Bytes of shared memory that the system takes for each block. CUDA C++ Programming Guide."""
-REGISTERS_PER_SM: Final = 65536
-THREADS_PER_SM: Final = 2048
+Launches = Literal["flushed", "steady", "rotated"]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixPath:
     """Constants of one family, in clocks of an SM.
 
-    `matrix` of an m16n8k16, `issue` of a warp's copy, `shared` of a wavefront, `line` of one that comes from
-    L2; `wait` of a step and `chain` of each 16 of its depth for a block that is alone; `fill` before its first
-    step, `drain` after its last, `store` of a sector of C. `units` is the exponent that joins the units of a step.
+    `matrix` of an m16n8k16, `issue` of a warp's copy, `shared` of a wavefront, `row` of 128 bytes that arrives, `line`
+    and `sector` of a further one that an unaligned row touches; `wait` of a step and `chain` of each 16 of its depth
+    for a block that is alone; `fill` before its first step, `drain` after its last, `store` of a sector of C. `held`
+    are the stages that products occupy. `matrix_power`, `line_power` and `shared_power` are clocks at the power limit.
+    `units` joins the units of a step, `waits` the step and its latency, `limits` SMs, power, DRAM and L2.
     """
 
     matrix: float
     issue: float
     shared: float
+    row: float
     line: float
+    sector: float
     wait: float
     chain: float
     fill: float
     drain: float
     store: float
+    held: float
+    matrix_power: float
+    line_power: float
+    shared_power: float
     units: float
+    waits: float
+    limits: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchKind:
+    """How a product is launched: microseconds to start, and to start a dependent kernel.
+
+    `power` scales the time at the power limit. `cold_a` and `cold_b` are the least shares of A and B that come from
+    DRAM, and `dirty` the bytes of L2 that are written back to make room for them.
+    """
+
+    start: float
+    early: float
+    power: float
+    cold_a: float
+    cold_b: float
+    dirty: float
 
 
 @dataclass(frozen=True, slots=True)
 class ProductDevice:
-    """A device: its SMs, clocks a microsecond, bytes a microsecond of DRAM, and lines of L2.
+    """A device: its SMs, clocks a microsecond, bytes a microsecond of DRAM, lines a microsecond of L2 and its bytes.
 
-    `latency` is what a step waits for memory with a pipeline of one stage, `start` and `cluster` what a launch takes
-    besides, and more with clusters, in microseconds. `rounds` is the exponent that joins resident blocks, `limits` the
-    one of SMs, DRAM and L2.
+    `latency` of memory for a step, in L2, and `cold` more in DRAM, in microseconds; `cluster` what a launch in clusters
+    takes besides, `arrival` of a tile's parts, and `sum` for each 1024 sums of a part. `dram_power` are microseconds of
+    a byte at the power limit; `drift` how often a wave reads its bytes again without lockstep, as far as they do not
+    fit L2. `rounds` is the exponent that joins resident blocks.
     """
 
     sms: int
     frequency: float
     dram: float
-    latency: float
     l2: float
-    start: float
+    l2_bytes: float
+    latency: float
+    cold: float
     cluster: float
+    arrival: float
+    sum: float
+    dram_power: float
+    drift: float
     rounds: float
-    limits: float
+    launches: Mapping[Launches, LaunchKind]
     paths: Mapping[Family, MatrixPath]
-
-
-H200: Final = ProductDevice(
-    sms=132, frequency=1900.0, dram=3.96e6, latency=0.585, l2=1.29e5, start=4.96, cluster=0.4, rounds=36.8, limits=3.66,
-    paths={
-        "mma.sync": MatrixPath(
-            matrix=1.52, issue=4.67, shared=0.269, line=2.0, wait=52.7, chain=6.46, fill=1040.0, drain=10.0, store=2.23,
-            units=2.09,
-        ),
-        "warpgroups": MatrixPath(
-            matrix=1.12, issue=0.01, shared=0.804, line=1.61, wait=1.43, chain=0.338, fill=98.9, drain=60.3, store=1.1,
-            units=97.5,
-        ),
-    },
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ProductSize:
-    """A product to compute: its sizes, and the layouts of A and B, N for rows and T for columns."""
-
-    m: int
-    n: int
-    k: int
-    layouts: str = "NN"
-
-    @property
-    def moved(self) -> int:
-        """Bytes of the three matrices."""
-        return BYTES * (self.m * self.k + self.k * self.n + self.m * self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +121,35 @@ class ProductTime:
     sm: float
     matrix: float
     shared: float
+    power: float
     dram: float
     l2: float
     waves: float
+
+
+H200: Final = ProductDevice(
+    sms=132, frequency=1900.0, dram=4.2e6, l2=1.46e5, l2_bytes=50e6, latency=0.791, cold=0.317, cluster=1.1,
+    arrival=2.16, sum=0.104, dram_power=3.21e-08, drift=4.0, rounds=20.0,
+    launches={
+        "flushed": LaunchKind(start=5.07, early=5.07, power=0.865, cold_a=1.0, cold_b=1.0, dirty=2.24e7),
+        "steady": LaunchKind(start=1.09, early=0.657, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
+        "rotated": LaunchKind(start=0.963, early=0.963, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
+    },
+    paths={
+        "mma.sync": MatrixPath(
+            matrix=1.64, issue=4.34, shared=0.674, row=2.19, line=1.68, sector=1.18, wait=22.2, chain=1.32, fill=208.0,
+            drain=47.3, store=2.04, held=1.0, matrix_power=1.44, line_power=0.182, shared_power=0.244, units=4.5,
+            waits=4.0, limits=3.74,
+        ),
+        "warpgroups": MatrixPath(
+            matrix=1.08, issue=0.0, shared=0.796, row=1.64, line=1.32, sector=0.72, wait=31.6, chain=3.53, fill=752.0,
+            drain=58.3, store=0.0418, held=2.0, matrix_power=1.3, line_power=0.0665, shared_power=0.00921, units=20.0,
+            waits=11.6, limits=3.78,
+        ),
+    },
+)  # fmt: skip
+"""Fitted by `bench/product_fit.py`, but for: SMs; DRAM, of 4.8 TB/s in the data sheet; half of L2's 50 MB holds data of
+one half of the SMs; `drift` from 26 to 34 GB read at 16384, of 8.5 with lockstep; `held` by the order of waits."""
 
 
 def joined(parts: tuple[float, ...], exponent: float) -> float:
@@ -145,165 +158,82 @@ def joined(parts: tuple[float, ...], exponent: float) -> float:
     >>> joined((3.0, 4.0), 1.0), joined((3.0, 4.0), 2.0)
     (7.0, 5.0)
     """
-    most = max(parts)
-    return most * math.fsum((part / most) ** exponent for part in parts) ** (1 / exponent) if most > 0 else 0.0
+    return sum(part**exponent for part in parts) ** (1 / exponent)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTile:
-    """What a block computes: its tile of C, its step along K, its warps, and the shared memory that it takes.
+def at_least(value: float, least: float) -> float:
+    """The larger of two numbers, or of each element of arrays."""
+    return (value + least + abs(value - least)) / 2
 
-    Blocks of a `cluster`, so many along M and N, fetch what they share once. A block is persistent with `resident` ones
-    per SM; with 0, there is one block per tile.
+
+def at_most(value: float, most: float) -> float:
+    """The smaller of two numbers, or of each element of arrays."""
+    return (value + most - abs(value - most)) / 2
+
+
+def share(value: float) -> float:
+    """A number limited to 0 to 1."""
+    return at_most(at_least(value, 0.0), 1.0)
+
+
+def dram_bytes(counts: TileCounts, device: ProductDevice, kind: LaunchKind) -> float:
+    """Bytes of the matrices that come from DRAM: what L2 does not hold from before, and what waves read again.
+
+    L2 keeps matrices of half its size; larger ones displace each other.
     """
-
-    family: Family
-    m: int
-    n: int
-    k: int
-    warps: tuple[int, int]
-    shared: int
-    stages: int
-    resident: int = 0
-    cluster: tuple[int, int] = (1, 1)
+    c, held = counts, device.l2_bytes / 2
+    moved = c.bytes_a + c.bytes_b + c.bytes_c
+    lost = share(moved / held - 1)
+    once = at_least(lost, kind.cold_a) * (c.bytes_a + c.bytes_c) + at_least(lost, kind.cold_b) * c.bytes_b
+    operands, smaller = c.bytes_a + c.bytes_b, at_most(c.bytes_a, c.bytes_b)
+    outside = at_least(1 - device.l2_bytes / c.wave, 0.0) * share(smaller / held - 1)
+    read = c.read * (1 + device.drift * outside * (1 - c.lockstep))
+    return once + at_least(read - operands, 0.0) * share(operands / held - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TileFetch:
-    """What a tile fetches in a step: the lines that its rows touch, and copies of warps.
+def clocks_of(
+    counts: TileCounts, path: MatrixPath, device: ProductDevice, from_dram: float
+) -> tuple[float, float, float]:
+    """Clocks of the SM with the most work, of the matrix units in a step, and of shared memory in a step."""
+    c, lines = counts, counts.units * counts.steps * counts.lines
+    matrix, shared = c.matrix * path.matrix, c.shared * path.shared
+    fetch = c.rows * path.row + c.split_lines * path.line + c.split_sectors * path.sector
+    busy = joined((matrix, shared + c.copies * path.issue, fetch), path.units)
+    cold = share(from_dram / (lines * LINE_BYTES))
+    latency = (device.latency + device.cold * cold) * device.frequency / at_least(c.stages - path.held, 0.5)
+    alone = joined((busy + path.wait + path.chain * c.chained, latency), path.waits)
+    store = c.stored * path.store
 
-    `worst` are the lines of the slowest block, where all tiles of some blocks begin in the middle of a line.
-    """
+    def round_of(blocks: float) -> float:
+        once = path.fill + c.steps * alone + path.drain + store
+        return joined((blocks * (c.steps * busy + store), once), device.rounds)
 
-    lines: float
-    worst: float
-    copies: float
-
-
-@dataclass(frozen=True)
-class TileWork:
-    """What one tile does for a product on a device with this many SMs."""
-
-    product: ProductSize
-    tile: BlockTile
-    sms: int
-
-    @cached_property
-    def grid(self) -> tuple[int, int]:
-        """Tiles of C along M and N."""
-        t, (along_m, along_n) = self.tile, self.tile.cluster
-        rows, columns = -(-self.product.m // (t.m * along_m)), -(-self.product.n // (t.n * along_n))
-        return rows * along_m, columns * along_n
-
-    @property
-    def tiles(self) -> int:
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def slots(self) -> int:
-        """Blocks that the device runs at the same time: whole clusters on each SM that has room."""
-        blocks = self.tile.cluster[0] * self.tile.cluster[1]
-        return self.sms * self.resident // blocks * blocks
-
-    @property
-    def steps(self) -> int:
-        return max(LEAST_STEPS, -(-self.product.k // self.tile.k))
-
-    @property
-    def matrix(self) -> float:
-        """Matrix instructions of a step, in m16n8k16."""
-        t = self.tile
-        return t.m * t.n * t.k / PRODUCTS
-
-    @property
-    def shared(self) -> float:
-        """Wavefronts of shared memory of a step: the tiles are written once, and read by each warp or warpgroup."""
-        t = self.tile
-        if t.family == "warpgroups":
-            read = t.m + t.n * (t.m // WARPGROUP_ROWS)
-        else:
-            read = t.m * t.warps[1] + t.n * t.warps[0]
-        return (t.m + t.n + read) * t.k * BYTES / SHARED_WAVEFRONT
-
-    @cached_property
-    def fetched(self) -> TileFetch:
-        """What a step fetches; what is outside the matrices is not fetched."""
-        t, p = self.tile, self.product
-        rows, columns = p.m / self.grid[0], p.n / self.grid[1]
-        rows, columns = rows / t.cluster[1], columns / t.cluster[0]
-        a = (rows, t.k, p.k, t.k) if p.layouts[0] == "N" else (t.k, rows, p.m, t.m)
-        b = (t.k, columns, p.n, t.n) if p.layouts[1] == "N" else (columns, t.k, p.k, t.k)
-        rounds = -(-self.tiles // self.slots)
-        lines = worst = copies = 0.0
-        for count, width, stride, step in (a, b):
-            size, pitch = width * BYTES, stride * BYTES
-            aligned = math.gcd(pitch, step * BYTES, LINE_BYTES)
-            if t.family == "warpgroups":
-                boxes = count * math.ceil(size / BOX)
-                mean, most = 2 - aligned / LINE_BYTES, 1 if aligned == LINE_BYTES else 2
-                lines += boxes * mean
-                worst += boxes * (mean + (most - mean) / rounds)
-            else:
-                lines += count * touched(size, aligned, LINE_BYTES)
-                copies += count * size / math.gcd(pitch, WORD) / WARP
-        return TileFetch(lines, max(lines, worst), copies)
-
-    @property
-    def stored(self) -> float:
-        """Sectors of a tile of C."""
-        p = self.product
-        return p.m / self.grid[0] * touched(p.n / self.grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES)
-
-    @property
-    def resident(self) -> int:
-        """Blocks that an SM holds at once: by shared memory, registers and threads."""
-        t = self.tile
-        if t.resident:
-            return t.resident
-        threads = WARP * t.warps[0] * t.warps[1]
-        accumulators = t.m * t.n // threads
-        registers = min(64 + accumulators * 5 // 4, 255)  # of a thread, close to what ptxas takes
-        by_shared, by_registers = (
-            SHARED_PER_SM // (t.shared + SHARED_RESERVED),
-            REGISTERS_PER_SM // (registers * threads),
-        )
-        return max(1, min(by_shared, by_registers, THREADS_PER_SM // threads))
+    each = c.steps * joined((c.resident * busy, alone), device.rounds) + path.drain + store * c.resident
+    persistent = path.fill + c.rounds * each
+    several = c.whole * round_of(c.resident) + (c.last > 0) * round_of(c.last)
+    return c.persistent * persistent + (1 - c.persistent) * several, matrix, shared
 
 
-def touched(size: float, pitch: int, unit: int) -> float:
-    """Units of memory that a row of `size` bytes touches on average, for rows `pitch` bytes apart.
+def time_of(counts: TileCounts, path: MatrixPath, device: ProductDevice, kind: LaunchKind) -> ProductTime:
+    """The time of counted work; arrays of counts, and of constants, give arrays of times."""
+    c = counts
+    read = dram_bytes(c, device, kind)
+    clocks, matrix, shared = clocks_of(c, path, device, read)
+    moved = read + at_most(read, kind.dirty)  # what is written back first, up to all dirty lines
+    steps = c.units * c.steps
+    energy = c.matrix * path.matrix_power + c.lines * path.line_power + c.shared * path.shared_power
+    each = steps / device.sms / device.frequency
+    sm, power = clocks / device.frequency, kind.power * (each * energy + moved * device.dram_power)
+    dram, l2 = moved / device.dram, steps * c.lines / device.l2
+    start = kind.start + (kind.early - kind.start) * c.dependent + device.cluster * c.clustered
+    parts = (c.parts > 1) * (device.arrival * c.rounds + device.sum * c.sums)
+    total = start + joined((sm, power, dram, l2), path.limits) + parts
+    return ProductTime(total, sm, each * matrix, each * shared, power, dram, l2, c.waves)
 
-    >>> touched(128, 256, 128), touched(128, 144, 128), touched(128, 130, 32)
-    (1.0, 1.875, 4.9375)
-    """
-    return size / unit + 1 - math.gcd(pitch, unit) / unit
 
-
-def product_time(product: ProductSize, tile: BlockTile, device: ProductDevice = H200) -> ProductTime:
+def product_time(
+    product: ProductSize, tile: BlockTile, device: ProductDevice = H200, launches: Launches = "flushed"
+) -> ProductTime:
     """The time of a product by tiles of this kind, and its parts."""
-    work, path = TileWork(product, tile, device.sms), device.paths[tile.family]
-    fetched = work.fetched
-    matrix, shared = work.matrix * path.matrix, work.shared * path.shared
-    busy = joined((matrix, shared + fetched.copies * path.issue, fetched.worst * path.line), path.units)
-    alone = busy + path.wait + path.chain * tile.k / DEPTH
-    store, steps, resident = work.stored * path.store, work.steps, work.resident
-
-    def round_of(blocks: int) -> float:
-        return joined((blocks * (steps * busy + store), path.fill + steps * alone + path.drain + store), device.rounds)
-
-    if tile.resident:
-        of_each = -(-work.tiles // work.slots)
-        clocks = path.fill + of_each * (steps * alone + path.drain + store)
-    else:
-        whole, rest = divmod(work.tiles, work.slots)
-        clocks = whole * round_of(resident) + (round_of(-(-rest // device.sms)) if rest else 0.0)
-    sm = clocks / device.frequency
-    depth = steps * work.tiles / min(work.tiles, work.slots)
-    dram = product.moved / device.dram + device.latency * depth / tile.stages
-    l2 = work.tiles * steps * fetched.lines / device.l2
-    each = work.tiles * steps / device.sms / device.frequency
-    launch = device.start + device.cluster * (tile.cluster != (1, 1))
-    return ProductTime(
-        launch + joined((sm, dram, l2), device.limits), sm, each * matrix, each * shared, dram, l2,
-        work.tiles / work.slots,
-    )  # fmt: skip
+    counts = counts_of(product, tile, device.sms)
+    return time_of(counts, device.paths[tile.family], device, device.launches[launches])

@@ -1,13 +1,9 @@
-"""When K is split among blocks, with which tile and into how many parts: a model of products limited by memory.
+"""When K is split among blocks, with which tile and into how many parts: the candidates, and the model's choice.
 
 With few rows a product reads B once and computes little: its time is that of the bytes, if enough blocks load at once.
 A block has a few stages in flight and so a rate, the device has one, and blocks beyond those that fit either wait for
 another round or are persistent and take several parts. More parts fill the device, and cost sums that are written and
-added:
-
-    start + max(bytes / device's rate, bytes of the longest block / block's rate) + sums, if there is more than one part
-
-The constants are fitted to times of an H200 (`bench/small_products.py`).
+added. The time model of all products has these terms (`product_time`), for B that comes from memory.
 
 >>> found = choose(16, 4096, 4096, 132)
 >>> found.tiling.m, found.tiling.n, found.split
@@ -23,6 +19,8 @@ from typing import Final
 
 from lego_mlir.kernels.choices import Choice
 from lego_mlir.kernels.matmul import LEAST_STEPS, Tiling, steps_of
+from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.kernels.split_k import MOST_PARTS, SplitK
 
 MOST_ROWS: Final = 64
@@ -34,12 +32,8 @@ TILES: Final = (
 )
 """The tiles by their rows; stages for two blocks on a multiprocessor of 228 KB."""
 RESIDENT: Final = 2
-BYTES: Final = 2
-DEVICE_BYTES_PER_NS: Final = 4200  # read from device memory, of the 4800 of an H200's data sheet
-BLOCK_BYTES_PER_NS: Final = {16: 42, 32: 42, 64: 25}  # of B, by a block with a tile of these rows
-START_NS: Final = 2500  # a launch, its first tiles and its last store
-SUM_NS: Final = 500  # for the arrival of a tile's blocks
-PART_NS: Final = 120  # to read one more part of a tile's sums
+CLOSE: Final = 1.02
+"""Fewer parts need less memory, and the model is less precise than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +50,12 @@ class SplitChoice:
         return SplitK(self.parts, self.blocks) if self.parts > 1 else None
 
     @property
+    def block_tile(self) -> BlockTile:
+        """What the time model takes."""
+        tile = self.choice.block_tile()
+        return replace(tile, parts=self.parts, resident=RESIDENT if self.blocks else 0)
+
+    @property
     def tiling(self) -> Tiling:
         """The tile of a block."""
         return self.choice.tiling
@@ -66,12 +66,13 @@ def applies(m: int, k: int) -> bool:
     return m <= MOST_ROWS and k >= LEAST_DEPTH
 
 
-def choose(m: int, n: int, k: int, multiprocessors: int) -> SplitChoice:
-    """The tile for these rows, and the parts by the model."""
+def choose(m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT") -> SplitChoice:
+    """The tile for these rows, and the fewest parts whose time by the model is within CLOSE of the least."""
     tile = next(choice for choice in TILES if choice.tiling.m >= min(m, MOST_ROWS))
-    t = tile.tiling
-    parts = min(range(1, most_parts(k, t) + 1), key=lambda count: nanoseconds(m, n, k, t, count, multiprocessors))
-    return with_parts(m, n, k, tile, parts, multiprocessors)
+    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
+    found = [with_parts(m, n, k, tile, parts, multiprocessors) for parts in range(1, most_parts(k, tile.tiling) + 1)]
+    times = [product_time(product, one.block_tile, device, "rotated").microseconds for one in found]
+    return next(one for one, time in zip(found, times, strict=True) if time <= CLOSE * min(times))
 
 
 def with_parts(m: int, n: int, k: int, tile: Choice, parts: int, multiprocessors: int) -> SplitChoice:
@@ -84,15 +85,6 @@ def with_parts(m: int, n: int, k: int, tile: Choice, parts: int, multiprocessors
 def most_parts(k: int, tiling: Tiling) -> int:
     """Parts of at least LEAST_STEPS steps each."""
     return max(1, min(MOST_PARTS, k // (tiling.k * LEAST_STEPS)))
-
-
-def nanoseconds(m: int, n: int, k: int, tiling: Tiling, parts: int, multiprocessors: int) -> float:
-    """The model's time of a product with K in `parts`; it ranks parts."""
-    units, slots = _tiles(m, n, tiling) * parts, multiprocessors * RESIDENT
-    longest = -(-units // slots) * min(n, tiling.n) * steps_of(k, tiling.k, parts) * tiling.k * BYTES
-    bytes_ = -(-m // tiling.m) * n * k * BYTES
-    loads = max(bytes_ / DEVICE_BYTES_PER_NS, longest / BLOCK_BYTES_PER_NS[tiling.m])
-    return START_NS + loads + (SUM_NS + PART_NS * parts if parts > 1 else 0)
 
 
 def _tiles(m: int, n: int, tiling: Tiling) -> int:

@@ -1,28 +1,33 @@
 """The tile of a product by warpgroups, for sm_90a: the candidates, their schedules, and the choice for a size.
 
-The time model ranks tiles and clusters (`warpgroup_time`): large ones where they fill the device, smaller ones where
-they would leave it idle. In a cluster of two blocks, each copies half of the shared operand, which pays where rows are
-not whole lines. An odd size is best divided by a width that fills the last round, and few rows by narrow tiles.
+The time model of all products ranks tiles and clusters (`product_time`): large ones where they fill the device, smaller
+ones where they would leave it idle. In a cluster of two blocks, each copies half of the shared operand, which pays
+where rows are not whole lines. An odd size is best divided by a width that fills the last round, and few rows by
+narrow tiles.
 
->>> str(choose(4096, 4096, 4096, 132)), choose(512, 512, 512, 132).m
-('256x128 cluster 1x2 group 8 every 32', 64)
+>>> choose(4096, 4096, 4096, 132).lockstep, choose(512, 512, 512, 132).m
+(32, 64)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.kernels.product_time import BlockTile
-from lego_mlir.kernels.warpgroup_time import BYTES, STEP, columns_of, nanoseconds
+from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
+from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
 
+STEP: Final = 64
+"""Elements of 16 bits along K of a step: rows of 128 bytes."""
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 NARROW_TILES: Final = ((64, 32), (64, 16))
 FEW, MANY = 64, 2048
@@ -46,8 +51,8 @@ MEETING: Final = 32
 """Steps between meetings of the producers: on an H200, 8 and 16 are no faster at squares from 4096 on."""
 LEAST_ROUNDS: Final = 3
 """Tiles of a block from which producers meet."""
-SHORT_NS: Final = 40_000
-"""A product that takes no longer begins while the kernel before it runs."""
+SHORT: Final = 40.0
+"""Microseconds of a product that begins while the kernel before it runs."""
 OUT_BUFFER: Final = 8192
 """Bytes of a consumer's buffer for C."""
 BARRIERS: Final = 16
@@ -98,7 +103,10 @@ class WarpgroupTile:
     @property
     def block_tile(self) -> BlockTile:
         """What the time model of all products takes."""
-        return block_of((self.m, self.n), self.cluster, self.stages)
+        return BlockTile(
+            "warpgroups", self.m, self.n, STEP, (self.m // 16, 1), 0, self.stages, resident=1, cluster=self.cluster,
+            lockstep=self.lockstep > 0, dependent=self.dependent,
+        )  # fmt: skip
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
@@ -139,21 +147,16 @@ def choose(
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
     tiles = [*TILES, *(NARROW_TILES if m <= FEW and n >= MANY and not (exact or fused) else ())]
+    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     times = {
-        (tile, cluster): nanoseconds(
-            (m, n, k),
-            multiprocessors,
-            tile,
-            cluster,
-            stages_of(tile[0], tile[1], k, layouts),
-            layouts,
-            crowded=roomy_stages(tile[0], tile[1], layouts) < ENOUGH_STAGES,
+        found: product_time(product, found.block_tile, device, "steady").microseconds
+        for found in (
+            tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
+            for tile, cluster in _candidates(tiles, unit, exact, operands)
         )
-        for tile, cluster in _candidates(tiles, unit, exact, operands)
     }
-    best = min(times, key=times.__getitem__)
-    found = tile_of(m, n, k, best[0], multiprocessors, best[1], layouts=layouts)
-    return replace(found, dependent=times[best] < SHORT_NS and found.lockstep == 0, step=step, exact=exact)
+    found = min(times, key=times.__getitem__)
+    return replace(found, dependent=times[found] < SHORT and found.lockstep == 0, step=step, exact=exact)
 
 
 def _candidates(
@@ -171,11 +174,6 @@ def _candidates(
     ]
 
 
-def block_of(tile: tuple[int, int], cluster: tuple[int, int], stages: int) -> BlockTile:
-    """What the time model of all products takes."""
-    return BlockTile("warpgroups", *tile, STEP, (tile[0] // 16, 1), 0, stages, resident=1, cluster=cluster)
-
-
 def tile_of(
     m: int, n: int, k: int, tile: tuple[int, int], multiprocessors: int, cluster: tuple[int, int] = (1, 1),
     group: int | None = None, lockstep: int | None = None, dependent: bool = False,
@@ -187,6 +185,22 @@ def tile_of(
         rows, columns = found.tiles(m, n)
         lockstep = MEETING if rows * columns >= LEAST_ROUNDS * found.clusters(multiprocessors) else 0
     return replace(found, lockstep=lockstep, dependent=dependent)
+
+
+LABEL: Final = re.compile(r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?( dependent)?)?")
+
+
+def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessors: int) -> WarpgroupTile:
+    """The tile that `str` printed, or its sizes alone, with the stages that a record names."""
+    found = LABEL.fullmatch(text)
+    if found is None:
+        raise UsageError(f"not a tile of warpgroups: {text!r}; write 128x256, or 128x256 cluster 2x1 group 8 every 32")
+    m, n, along_m, along_n, group, every = (int(part or 0) for part in found.groups()[:6])
+    tile = tile_of(
+        *size, (m, n), multiprocessors, (along_m or 1, along_n or 1), group or None, every if group else None,
+        dependent=found[7] is not None,
+    )  # fmt: skip
+    return replace(tile, stages=stages)
 
 
 def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:
@@ -202,3 +216,8 @@ def roomy_stages(height: int, width: int, layouts: str, buffers: int = 2) -> int
     """The stages that fit beside that many buffers for C of each consumer."""
     stage = (height + columns_of(width, layouts)) * STEP * BYTES + BARRIERS
     return (LARGEST_SHARED_BYTES - min(height // STEP, 2) * buffers * OUT_BUFFER) // stage
+
+
+def columns_of(width: int, layouts: str) -> int:
+    """The columns of B that are copied: whole columns of 128 bytes where N is contiguous."""
+    return -(-width // STEP) * STEP if layouts[1] == "N" else width

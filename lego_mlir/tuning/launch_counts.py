@@ -60,7 +60,7 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Cond, Expr
-    from lego_mlir.kernels.product_time import BlockTile, ProductSize
+    from lego_mlir.kernels.product_counts import BlockTile, ProductSize
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.trace import Buffer, KernelTrace
 

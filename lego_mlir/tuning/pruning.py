@@ -224,7 +224,8 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
 def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
     from lego_mlir.kernels.built_products import BUILT
-    from lego_mlir.kernels.product_time import FAMILIES, H200, BlockTile, ProductSize
+    from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+    from lego_mlir.kernels.product_time import FAMILIES, H200
 
     made, family = BUILT.get(built.kernel), FAMILIES.get(Path(str(built.script)).name)
     if made is None or family is None:
@@ -235,7 +236,8 @@ def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     resident = max(round((made.blocks or 0) * cluster[0] * cluster[1] / H200.sms), 1) if persistent else 0
     t = made.tiling
     tile = BlockTile(
-        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1), resident, cluster
+        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1), resident, cluster,
+        lockstep=given.get("lockstep", 0) > 0, dependent=given.get("dependent", 0) > 0,
     )  # fmt: skip
     return TimedProduct(ProductSize(made.m, made.n, made.k, made.layouts), tile)
 

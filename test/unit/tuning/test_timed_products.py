@@ -7,7 +7,8 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import f16
 from lego_mlir.kernels import choices, matmul
-from lego_mlir.kernels.product_time import H200, ProductSize, product_time
+from lego_mlir.kernels.product_counts import ProductSize
+from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.kernels.warpgroup_choices import tile_of
 from lego_mlir.layout import Col
 from lego_mlir.tuning.model import DEVICES, predict

@@ -1,0 +1,229 @@
+"""What a product does in tiles of a kind, counted: instructions, lines of memory, rounds. No clock and no constant.
+
+    of a step along K     matrix instructions, wavefronts of shared memory, lines of 128 bytes and where rows split them
+    of a tile             steps, sectors of C
+    of a launch           rounds of blocks over the SMs and the fullest SM of the last one, bytes that waves read
+
+`product_time` turns counts into a time. Each count is a number, or an array of those of many candidates: the same lines
+compute the time of one candidate and of all recorded runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
+from lego_mlir.kernels.matmul import LEAST_STEPS
+
+Family = Literal["mma.sync", "warpgroups"]
+BYTES: Final = 2  # of an element of A or B
+PRODUCTS: Final = 16 * 8 * 16
+"""Products of one `mma.sync` m16n8k16, the unit of matrix work of both families. PTX ISA."""
+DEPTH: Final = 16
+"""The depth of one matrix instruction of 16-bit operands. PTX ISA."""
+WARPGROUP_ROWS: Final = 64
+"""Rows of C of one `wgmma`. PTX ISA."""
+WORD: Final = 16
+"""Bytes of the widest copy."""
+BOX: Final = 128
+"""Bytes of a row of the boxes that tensor maps copy, in 128-byte swizzles."""
+SHARED_WAVEFRONT: Final = 128
+"""Bytes of shared memory that an SM reads or writes in a clock. CUDA C++ Programming Guide."""
+SHARED_PER_SM: Final = 228 * 1024
+SHARED_RESERVED: Final = 1024
+"""Bytes of shared memory that the system takes for each block. CUDA C++ Programming Guide."""
+REGISTERS_PER_SM: Final = 65536
+THREADS_PER_SM: Final = 2048
+GROUP_ROWS: Final = 2048
+"""Rows of C in a group of the tile order."""
+SUMS: Final = 1024
+"""Sums of a tile that count as one, where parts of K are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSize:
+    """A product to compute: its sizes, and the layouts of A and B, N for rows and T for columns."""
+
+    m: int
+    n: int
+    k: int
+    layouts: str = "NN"
+
+    @property
+    def moved(self) -> int:
+        """Bytes of the three matrices."""
+        return BYTES * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTile:
+    """What a block computes: its tile of C, its step along K, its warps, and the shared memory that it takes.
+
+    Blocks of a `cluster`, its size along M and N, fetch shared operands once. A block is persistent with `resident`
+    ones per SM; with 0, there is one block per tile. Different blocks sum the `parts` of K. With `lockstep`, producers
+    wait for each other; a `dependent` kernel starts before the previous one has ended.
+    """
+
+    family: Family
+    m: int
+    n: int
+    k: int
+    warps: tuple[int, int]
+    shared: int
+    stages: int
+    resident: int = 0
+    cluster: tuple[int, int] = (1, 1)
+    parts: int = 1
+    lockstep: bool = False
+    dependent: bool = False
+
+
+class TileCounts(NamedTuple):
+    """The counts of a product in tiles of one kind; each is a number, or an array of those of many candidates.
+
+    Of a step: `matrix` instructions (m16n8k16), `shared` wavefronts, `copies` of warps, `rows` of 128 bytes that arrive
+    in shared memory, further lines and sectors (`split_lines`, `split_sectors`) that unaligned rows touch in the
+    slowest block, `lines` of L2 on average, and its depth in `chained` matrix instructions.
+    Of a tile: `steps`, `stored` sectors. Of a launch: `units`, tiles times `parts`; `whole` rounds of `resident` blocks
+    per SM, and the blocks of the fullest SM in the `last` one; `rounds` of any blocks, and `waves`, units over those in
+    flight; `sums` in parts that a block adds. `read` are bytes of A and B if each wave reads its own once, `wave` those
+    of one wave. `stages`, `persistent`, `clustered`, `lockstep` and `dependent` describe the kernel.
+    """
+
+    matrix: float
+    shared: float
+    copies: float
+    rows: float
+    split_lines: float
+    split_sectors: float
+    lines: float
+    chained: float
+    steps: float
+    stored: float
+    units: float
+    parts: float
+    whole: float
+    last: float
+    rounds: float
+    resident: float
+    waves: float
+    sums: float
+    read: float
+    wave: float
+    bytes_a: float
+    bytes_b: float
+    bytes_c: float
+    stages: float
+    persistent: float
+    clustered: float
+    lockstep: float
+    dependent: float
+
+
+class TileFetch(NamedTuple):
+    """What a tile fetches in a step, as in TileCounts."""
+
+    rows: float
+    split_lines: float
+    split_sectors: float
+    lines: float
+    copies: float
+
+
+def touched(size: float, pitch: int, unit: int) -> float:
+    """Units of memory that a row of `size` bytes touches on average, for rows `pitch` bytes apart.
+
+    >>> touched(128, 256, 128), touched(128, 144, 128), touched(128, 130, 32)
+    (1.0, 1.875, 4.9375)
+    """
+    return size / unit + 1 - math.gcd(pitch, unit) / unit
+
+
+def resident_blocks(tile: BlockTile) -> int:
+    """Blocks that an SM holds at once: by shared memory, registers and threads."""
+    if tile.resident:
+        return tile.resident
+    threads = WARP * tile.warps[0] * tile.warps[1]
+    accumulators = tile.m * tile.n // threads
+    registers = min(64 + accumulators * 5 // 4, 255)  # of a thread, close to what ptxas takes
+    by_shared, by_registers = (
+        SHARED_PER_SM // (tile.shared + SHARED_RESERVED),
+        REGISTERS_PER_SM // (registers * threads),
+    )
+    return max(1, min(by_shared, by_registers, THREADS_PER_SM // threads))
+
+
+def grid_of(product: ProductSize, tile: BlockTile) -> tuple[int, int]:
+    """Tiles of C along M and N, in whole clusters."""
+    along_m, along_n = tile.cluster
+    return -(-product.m // (tile.m * along_m)) * along_m, -(-product.n // (tile.n * along_n)) * along_n
+
+
+def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
+    """The counts of a product on a device with this many SMs."""
+    p, t, grid = product, tile, grid_of(product, tile)
+    resident, blocks = resident_blocks(t), t.cluster[0] * t.cluster[1]
+    slots = sms * resident // blocks * blocks  # blocks at the same time: whole clusters
+    units = grid[0] * grid[1] * t.parts
+    whole, rest = divmod(units, slots)
+    rounds = whole + (rest > 0)
+    fetched, (read, wave) = fetched_by(p, t, grid, rounds), waves_of(p, t, grid, slots)
+    by_warps = t.m + t.n * (t.m // WARPGROUP_ROWS) if t.family == "warpgroups" else t.m * t.warps[1] + t.n * t.warps[0]
+    return TileCounts(
+        matrix=t.m * t.n * t.k / PRODUCTS, shared=(t.m + t.n + by_warps) * t.k * BYTES / SHARED_WAVEFRONT,
+        **fetched._asdict(), chained=t.k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (t.k * t.parts))),
+        stored=p.m / grid[0] * touched(p.n / grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES),
+        units=units, parts=t.parts, whole=whole, last=-(-rest // sms), rounds=rounds, resident=resident,
+        waves=units / slots, sums=t.parts * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), read=read, wave=wave,
+        bytes_a=BYTES * p.m * p.k, bytes_b=BYTES * p.k * p.n, bytes_c=BYTES * p.m * p.n, stages=t.stages,
+        persistent=t.resident > 0, clustered=blocks > 1, lockstep=t.lockstep, dependent=t.dependent,
+    )  # fmt: skip
+
+
+def waves_of(p: ProductSize, t: BlockTile, grid: tuple[int, int], slots: int) -> tuple[float, float]:
+    """Bytes of A and B if each wave of tiles reads its own once, and those of one wave.
+
+    A wave is a group of rows of tiles, and as many of its columns as are in flight.
+    """
+    high = min(grid[0], max(1, GROUP_ROWS // t.m))
+    along = min(grid[1], max(slots / t.parts / high, 1.0))
+    wave = BYTES * p.k * (min(p.m, high * t.m) + min(p.n, along * t.n))
+    return max(grid[0] * grid[1] / (high * along), 1.0) * wave, wave
+
+
+def fetched_by(p: ProductSize, t: BlockTile, grid: tuple[int, int], rounds: int) -> TileFetch:
+    """What a step fetches of A and B; what is outside the matrices is not fetched.
+
+    In the last of few rounds, all tiles of some blocks begin in the middle of a line or sector.
+    """
+    rows, columns = min(t.m, p.m), min(t.n, p.n)
+    a = (rows, t.k, p.k, t.k) if p.layouts[0] == "N" else (t.k, rows, p.m, t.m)
+    b = (t.k, columns, p.n, t.n) if p.layouts[1] == "N" else (columns, t.k, p.k, t.k)
+    tensor = t.family == "warpgroups"
+    found = [0.0] * 5
+    for (count, width, stride, step), sharing, share in (
+        (a, t.cluster[1], p.m / grid[0] / rows),  # blocks that fetch it together, and the mean tile over a full one
+        (b, t.cluster[0], p.n / grid[1] / columns),
+    ):
+        size, pitch = width * BYTES, stride * BYTES
+        aligned = math.gcd(pitch, step * BYTES, LINE_BYTES)
+        arriving = count * math.ceil(size / BOX)
+        requested = arriving / sharing if tensor else arriving
+        sectors = _of_slowest(1 - math.gcd(aligned, SECTOR_BYTES) / SECTOR_BYTES, rounds)
+        if tensor:
+            lines, copies = requested * (2 - aligned / LINE_BYTES), 0.0
+            split = requested * _of_slowest(1 - aligned / LINE_BYTES, rounds)
+        else:
+            lines, copies = count * touched(size, aligned, LINE_BYTES), count * size / math.gcd(pitch, WORD) / WARP
+            split = max(lines - arriving, 0.0)
+        for place, value in enumerate((arriving, split, requested * sectors, lines * share, copies)):
+            found[place] += value
+    return TileFetch(*found)
+
+
+def _of_slowest(mean: float, rounds: int) -> float:
+    """Of a block whose tiles are all unaligned, where some are, in its share of the rounds."""
+    return mean + ((mean > 0) - mean) / rounds
