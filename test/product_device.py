@@ -42,7 +42,7 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def device(monkeypatch, cache_folder):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
-    monkeypatch.setattr(products, "_backend_of_class", lambda problem, device: None)  # test_class_backends has them
+    monkeypatch.setattr(products, "backend_of_class", lambda problem, device: None)  # test_class_backends has them
     products._known.clear()
     products.backend_for.cache_clear()
     yield Device(monkeypatch)

@@ -24,6 +24,7 @@ from lego_mlir.tracing.dtypes import DType, f32
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Given, IndexLike, Operand
     from lego_mlir.layout.base import Layout
+    from lego_mlir.layout.canonical import SizeLike
 
 ROOT_HALF: Final = 0.7071067811865476
 LOG2_E: Final = 1.4426950408889634
@@ -130,7 +131,7 @@ def _reciprocal(x: Operand) -> Operand:
     return root * root
 
 
-def silu_gate(m: int, n: int, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
+def silu_gate(m: SizeLike, n: SizeLike, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
     """silu(x) times the element of an m x n matrix, the argument `up`: SwiGLU's gate; Shazeer, 2020."""
 
     def function(value: Operand, place: VectorPlace, up: Operand) -> Operand:
@@ -148,7 +149,7 @@ def scale() -> Epilogue:
     return Epilogue(lambda value, place, alpha: value * alpha, lambda product, alpha: product * alpha, {"alpha": f32})
 
 
-def bias(n: int, dtype: DType = f32) -> Epilogue:
+def bias(n: SizeLike, dtype: DType = f32) -> Epilogue:
     """The sum with a number for each of the n columns, the kernel's argument `bias`."""
     return Epilogue(
         lambda value, place, bias: value + (place.by_column(bias) if dtype == f32 else place.by_column(bias).to(f32)),
@@ -173,23 +174,24 @@ def silu() -> Epilogue:
     return Epilogue(function, reference)
 
 
-def factors(count: int, name: str, *, rows: bool) -> Epilogue:
-    """The product with a number for each row, or column, or one for all where `count` is 1."""
+def factors(count: SizeLike, name: str, *, rows: bool) -> Epilogue:
+    """The product with a number for each row, or column, or one for all where `count` is the int 1."""
+    one = isinstance(count, int) and count == 1
 
     def function(value: Operand, place: VectorPlace, numbers: Operand) -> Operand:
-        if count == 1:
+        if one:
             return value * numbers[0]
         return value * (place.by_row(numbers) if rows else place.by_column(numbers))
 
     def reference(product: Array, *given: Array, **named: Array) -> Array:
         (numbers,) = (*given, *named.values())
-        found: Array = product * (numbers[:, None] if rows and count > 1 else numbers)
+        found: Array = product * (numbers[:, None] if rows and not one else numbers)
         return found
 
     return Epilogue(function, reference, {name: lego.Tensor(f32, Row(count))})
 
 
-def scales(m: int, n: int) -> Epilogue:
+def scales(m: SizeLike, n: SizeLike) -> Epilogue:
     """The product with a number for each of the m rows and one for each of the n columns: `row_scale`, `column_scale`.
 
     Those of quantised operands, one for each row of A and each column of B.
@@ -201,7 +203,7 @@ def scales(m: int, n: int) -> Epilogue:
     )
 
 
-def residual(m: int, n: int, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
+def residual(m: SizeLike, n: SizeLike, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
     """The sum with an m x n matrix, the argument `residual`, in rows if no layout is given."""
     return Epilogue(
         lambda value, place, added: value + place.of(added).to(f32),
@@ -210,5 +212,5 @@ def residual(m: int, n: int, dtype: DType, *, layout: Layout | None = None) -> E
     )
 
 
-def _matrix(m: int, n: int, layout: Layout | None) -> Layout:
+def _matrix(m: SizeLike, n: SizeLike, layout: Layout | None) -> Layout:
     return Row(m, n) if layout is None else lego.as_layout(layout)

@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import lego_mlir as lego
 from lego_mlir.expr.index import Index
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
-from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
+from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
 from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
 
 ALIGNED: Final = 8
-"""Elements of 16 bytes, of which rows are multiples."""
+"""16-bit elements of 16 bytes, of which rows are multiples."""
 COLUMN: Final = 64
 """Elements of 128 bytes: with rows of whole columns one copy moves all columns of a tile."""
 LARGEST: Final = 2**20
@@ -44,6 +47,7 @@ LARGEST: Final = 2**20
 LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
+"""Those that mma.sync multiplies."""
 CHOICES: Final = 1024
 """Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
@@ -63,6 +67,7 @@ class ProductClass:
     tile: WarpgroupTile
     clusters: int
     whole: bool
+    fused: FusedParts = PLAIN
 
     script = "matmul_sm90.mlir"
 
@@ -70,12 +75,13 @@ class ProductClass:
     def name(self) -> str:
         """The name of its kernel."""
         rows = "whole" if self.whole else "aligned"
-        return f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.tile}".replace(" ", "_")
+        return f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.tile}{self.fused}".replace(" ", "_")
 
     @property
     def parameters(self) -> dict[str, int]:
         """The parameters of the script."""
-        return {**self.tile.parameters, "whole_columns": int(self.whole)}
+        rounded = {"rounded": 1} if self.fused.rounded else {}
+        return {**self.tile.parameters, "whole_columns": int(self.whole), **rounded}
 
     def kernel(self) -> Kernel:
         """The kernel of sizes M, N and K.
@@ -83,7 +89,7 @@ class ProductClass:
         That rows are of whole columns is not declared, since the kernel's masks make the ends of matrices known; the
         launch checks it (`hardware.tensor_map_forms`).
         """
-        m, n, k = sizes_of(divisors(self.layouts), 1, LARGEST)
+        m, n, k = sizes_of(divisors(self.layouts, self.dtype, self.result), 1, LARGEST)
         tiling = self.tile.tiling
         order = grouped(
             lego.cdiv(m, tiling.m), lego.cdiv(n, tiling.n), rows=self.tile.group, snake=self.tile.lockstep > 0
@@ -91,7 +97,7 @@ class ProductClass:
         a, b = matrices(self.layouts, (m, n, k))
         return matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result), tiling=tiling, order=order,
-            blocks=self.clusters,
+            blocks=self.clusters, epilogue=self.fused.build(m, n),
         )  # fmt: skip
 
 
@@ -105,6 +111,7 @@ class PipelinedClass:
     choice: Choice
     blocks: int | None
     deep: bool
+    fused: FusedParts = PLAIN
 
     script = "matmul_sm80.mlir"
 
@@ -112,7 +119,7 @@ class PipelinedClass:
     def name(self) -> str:
         """The name of its kernel."""
         rows = "deep" if self.deep else "aligned"
-        text = f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.choice}"
+        text = f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.choice}{self.fused}"
         return text.replace(", ", "_").replace(" ", "_")
 
     @property
@@ -128,7 +135,7 @@ class PipelinedClass:
         a, b = matrices(self.layouts, (m, n, k))
         return matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result), tiling=self.choice.tiling,
-            order=self.choice.order, blocks=self.blocks,
+            order=self.choice.order, blocks=self.blocks, epilogue=self.fused.build(m, n),
         )  # fmt: skip
 
 
@@ -148,8 +155,14 @@ def matrices(layouts: str, sizes: tuple[Index, Index, Index]) -> tuple[Layout, L
     return lego.as_layout(a), lego.as_layout(b)
 
 
-def divisors(layouts: str) -> Sizes:
-    """What M, N and K must be multiples of, so that rows of A, B and C are multiples of 16 bytes."""
+def divisors(layouts: str, dtype: str = "f16", result: str = "f16") -> Sizes:
+    """What M, N and K must be multiples of, so that rows of A, B and C are multiples of 16 bytes.
+
+    >>> divisors("NT"), divisors("TN"), divisors("NT", "f8e4m3fn", "bf16"), divisors("NT", "f32", "f32")
+    ((1, 8, 8), (8, 8, 1), (1, 8, 16), (1, 4, 4))
+    """
+    if dtype not in TYPES:  # along K only
+        return 1, CHUNK // ELEMENT_BYTES[result], CHUNK // ELEMENT_BYTES[dtype]
     return ALIGNED if layouts[0] == "T" else 1, ALIGNED, 1 if layouts == "TN" else ALIGNED
 
 
@@ -185,50 +198,56 @@ def _microseconds(size: Sizes, layouts: str, tile: BlockTile, multiprocessors: i
 
 
 def class_of(
-    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, clusters: int | None = None
-) -> ProductClass:
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, clusters: int | None = None,
+    fused: FusedParts = PLAIN,
+) -> ProductClass:  # fmt: skip
     """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
     m, n, k = size
+    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] > BYTES
+    given = (multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
+    timed = (m, n, k * bytes_ // BYTES)
     tile = _quickest(
-        (_tile(point, n, k, multiprocessors, layouts) for point in points(m)),
-        lambda tile: _microseconds(size, layouts, tile.block_tile, multiprocessors),
+        (_tile(point, n, k, *given) for point in points(m)),
+        lambda tile: _microseconds(timed, layouts, tile.block_tile, multiprocessors),
     )
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
-    return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole)
+    return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole, fused)
 
 
 def pipelined_class_of(
-    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, room: int
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, room: int, fused: FusedParts = PLAIN
 ) -> PipelinedClass | None:
     """The class of a product by mma.sync, None where its kernel depends on the sizes otherwise.
 
     `room` is the shared memory of a block, in bytes.
     """
     m, n, k = size
-    element = dtype_named(result).bytes
+    element = dtype_named(result if fused.epilogue is None else "f32").bytes  # of the tile of C
     chosen = _quickest(
         (_choice(point, n, k, layouts, room, element, multiprocessors) for point in points(m)),
         lambda choice: _microseconds(size, layouts, choice.block_tile(element), multiprocessors),
     )
     if split_choices.applies(m, k) or chosen.order not in SYMBOLIC or k < least_depth(chosen):
         return None
-    return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), k % chosen.tiling.k == 0)
+    deep = k % chosen.tiling.k == 0
+    return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), deep, fused)
 
 
 def class_for(
-    size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int
+    size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int, fused: FusedParts = PLAIN
 ) -> ProductClass | PipelinedClass | None:
     """The class whose kernel `lego_mlir.matmul` takes on a target; None for a kernel of exactly these sizes."""
     from lego_mlir.hardware.targets import target_named
 
-    if dtype not in TYPES or any(extent % by for extent, by in zip(size, divisors(layouts), strict=True)):
+    if any(extent % by for extent, by in zip(size, divisors(layouts, dtype, result), strict=True)):
         return None
     m, n, k = size
     device = target_named(target)
     warpgroups = device.compute_capability == (9, 0) and device.specific
-    if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result):
-        return class_of(size, layouts, dtype, result, multiprocessors) if max(size) <= LARGEST else None
-    if max(size) > LARGEST_POSITION:
+    if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result, fused.exact > 0):
+        found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
+        return found if max(size) <= LARGEST else None
+    if max(size) > LARGEST_POSITION or dtype not in TYPES or fused.exact:
         return None
-    return pipelined_class_of(size, layouts, dtype, result, multiprocessors, device.shared_per_block)
+    return pipelined_class_of(size, layouts, dtype, result, multiprocessors, device.shared_per_block, fused)

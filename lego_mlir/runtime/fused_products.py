@@ -6,8 +6,9 @@
     matmul(x, w, bias=v, activation="gelu")                    a layer
     matmul(x, w, accumulate="exact")                           long sums: as exact as additions in f32
 
-What is fused is part of the problem (`products.Problem`), so that each combination is compiled once. Units read 8-bit
-types and TF32 with K contiguous only: a in rows and b in columns; otherwise their library transposes them first.
+What is fused is part of the problem (`products.Problem`) and of its class, so that each combination is compiled once,
+for all sizes of the class. Units read 8-bit types and TF32 with K contiguous only: a in rows and b in columns;
+otherwise their library transposes them first.
 
 The units cut off the lower bits of a sum instead of rounding it. `accumulate="exact"` adds their sums to totals of f32
 after `STEPS` steps of 128 bytes of K (`transforms.warpgroups.promotion`), which takes narrower tiles.
@@ -21,13 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 from lego_mlir.runtime import binding, products
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.plans import Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
-    from lego_mlir.kernels.epilogues import Epilogue
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")
@@ -48,39 +49,7 @@ class FusedOptions:
     activation: str | None = None
     accumulate: str | None = None
     tf32: bool | str = False
-
-
-@dataclass(frozen=True, slots=True)
-class FusedEpilogue:
-    """What is fused: scales as "one" number or of "each" row or column, and the types of bias and residual; "" none."""
-
-    scale_a: str = ""
-    scale_b: str = ""
-    bias: str = ""
-    activation: str = ""
-    residual: str = ""
-
-    def __str__(self) -> str:
-        named = (("scale", self.scale_a), ("by", self.scale_b), ("bias", self.bias), ("", self.activation),
-                 ("add", self.residual))  # fmt: skip
-        return "_".join(f"{name}{kind}" for name, kind in named if kind)
-
-    def build(self, m: int, n: int) -> Epilogue:
-        """The epilogue of an m x n product; its operands are those that are not "", in the order of the fields."""
-        from lego_mlir.kernels import epilogues
-        from lego_mlir.tracing.dtypes import dtype_named
-
-        parts = [
-            epilogues.factors(m if self.scale_a == "each" else 1, "scale_a", rows=True) if self.scale_a else None,
-            epilogues.factors(n if self.scale_b == "each" else 1, "scale_b", rows=False) if self.scale_b else None,
-            epilogues.bias(n, dtype_named(self.bias)) if self.bias else None,
-            getattr(epilogues, self.activation)() if self.activation else None,
-            epilogues.residual(m, n, dtype_named(self.residual)) if self.residual else None,
-        ]
-        first, *others = [part for part in parts if part is not None]
-        for other in others:
-            first = first.then(other)
-        return first
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +126,10 @@ def _bind(
         driver().attribute(device, MULTIPROCESSORS), None, epilogue, exact,
         options.tf32 == "rounded",
     )  # fmt: skip
-    backend = products.backend_for(problem, device, products.kernels_folder(kernels))
+    folder = products.kernels_folder(kernels)
+    backend = None if options.fixed or folder is not None else products.backend_of_class(problem, device)
+    if backend is None:
+        backend = products.backend_for(problem, device, folder)
     library = left if left.results is not None else products.cupy_arrays()
     bound = binding.bind(backend.entry, [*facts, None, *more], {})
     plan = backend.plan(bound, [*used, *operands[2:]], library)

@@ -41,7 +41,7 @@ from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
-    from lego_mlir.runtime.fused_products import FusedEpilogue
+    from lego_mlir.kernels.fused_epilogues import FusedEpilogue, FusedParts
 
 PIPELINED: Final = "matmul_sm80.mlir"
 WARPGROUPS: Final = "matmul_sm90.mlir"
@@ -80,10 +80,14 @@ class Problem:
     @property
     def name(self) -> str:
         """The name of its kernel in a folder of packed ones; the number of multiprocessors only tunes it."""
-        fused = "" if self.epilogue is None else f"_{self.epilogue}"
-        exact = f"_exact{self.exact}" if self.exact else ""
-        rounded = "_rounded" if self.rounded else ""
-        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}{fused}{exact}{rounded}"
+        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}{self.parts}"
+
+    @property
+    def parts(self) -> FusedParts:
+        """What differs from a plain product."""
+        from lego_mlir.kernels.fused_epilogues import FusedParts
+
+        return FusedParts(self.epilogue, self.exact, self.rounded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def matmul(
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
     take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
     bytes share kernels by classes of sizes, with few tiles for M's order of magnitude; `fixed` compiles a kernel for
-    exactly these sizes, as fused products always do.
+    exactly these sizes.
 
     The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales
     are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
@@ -123,14 +127,14 @@ def matmul(
     if activation is not None or accumulate is not None or tf32 or any(array is not None for array in given):
         from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
-        return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32), kernels)
+        return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32, fixed), kernels)
     key = (key_of((a, b)), result, kernels, fixed)
     known = _known.get(key)
     if known is None:
         if is_wide_or_narrow(a):
             from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
-            return fused_product(a, b, given, FusedOptions(result), kernels)
+            return fused_product(a, b, given, FusedOptions(result, fixed=fixed), kernels)
         known = _bind(a, b, result, kernels, fixed)
         if len(_known) >= _KEPT:
             _known.clear()
@@ -173,21 +177,21 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, 
     library = left if left.results is not None else cupy_arrays()
     folder = kernels_folder(kernels)
     if folder is None and not fixed:
-        backend = _backend_of_class(problem, device)
+        backend = backend_of_class(problem, device)
         if backend is not None:
             bound = binding.bind(backend.entry, [*held, None], {})
             return Multiplication(backend.plan(bound, [a, b], library), pointers, gradients)
     return Multiplication(_plan(problem, device, folder, held, [a, b], library), pointers, gradients)
 
 
-def _backend_of_class(problem: Problem, device: int) -> Backend | None:
+def backend_of_class(problem: Problem, device: int) -> Backend | None:
     """The kernel of a product's class; None where it has none, or where there is no compiler to tell."""
     try:
         from lego_mlir.kernels.product_classes import class_for
     except ImportError:
         return None
     p = problem
-    found = class_for((p.m, p.n, p.k), p.layouts, p.dtype, p.result, p.target, p.multiprocessors)
+    found = class_for((p.m, p.n, p.k), p.layouts, p.dtype, p.result, p.target, p.multiprocessors, p.parts)
     return None if found is None else class_backends.backend_of(found, p.target, device)
 
 
@@ -326,7 +330,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         (Col if letter == "T" else Row)(*dims) for letter, dims in zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
-    epilogue = None if p.epilogue is None else p.epilogue.build(p.m, p.n)
+    epilogue = p.parts.build(p.m, p.n)
     if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(
         p.m, p.n, p.k, p.layouts, p.dtype, p.result, p.exact > 0
     ):
@@ -339,7 +343,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
             types["dtype"].bytes,
             p.exact,
             epilogue is not None or result.bytes > 2,
-            0 if epilogue is None else len(epilogue.operands),
+            p.parts.operands,
         )
         order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
         built = matmul.build(

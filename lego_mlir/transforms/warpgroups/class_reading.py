@@ -8,13 +8,14 @@ place: a value that is opaque here, as the kernel binds it (`lego.index(lego.i32
 An affine function of M, N and K that is zero at (M, N, K) and at three more points, each with another M, N or K, is
 zero everywhere. So the kernel is read with numbers (`reading`) at these four points, each with several tiles and steps
 and a ragged end along every dimension, and all that is compared there is an identity of such functions: the boxes of
-the tiles, the masks as differences of their sides, the places of the results.
+the tiles, the masks as differences of their sides, the places of the results. What an epilogue loads is at a place
+`row * i + column * j + constant` of element (i, j) of C, whose numbers are the same at all points; `row` may count N.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Final
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.aliases import AffineExpr, Op, Value
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.transforms.kernel_facts import input_types
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.operations import producer
@@ -37,7 +39,7 @@ from lego_mlir.transforms.warpgroups.axis_sums import (
     predicate_of,
 )
 from lego_mlir.transforms.warpgroups.reading import Box, NotStagedError, ProductReader, StagedMove, StagedProduct
-from lego_mlir.transforms.warpgroups.stored_values import LoadNode
+from lego_mlir.transforms.warpgroups.stored_values import LoadNode, StoredValue
 
 MATRICES: Final = 3
 COLUMN: Final = 64
@@ -109,16 +111,19 @@ def read_class(function: Op, whole_columns: bool) -> SymbolicProduct:
     arguments = list(function.regions[0].blocks[0].arguments)[: len(input_types(function))]
     sizes = arguments[-MATRICES:]
     _Polynomials(function, sizes).check()
-    base = _BASE if whole_columns else {name: size + _RAGGED for name, size in _BASE.items()}
+    narrow = ELEMENT_BYTES[str(arguments[0].type.element_type).lower()] == 1
+    ragged = 2 * _RAGGED if narrow else _RAGGED
+    base = _BASE if whole_columns else {name: size + ragged for name, size in _BASE.items()}
     roles, first, reader = _roles_of(function, sizes, base)
     place = _place_of(reader, first)
+    first = _with_rows_of(first, base["N"])
     for name in base:
-        product, at_point = _read_at(function, sizes, roles, {**base, name: base[name] + _APART[name]})
+        point = {**base, name: base[name] + _APART[name]}
+        product, at_point = _read_at(function, sizes, roles, point)
+        product = _with_rows_of(product, point["N"])
         _require_alike(first, product, name)
         if _place_of(at_point, product) != place:
             raise NotStagedError("the tile's place is another value of the kernel at other sizes")
-    if any(isinstance(node, LoadNode) for node in first.stored):
-        raise NotStagedError("an epilogue that loads from other tensors needs sizes that are ints")
     _require_steps(reader, sizes[roles.index("K")], first.left.shape[1 if first.contiguous[0] == "k" else 0])
     numbers = [len(arguments) - MATRICES + roles.index(name) for name in "MNK"]
     return SymbolicProduct(first, (numbers[0], numbers[1], numbers[2]), place, reader.tile_count)
@@ -200,6 +205,19 @@ def _opaque(function: Op) -> list[Value]:
 
 def _equals(value: AxisSum, numbers: Array) -> bool:
     return value.axes <= {"tile"} and bool((np.broadcast_to(value.over(("tile",)), numbers.shape) == numbers).all())
+
+
+def _with_rows_of(product: StagedProduct, n: int) -> StagedProduct:
+    """The product whose epilogue's loads count rows of C, where the distance of rows is N.
+
+    Numbers that are another function of the sizes differ between the points.
+    """
+
+    def counted(node: LoadNode) -> LoadNode:
+        return replace(node, row=node.row // n, in_rows=True) if node.row and node.row % n == 0 else node
+
+    stored: StoredValue = tuple(counted(node) if isinstance(node, LoadNode) else node for node in product.stored)
+    return replace(product, stored=stored)
 
 
 def _require_alike(one: StagedProduct, other: StagedProduct, name: str) -> None:

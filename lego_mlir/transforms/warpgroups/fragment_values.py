@@ -108,7 +108,8 @@ class FragmentValues:
         index = self._index(node, place)
         if node.column != 1 or self.plan.transposed:
             return t.value(f"memref.load {name}[{index}] : {node.memref}")
-        whole = node.row % ALIGNED == node.constant % ALIGNED == self.plan.b.rows % ALIGNED == 0
+        pitch = 0 if node.in_rows else node.row  # rows of C are multiples of 16 bytes, so N is even
+        whole = pitch % ALIGNED == node.constant % ALIGNED == self.plan.b.rows % ALIGNED == 0
         mark = f" {{alignment = {ALIGNED * _bytes(node.element)} : i64}}" if whole else ""
         vector = f"vector<{ALIGNED}x{node.element}>"
         both = t.value(f"vector.load {name}[{index}]{mark} : {node.memref}, {vector}")
@@ -121,10 +122,12 @@ class FragmentValues:
         """row * i + column * j + constant, for a pair the place of its first element."""
         t, terms = self.text, []
         if node.row:
-            terms.append(self._times(self._line(place.line or 0), node.row))
+            line = self._times(self._line(place.line or 0), node.row)
+            terms.append(line if not node.in_rows or self.plan.transposed else self._in_rows(line))
         if node.column:
             lane = 0 if node.column == 1 and not self.plan.transposed else place.lane or 0
-            terms.append(self._times(self._column(place.group or 0, lane), node.column))
+            column = self._times(self._column(place.group or 0, lane), node.column)
+            terms.append(self._in_rows(column) if node.in_rows and self.plan.transposed else column)
         if node.constant or not terms:
             terms.append(t.value(f"arith.constant {node.constant} : index"))
         index = terms[0]
@@ -146,7 +149,7 @@ class FragmentValues:
             inside = t.op("andi", t.op("shrui", frame.thread, t.i32(2)), t.i32(7))
             first = t.op("addi", t.op("muli", warp, t.i32(16)), t.op("addi", inside, t.i32(LINES[line])))
             row = t.op("addi", frame.row, first)
-            self.numbers["line", line] = self._clipped(row, self.plan.a.rows - 1, self.plan.ragged[0])
+            self.numbers["line", line] = self._clipped(row, "m", 1)
         return self.numbers["line", line]
 
     def _column(self, group: int, lane: int) -> str:
@@ -158,15 +161,27 @@ class FragmentValues:
                 twice = t.op("muli", t.op("andi", frame.thread, t.i32(3)), t.i32(2))
                 known["first", 0] = t.op("addi", frame.column, twice)
             column = t.op("addi", known["first", 0], t.i32(GROUP * group + lane))
-            last = self.plan.b.rows - (1 if self.plan.transposed else ALIGNED - lane)
-            known[key, lane] = self._clipped(column, last, self.plan.ragged[1])
+            known[key, lane] = self._clipped(column, "n", 1 if self.plan.transposed else ALIGNED - lane)
         return known[key, lane]
 
-    def _clipped(self, value: str, last: int, ragged: bool) -> str:
-        """An i32 as an index, not beyond the last one."""
-        t = self.text
-        inside = t.op("minui", value, t.i32(last)) if ragged else value
-        return t.value(f"arith.index_cast {inside} : i32 to index")
+    def _clipped(self, value: str, size: str, before: int) -> str:
+        """An i32 as an index, at most that number `before` the end of C along m or n."""
+        t, plan, along_n = self.text, self.plan, size == "n"
+        if plan.launch_sizes is not None:
+            extent = t.value(f"arith.index_cast {self._size(size)} : index to i32")
+            value = t.op("minui", value, t.op("subi", extent, t.i32(before)))
+        elif plan.ragged[along_n]:
+            value = t.op("minui", value, t.i32((plan.b if along_n else plan.a).rows - before))
+        return t.value(f"arith.index_cast {value} : i32 to index")
+
+    def _in_rows(self, number: str) -> str:
+        """A number of rows of C, in elements."""
+        return self.text.op("muli", number, self._size("m" if self.plan.transposed else "n"), type_="index")
+
+    def _size(self, size: str) -> str:
+        """M or N of the plan as a value of the launch, an index."""
+        assert self.plan.launch_sizes is not None
+        return operand_name(getattr(self.plan.launch_sizes, size))
 
 
 def _dependences(value: StoredValue) -> list[tuple[bool, bool]]:

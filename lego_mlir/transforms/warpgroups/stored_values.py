@@ -45,7 +45,10 @@ class PassedNode:
 
 @dataclass(frozen=True, slots=True)
 class LoadNode:
-    """Element `row * i + column * j + constant` of a tensor argument, for element (i, j) of C."""
+    """Element `row * i + column * j + constant` of a tensor argument, for element (i, j) of C.
+
+    In a kernel for a class of sizes, `row` may be counted in rows of C, of N elements each: `in_rows`.
+    """
 
     argument: int
     memref: str
@@ -53,6 +56,7 @@ class LoadNode:
     row: int
     column: int
     constant: int
+    in_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

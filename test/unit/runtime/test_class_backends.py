@@ -12,14 +12,15 @@ import lego_mlir
 from lego_mlir import interp
 from lego_mlir.kernels import product_classes, warpgroup_choices
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
-from lego_mlir.runtime import class_backends, driver, products
+from lego_mlir.runtime import class_backends, driver, fused_products, products
+from lego_mlir.runtime.manifest import evaluate, kernel_from
 
 
 class Device:
     """The stand-in: `compiled` lists the classes that were compiled, in order; a launch runs in the interpreter."""
 
     def __init__(self, monkeypatch):
-        self.compiled, self.compilations, self.latest = [], {}, None
+        self.compiled, self.compilations, self.latest, self.launched = [], {}, None, []
         self.machine = Machine().plug_in(monkeypatch)
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
@@ -42,13 +43,15 @@ class Device:
 
     def launch(self, parameters, grid):
         (kernel,) = self.latest.sources
+        entry = kernel_from(self.latest.manifest["kernels"][0])
+        self.launched.append(self.latest)
         count = len(kernel.params)
         values = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
         sizes = dict(zip((size.name for size in kernel.sizes), values, strict=True))
         memories = []
-        for i, (parameter, (rows, columns)) in enumerate(zip(kernel.params, ("MK", "KN", "MN"), strict=True)):
+        for i, parameter in enumerate(kernel.params):
             address = ctypes.c_uint64.from_address(parameters[i]).value
-            size = sizes[rows] * sizes[columns] * parameter.dtype.bytes
+            size = evaluate(entry.arguments[i].elements, sizes) * parameter.dtype.bytes
             words = (ctypes.c_ubyte * size).from_address(address)
             memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
         by_warpgroups = "tensor_maps" in self.latest.stage("transformed")  # which no interpreter of MLIR runs
@@ -66,9 +69,11 @@ def cache_folder(tmp_path_factory):
 def device(monkeypatch, cache_folder):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
     products._known.clear()
+    fused_products._known.clear()
     class_backends.forget()
     yield Device(monkeypatch)
     products._known.clear()
+    fused_products._known.clear()
     class_backends.forget()
     driver.driver.cache_clear()
 
@@ -103,6 +108,44 @@ def test_warpgroups_share_a_kernel_too(device, monkeypatch):
     assert device.compiled == known
     multiply(136, 128, 88)  # rows of whole 128 bytes
     assert device.compiled[-1].whole
+
+
+def fused(m, n, k, dtype=np.float16, **options):
+    """A fused product against NumPy; b is in columns."""
+    draw = np.random.default_rng(m)
+    a, b = (draw.integers(-4, 5, shape).astype(dtype) for shape in ((m, k), (k, n)))
+    rows, bias = draw.integers(1, 4, m).astype(np.float32), draw.integers(-4, 5, n).astype(np.float16)
+    added = draw.integers(-4, 5, (m, n)).astype(np.float16)
+    given = {"scale_a": own(rows), "bias": own(bias), "residual": own(added)}
+    found = lego_mlir.matmul(own(a), own(np.asfortranarray(b)), activation="relu", result="float32", **given, **options)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(found, np.maximum(product * rows[:, None] + bias, 0) + added)
+
+
+@pytest.mark.parametrize("work", [1, 2**60])
+def test_a_varying_batch_compiles_no_fused_product_anew(device, monkeypatch, work):
+    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", work)
+    for m in (136, 72, 200):
+        fused(m, 72, 160)
+    known = list(device.compiled)
+    assert len(known) == len(set(known)) <= 3
+    assert {type(found) for found in known} == {ProductClass if work == 1 else PipelinedClass}
+    for m in (135, 73):
+        fused(m, 72, 160)
+    assert device.compiled == known
+    assert str(known[0].fused) == "_scaleeach_biasf16_relu_addf16"
+
+
+def test_other_types_share_kernels_too(device):
+    for m in (40, 48, 36):
+        fused(m, 72, 80, np.int8)
+    assert {(found.dtype, found.result) for found in device.compiled} == {("i8", "f32")}
+    assert len(device.compiled) <= 2
+    known = list(device.compiled)
+    for m in (36, 40):
+        a, b = (np.ones(shape, np.float32, order) for shape, order in (((m, 20), "C"), ((20, 72), "F")))
+        np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b), tf32="rounded"), a @ b)
+    assert [found.parameters["rounded"] for found in device.compiled[len(known) :]] == [1]
 
 
 def test_fixed_sizes_are_asked_for(device, monkeypatch):
@@ -145,6 +188,22 @@ def test_threads_compile_a_class_once(device, monkeypatch):
 )  # fmt: skip
 def test_which_products_have_a_class(size, layouts, target, kind):
     assert type(class_for(size, layouts, "f16", "f16", target, 132)) is kind
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "result", "layouts", "kind"),
+    [
+        ((100, 512, 256), "f8e4m3fn", "bf16", "NT", ProductClass), ((100, 512, 264), "f8e4m3fn", "bf16", "NT", None),
+        ((100, 512, 256), "i8", "i32", "NN", None), ((3, 12, 20), "f32", "f32", "NT", ProductClass),
+        ((64, 4096, 4096), "f16", "f32", "NT", ProductClass),
+    ],
+)  # fmt: skip
+def test_which_other_types_have_a_class(size, dtype, result, layouts, kind):
+    found = class_for(size, layouts, dtype, result, "sm_90a", 132)
+    assert type(found) is (kind or type(None))
+    if kind:
+        assert found.tile.n >= 64  # narrow tiles store 16 bits
+    assert class_for(size, layouts, dtype, result, "sm_80", 108) is None or dtype == "f16"
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, bf16, f16, f32, schedule
+from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, schedule
 from lego_mlir.errors import LayoutError, ToolchainError
 from lego_mlir.hardware.tensor_map_forms import SizeTerm, TensorMapForm, form_from
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
-from lego_mlir.kernels import matmul
+from lego_mlir.kernels import epilogues, matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_classes import class_of
 from lego_mlir.runtime.manifest import evaluate
@@ -133,6 +133,55 @@ def test_kernels_that_are_refused(given_, message):
 )  # fmt: skip
 def test_one_kernel_in_the_emulator(layouts, options, parameters, size):
     run(build(layouts, **options), layouts, size, np.float32 if "result" in options else np.float16, **parameters)
+
+
+def everything(m, n):
+    """Loads of each kind: one number, one for each row and column, and a matrix of C's shape."""
+    scaled = epilogues.factors(1, "one", rows=True).then(epilogues.factors(m, "by_row", rows=True))
+    return scaled.then(epilogues.bias(n, f16)).then(epilogues.relu()).then(epilogues.residual(m, n, f16))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result", "divisors", "size", "parameters"),
+    [
+        (f16, f16, (1, 8, 8), (72, 136, 200), {}), (f16, f32, (1, 8, 8), (1, 8, 8), {}),
+        (f8e4m3fn, bf16, (1, 8, 16), (136, 72, 272), {}), (f32, f32, (1, 4, 4), (72, 68, 68), {"rounded": 1}),
+        (i8, f16, (1, 8, 16), (65, 72, 144), {"dependent": 1}), (f16, f16, (1, 8, 8), (48, 136, 72), {"transposed": 1}),
+    ],
+)  # fmt: skip
+def test_an_epilogue_of_all_sizes(dtype, result, divisors, size, parameters):
+    (m, n, k), step = size, 128 // dtype.bytes
+    sizes = [lego.size(name, min=1, max=65536, multiple_of=d) for name, d in zip("MNK", divisors, strict=True)]
+    order = schedule.grouped(lego.cdiv(sizes[0], 64), lego.cdiv(sizes[1], 64), rows=2)
+    kernel = matmul.build(
+        *sizes, dtype, b=Col(sizes[2], sizes[1]), result=result, tiling=Tiling(64, 64, step, (4, 1)), order=order,
+        blocks=2, epilogue=everything(sizes[0], sizes[1]),
+    )  # fmt: skip
+    draw = np.random.default_rng(m)
+    a, b = (draw.integers(-4, 5, dims).astype(dtype.numpy) for dims in ((m, k), (k, n)))
+    operands = {"one": np.float32([0.5]), "by_row": draw.integers(1, 4, m).astype(np.float32),
+                "bias": draw.integers(-4, 5, n).astype(np.float16),
+                "residual": draw.integers(-4, 5, (m, n)).astype(np.float16)}  # fmt: skip
+    c = np.zeros(m * n, result.numpy)
+    given_ = {"a": a.ravel(), "b": np.ravel(b, "F").copy(), "c": c, **{x: v.ravel() for x, v in operands.items()}}
+    emulated = PtxRun("sm_90a", SCRIPT, {"stages": 2, **parameters})
+    report = emulated(kernel, given_, {"M": m, "N": n, "K": k})
+    assert report.clean, [str(fault) for fault in report.faults]
+    expected = everything(m, n).reference(a.astype(np.float32) @ b.astype(np.float32), **operands)
+    np.testing.assert_array_equal(c.reshape(m, n), expected.astype(result.numpy))
+
+
+def test_loads_that_are_no_place_of_c_at_all_sizes_are_refused():
+    def text(m, n):
+        wide = lego.as_layout(Row(m, n + 8)) if shifted else lego.as_layout(Row(m, n))
+        return epilogues.residual(m, n, f16, layout=wide)
+
+    shifted = False
+    m, n, _ = (lego.size(name, min=1, max=65536, multiple_of=d) for name, d in zip("MNK", (1, 8, 8), strict=True))
+    read_off(build("NT", divisors=(1, 8, 8), epilogue=text(m, n)).mlir())
+    shifted = True
+    with pytest.raises(NotStagedError, match="another N changes the product"):
+        read_off(build("NT", divisors=(1, 8, 8), epilogue=text(m, n)).mlir())
 
 
 def test_the_manifest_has_forms_and_the_grid():
