@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.store import replace_file
 from lego_mlir.tuning.candidates import Candidate
 from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
 from lego_mlir.tuning.interpreted import interpreted_data
@@ -139,7 +140,7 @@ class Preparing:
 
         path = self.folder / f"{template_checks.identity(built)}.npz"
         if not path.is_file():
-            path.write_bytes(data.to_npz(template_checks.check_arrays(built, ENTRY)))
+            replace_file(path, data.to_npz(template_checks.check_arrays(built, ENTRY)))
         return template_trials.build_of(built, ENTRY, [path], self.target)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
@@ -149,7 +150,7 @@ class Preparing:
         path = self.folder / f"{words}.npz"
         if not path.is_file():
             made = interpreted_data(built, sizes) if built.expected is None else data.check_data(built, sizes)
-            path.write_bytes(data.to_npz(made))
+            replace_file(path, data.to_npz(made))
         return path
 
 

@@ -1,5 +1,6 @@
 """Candidates compiled into a folder, and several devices that share the sizes."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,12 +12,15 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.tuning import packed
+from lego_mlir.tuning import packed, several_devices
 from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.gpu_workbench import Preparing
-from lego_mlir.tuning.several_devices import halve_on_devices
+from lego_mlir.tuning.launch_counts import LaunchCounts
+from lego_mlir.tuning.made_up import MadeUpDevice
+from lego_mlir.tuning.model import DEVICES, predict
+from lego_mlir.tuning.several_devices import halve_on_devices, longest_first
 from lego_mlir.tuning.sized import SizedProblem
-from lego_mlir.tuning.workbench import made_up_workbench
+from lego_mlir.tuning.workbench import halve, made_up_workbench
 
 
 def tunable(name="doubled", most=128):
@@ -151,6 +155,115 @@ def test_each_size_is_measured_once_whatever_the_number_of_devices(devices):
     assert len(set(arrived)) == 24
 
 
+class VirtualDevices:
+    """Made-up devices on one virtual clock: a device that is done takes its next size when its time has come.
+
+    `halve` races on a device, whose own clock advances. A thread whose race is over waits until every busy device is
+    at the end of its race; the one with the least time goes on.
+    """
+
+    def __init__(self, count, problems, cost):
+        self.benches = [made_up_workbench(cost, noise=0.01) for _ in range(count)]
+        for device, workbench in enumerate(self.benches):
+            workbench.bench.number = device
+        self.left, self.busy, self.waiting = len(problems), count, {}
+        self.turn = threading.Condition()
+        self.sizes = {device: [] for device in range(count)}
+
+    def halve(self, workbench, tunable, candidates, sizes, **more):
+        device, bench = workbench.bench.number, workbench.bench
+        with self.turn:
+            self.left -= 1
+        self.sizes[device].append(sizes["M"])
+        found = halve(workbench, tunable, candidates, sizes, **more)
+        with self.turn:
+            if self.left == 0:
+                self.busy -= 1
+                self.turn.notify_all()
+                return found
+            self.waiting[device] = bench.seconds()
+            self.turn.notify_all()
+            assert self.turn.wait_for(lambda: self._is_next(device) or self.left == 0, timeout=60)
+            self.waiting.pop(device, None)
+            if self.left == 0:
+                self.busy -= 1
+            self.turn.notify_all()
+        return found
+
+    def _is_next(self, device):
+        return len(self.waiting) == self.busy and device == min(self.waiting, key=self.waiting.__getitem__)
+
+    def seconds(self):
+        return [workbench.bench.seconds() for workbench in self.benches]
+
+
+def test_two_devices_take_little_more_than_half_of_the_virtual_time_of_one(monkeypatch):
+    given = twelve()
+    spent = {}
+    for count in (1, 2):
+        devices = VirtualDevices(count, given, seconds_of)
+        monkeypatch.setattr(several_devices, "halve", devices.halve)
+        halve_on_devices(devices.benches, "example", given, digest=lambda c: c.configuration.key)
+        spent[count] = devices.seconds()
+        assert sorted(m for sizes in devices.sizes.values() for m in sizes) == sorted(p.sizes["M"] for p in given)
+    assert sum(spent[2]) == pytest.approx(spent[1][0], rel=0.1)  # the same work
+    assert max(spent[2]) <= 0.56 * spent[1][0]
+
+
+def twelve():
+    """Sizes in the order of a recipe, short races first: the last takes a quarter of the time of all."""
+    counts = (4, 4, 4, 4, 6, 6, 6, 8, 8, 10, 14, 30)
+    return [
+        SizedProblem(
+            [Candidate(Configuration.of({"tile": 16 * i}), lambda: None) for i in range(1, count + 1)], {"M": 100 + m}
+        )
+        for m, count in enumerate(counts)
+    ]
+
+
+def test_sizes_start_longest_first_and_results_keep_their_order():
+    given = twelve()
+    assert [len(given[n].candidates) for n in longest_first(given)] == [30, 14, 10, 8, 8, 6, 6, 6, 4, 4, 4, 4]
+    assert longest_first(given)[-4:] == [0, 1, 2, 3]
+    found = halve_on_devices(
+        [made_up_workbench(seconds_of)], "example", given, digest=lambda c: c.configuration.key
+    )  # fmt: skip
+    assert [timings[0].sizes["M"] for timings in found] == [problem.sizes["M"] for problem in given]
+
+
+def test_a_long_kernel_counts_more_than_many_short_ones():
+    slow = [Candidate(Configuration.of({"tile": 1}), lambda: None, predicted(1e5))]
+    quick = [Candidate(Configuration.of({"tile": i}), lambda: None, predicted(10.0)) for i in range(10)]
+    given = [SizedProblem(quick, {"M": 1}), SizedProblem(slow, {"M": 2})]
+    assert longest_first(given) == [1, 0]
+
+
+def predicted(microseconds):
+    counts = LaunchCounts(132, 128)
+    return dataclasses.replace(predict(counts, DEVICES["h200"]), microseconds=microseconds)
+
+
+def test_trials_are_prepared_once_while_earlier_races_run():
+    prepared, given = [], problems(6)
+    racing = threading.Event()
+
+    def prepare(candidate, sizes):
+        prepared.append((sizes["M"], candidate.configuration.key))
+        if sizes["M"] == 105:
+            racing.set()
+        if candidate.configuration["tile"] == 64:
+            raise UsageError("no such tile")
+        return MadeUpDevice().trial(seconds_of(candidate.configuration, sizes))
+
+    def first_waits(timing):
+        assert racing.wait(60)  # the last size is prepared before the first race has ended
+
+    bench = dataclasses.replace(made_up_workbench(seconds_of), prepare=prepare)
+    found = halve_on_devices([bench], "example", given, on_timing=first_waits, digest=lambda c: c.configuration.key)
+    assert len(prepared) == len(set(prepared)) == 24
+    assert [sum(t.failure == "refused: no such tile" for t in timings) for timings in found] == [1] * 6
+
+
 def test_devices_work_at_the_same_time():
     meeting = threading.Barrier(2, timeout=20)
     benches = [made_up_workbench(seconds_of) for _ in range(2)]
@@ -184,11 +297,10 @@ def test_an_error_of_one_device_is_raised():
     def broken(configuration, sizes):
         raise ZeroDivisionError(str(sizes))
 
-    with pytest.raises(ZeroDivisionError):
-        halve_on_devices(
-            [made_up_workbench(seconds_of), made_up_workbench(broken)], "example", problems(4),
-            digest=lambda c: c.configuration.key,
-        )  # fmt: skip
+    other = dataclasses.replace(made_up_workbench(broken), device="another kind")
+    for benches in ([made_up_workbench(broken)] * 2, [made_up_workbench(seconds_of), other]):
+        with pytest.raises(ZeroDivisionError):
+            halve_on_devices(benches, "example", problems(4), digest=lambda c: c.configuration.key)
 
 
 def test_the_index_is_readable_json(tmp_path):
