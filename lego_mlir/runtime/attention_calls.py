@@ -6,6 +6,9 @@
 The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) are traced for these sizes and compiled at their
 first use, into the cache on disk: by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and values
 may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the host.
+
+Gradients of heads of 64 and 128 features are computed in one pass on sm_90, which adds those of queries in any order
+(`kernels.added_gradients`); with `deterministic=True`, and elsewhere, each sum has one order.
 """
 
 from __future__ import annotations
@@ -14,33 +17,43 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import attention_gradients, fused_attention
+from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
+    from lego_mlir.kernels.added_gradients import AddedGradients
     from lego_mlir.kernels.attention_gradients import AttentionGradients
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
+TENSOR_COPIES: Final = 90  # compute capability
 Sizes = tuple[int, int, int]
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, window: int | None = None, check: bool = False
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    deterministic: bool = False,
+    check: bool = False,
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
 
     With `causal` a query attends to keys of no larger position, with a `window` only to that many of them. PyTorch's
-    tensors have gradients. Raises UsageError for other shapes and types.
+    tensors have gradients, with the same bits in each run if `deterministic`. Raises UsageError for other shapes and
+    types.
     """
     form, sizes = _problem(q, k, v, causal, window)
     shapes = [(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
     flat = [x.reshape(shape) for x, shape in zip((q, k, v), shapes, strict=True)]
     if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
-        found = _function().apply(*flat, form, sizes, check)
+        found = _function().apply(*flat, form, sizes, deterministic, check)
     else:
         found = _kernel(form, sizes)(*flat, check=check)[0]
     return found.reshape(q.shape)
@@ -87,6 +100,37 @@ def _gradients(form: AttentionForm) -> AttentionGradients:
     return attention_gradients.build(form)
 
 
+@lru_cache(_KEPT)
+def _added(form: AttentionForm) -> AddedGradients:
+    return added_gradients.build(form)
+
+
+def _adds(form: AttentionForm, q: Tensor, check: bool) -> bool:
+    """Whether the kernel that adds gradients takes this problem: it is made for the copy unit of sm_90."""
+    if check or form.features > added_gradients.WIDEST:
+        return form.features <= added_gradients.WIDEST
+    from lego_mlir.runtime.driver import driver
+
+    return int(driver().capability(q.device.index)) >= TENSOR_COPIES
+
+
+def _differentiated(
+    form: AttentionForm, saved: tuple[Tensor, ...], do: Tensor, adds: bool, check: bool
+) -> list[Tensor]:
+    """The gradients of q, k and v."""
+    q, k, v, o, lse = saved
+    if adds:
+        added = _added(form)
+        delta, sums = added.prepare(o, do, check=check)
+        sums, dk, dv = added.main(q, k, v, do, lse, delta, sums, check=check)
+        return [added.round(sums, check=check), dk, dv]
+    kernels = _gradients(form)
+    delta = kernels.deltas(o, do, check=check)
+    found = [kernel(q, k, v, do, lse, delta, check=check) for kernel in kernels.of_keys]
+    dk, dv = found if len(found) > 1 else found[0]
+    return [kernels.of_queries(q, k, v, do, lse, delta, check=check), dk, dv]
+
+
 def _gradients_enabled() -> bool:
     import torch
 
@@ -103,23 +147,25 @@ def _function() -> Foreign:
 
         @staticmethod
         def forward(
-            context: Foreign, q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, sizes: Sizes, check: bool
+            context: Foreign,
+            q: Tensor,
+            k: Tensor,
+            v: Tensor,
+            form: AttentionForm,
+            sizes: Sizes,
+            deterministic: bool,
+            check: bool,
         ) -> Tensor:
             q, k, v = (x.detach().contiguous() for x in (q, k, v))
             o, lse = _kernel(form, sizes)(q, k, v, check=check)
             context.save_for_backward(q, k, v, o, lse)
             context.form, context.check = form, check
+            context.adds = not deterministic and _adds(form, q, check)
             return o
 
         @staticmethod
         def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
-            q, k, v, o, lse = context.saved_tensors
-            kernels, check = _gradients(context.form), context.check
-            do = gradient.contiguous()
-            delta = kernels.deltas(o, do, check=check)
-            found = [kernel(q, k, v, do, lse, delta, check=check) for kernel in kernels.of_keys]
-            dk, dv = found if len(found) > 1 else found[0]
-            dq = kernels.of_queries(q, k, v, do, lse, delta, check=check)
-            return dq, dk, dv, None, None, None
+            do, options = gradient.contiguous(), (context.adds, context.check)
+            return *_differentiated(context.form, context.saved_tensors, do, *options), None, None, None, None
 
     return FusedAttention

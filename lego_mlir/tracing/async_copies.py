@@ -37,17 +37,20 @@ def copy_async(
     target: View | Part,
     at: Sequence[IndexLike] | None = None,
     barrier: BarrierUse | None = None,
+    *,
+    add: bool = False,
 ) -> None:
     """Start to copy the tile of `source` at the index `at` into `target`, with all threads of the block or role.
 
     `target` is a shared tile of two dimensions or a part of one, which gives the shape; it spans the last two
     dimensions of `source`. With a `barrier`, a use of `lego.barriers`, its phase is not complete before the copy.
-    A shared `source` is copied to global memory, to the tile of `target` at the index `at`. Raises LayoutError where no
-    width of 4, 8 or 16 bytes is proved for both sides, and where the threads do not divide the tile.
+    A shared `source` is copied to global memory, to the tile of `target` at the index `at`; with `add` its elements,
+    of f32, are added to those of `target`, each atomically. Raises LayoutError where no width of 4, 8 or 16 bytes is
+    proved for both sides, and where the threads do not divide the tile.
     """
     tracer = current("lego.copy_async")
-    if barrier is not None or isinstance(source, Part) or source.buffer.space == "workgroup":
-        tile_copies.copy(tracer, source, target, at, barrier)
+    if barrier is not None or add or isinstance(source, Part) or source.buffer.space == "workgroup":
+        tile_copies.copy(tracer, source, target, at, barrier, add)
         return
     tile = shared_part(tracer, target)
     first = tuple(at) if at is not None else (0,) * len(source.dims())

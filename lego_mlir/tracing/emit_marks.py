@@ -86,7 +86,7 @@ def _described(copy: TileCopy, unit: CopyUnit) -> str:
     places = [n for (first, other), byte in unit.boxes.places for n in (first, other, byte)]
     other = next(k for k, axis in enumerate(unit.axes) if axis == (2 * len(unit.axes) - 3) - unit.axes[0])
     more = f'places = array<i64: {", ".join(map(str, places))}>, other = {other} : i64, tensor = "{copy.tensor.name}"'
-    return map_attribute(unit.tensor_map, copy.stores, f", {more}")
+    return map_attribute(unit.tensor_map, copy.stores, f", {more}{', adds' if copy.adds else ''}")
 
 
 def _escaped(text: str) -> str:

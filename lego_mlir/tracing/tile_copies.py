@@ -2,12 +2,13 @@
 
     lego.copy_async(x, ring.part((0, 0), (64, 64)), at=(i, 0), barrier=full[k])     global to shared, until full[k]
     lego.copy_async(tile, y, at=(i, 0))                                             shared to global, in a group
+    lego.copy_async(tile, y, at=(i, 0), add=True)                                   added to global memory, atomically
 
 Each is a branch that always runs and is marked as one `TileCopy`. Its statements copy the tile by the threads of the
 role, 16 bytes at once where that is proved: to shared memory as `cp.async`, whose completion the barrier waits for, and
-to global memory as loads and stores. The mark holds the same copy as a box, which one thread hands to the tensor copy
-unit on sm_90a (`hardware.tensor_boxes` derives its tensor map). Outside of the tensor a box is filled with zeros, or
-not stored.
+to global memory as loads and stores, or as atomic additions. The mark holds the same copy as a box, which one thread
+hands to the tensor copy unit on sm_90a (`hardware.tensor_boxes` derives its tensor map). Outside of the tensor a box is
+filled with zeros, or not stored.
 
 All warps of the role run the copy. PTX ISA, "cp.async.mbarrier.arrive", "cp.async.bulk.tensor".
 """
@@ -25,7 +26,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.barrier_rings import BarrierUse
 from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
-from lego_mlir.tracing.dtypes import DType, i64
+from lego_mlir.tracing.dtypes import DType, f32, i64
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
@@ -45,6 +46,7 @@ def copy(
     target: View | Part,
     at: Sequence[IndexLike] | None,
     barrier: BarrierUse | None,
+    add: bool = False,
 ) -> None:
     """Trace one tile copy. Raises LayoutError where the threads cannot share it, TraceError for a wrong barrier."""
     stores = isinstance(source, Part) or source.buffer.space == "workgroup"
@@ -59,6 +61,11 @@ def copy(
     first = tuple(at) if at is not None else (0,) * len(tensor.dims())
     _require_box(tracer, tensor, tile, first)
     _require_barrier(tracer, stores, barrier)
+    if add and not (stores and tile.view.dtype == f32):
+        raise tracer.error(
+            f"lego.copy_async(.., add=True) adds a shared tile of f32 to global memory, got {brief(repr(source))}; "
+            "for other types update each element by atomic_add"
+        )
     require_uniform(tracer, "lego.copy_async")
     if tracer.called is not None:
         raise tracer.error(
@@ -80,11 +87,12 @@ def copy(
         stores=stores,
         ring=ring,
         slot=slot,
+        adds=add,
     )
     source_line = tracer.here()
     with tracer.region() as body:
         if stores:
-            _stored_by_threads(tracer, tile, tensor, first)
+            _stored_by_threads(tracer, tile, tensor, first, add)
         else:
             for read, written in copies_of_threads(tracer, tensor, first, tile):
                 tracer.append(AsyncCopy(read, written, tracer.here()))
@@ -102,9 +110,9 @@ def _complete_on(tracer: Tracer, mark: TileCopy) -> None:
     tracer.append(MlirOperation((), COMPLETES, (pointer,), (("noinc", "false"),), tracer.here()))
 
 
-def _stored_by_threads(tracer: Tracer, tile: Part, tensor: View, first: Sequence[IndexLike]) -> None:
-    """The threads load and store the tile, with the widest access that is proved for both sides."""
-    target, threads, widest = tensor.halo("zero"), block_threads(), 16 // tensor.dtype.bytes
+def _stored_by_threads(tracer: Tracer, tile: Part, tensor: View, first: Sequence[IndexLike], add: bool) -> None:
+    """The threads load and store the tile, with the widest access that is proved for both sides, or add elements."""
+    target, threads, widest = tensor.halo("zero"), block_threads(), 1 if add else 16 // tensor.dtype.bytes
     *outer, top, left = first
     for width in (widest >> halvings for halvings in range(widest.bit_length())):
         chunks = thread_chunks(tile.shape, width, threads, thread_number())
@@ -116,7 +124,11 @@ def _stored_by_threads(tracer: Tracer, tile: Part, tensor: View, first: Sequence
         if width > 1 and any(obstacles):
             continue
         for of_tile, of_tensor in zip(here, there, strict=True):
-            target.store(tile.view.load(*of_tile, width=width), *of_tensor)
+            value = tile.view.load(*of_tile, width=width)
+            if add:
+                target.atomic_add(value, *of_tensor)
+            else:
+                target.store(value, *of_tensor)
         return
     raise tracer.error(
         f"lego.copy_async: {threads} threads do not divide the {tile.shape[0]} x {tile.shape[1]} elements of the tile "

@@ -412,8 +412,8 @@ class TileCopy:
 
     A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
     along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
-    Global memory is the origin, or the target if `stores`. `ring` and `slot` name the barrier that it completes on.
-    `warp` is the number of the thread's warp among those that share the copy.
+    Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
+    name the barrier that it completes on. `warp` is the number of the thread's warp among those that share the copy.
     """
 
     tensor: Buffer
@@ -428,6 +428,7 @@ class TileCopy:
     stores: bool
     ring: Value | None
     slot: Value | None
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,3 +90,17 @@ def test_misplaced_tile_copies_are_refused():
     assert "completes on a use of a ring, barrier=full[k]" in message(ring)
     assert "to global memory completes on no barrier" in message(store)
     assert "copies between a tensor and a shared tile" in message(both_shared)
+
+
+def test_only_tiles_of_f32_are_added():
+    matrix = lego.Tensor(f16, Row(64, 64))
+
+    def halves(y: matrix):
+        lego.copy_async(lego.shared(f16, Row(64, 64)), y, add=True)
+
+    def inwards(y: lego.Tensor(f32, Row(64, 64))):
+        lego.copy_async(y, lego.shared(f32, Row(64, 64)), add=True)
+
+    for function in (halves, inwards):
+        assert "add=True) adds a shared tile of f32 to global memory" in message(function)
+        assert "update each element by atomic_add" in message(function)

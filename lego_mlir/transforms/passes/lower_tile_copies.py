@@ -3,15 +3,17 @@
 | | sm_80 | sm_90 and later |
 |---|---|---|
 | tile copy | by the threads, as its region holds it | one elected thread: `cp.async.bulk.tensor` by a tensor map |
+| the same, adding | by the threads, atomically | one elected thread: `cp.reduce.async.bulk.tensor` |
 | its completion | `cp.async.mbarrier.arrive` | bytes that the barrier expects |
 | wait | a loop around `mbarrier.test_wait` | around `mbarrier.try_wait`, which suspends the thread |
 | registers of a role | - | `setmaxnreg` (sm_90a) |
 
 A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. On sm_90 the copy
-unit is another proxy: what threads write to shared memory is fenced before the barriers that precede a copy of it.
+unit is another proxy: what threads write to shared memory is fenced before the barriers that precede a copy of it,
+and before arrivals that come after such writes.
 
-PTX ISA, "cp.async.bulk.tensor", "mbarrier.expect_tx", "fence.proxy", "setmaxnreg"; CUDA driver API, "Tensor Map Object
-Management".
+PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "mbarrier.expect_tx", "fence.proxy", "setmaxnreg"; CUDA
+driver API, "Tensor Map Object Management".
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from lego_mlir.transforms.kernel_facts import (
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.lower_clusters import shares_data
-from lego_mlir.transforms.passes.operations import create, operations, users
+from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
 ROLE: Final = "lego.warps"
@@ -49,6 +51,13 @@ REGISTERS_OF_AN_SM: Final = 65536
 _WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 _ARRIVE: Final = "nvgpu.mbarrier.arrive"
 _BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
+_FENCE: Final = "nvvm.fence.proxy"
+_FUNCTIONS: Final = ("gpu.func", "func.func", "llvm.func")
+_LOOPS: Final = ("scf.for", "scf.while", "scf.parallel")
+_WRITES: Final = (
+    "memref.store", "vector.store", "vector.transfer_write", "memref.atomic_rmw", "memref.generic_atomic_rmw",
+    "nvgpu.device_async_copy",
+)  # fmt: skip
 _SHARED_POINTER: Final = "!llvm.ptr<3>"
 _SPIN: Final = "{{ .reg .pred done; again: mbarrier.{}.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
 
@@ -124,6 +133,7 @@ class _Described:
     places: tuple[tuple[int, int, int], ...]
     other: int
     stores: bool
+    adds: bool
 
 
 def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
@@ -162,7 +172,8 @@ def _described(function: Op, region: Op) -> _Described:
     flat = tuple(ir.DenseI64ArrayAttr(found["places"]))
     places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
     other, stores = int(ir.IntegerAttr(found["other"]).value), bool(ir.BoolAttr(found["written"]).value)
-    return _Described(str(ir.StringAttr(found["tensor"]).value), form_of(found), places, other, stores)
+    tensor = str(ir.StringAttr(found["tensor"]).value)
+    return _Described(tensor, form_of(found), places, other, stores, "adds" in found)
 
 
 def _tensor_of(region: Op, described: _Described) -> int:
@@ -207,13 +218,28 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         for along, across, byte in described.places:
             there = _shared(_sum(first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
-            if described.stores:
+            if described.adds:
+                _add_box(_map(tensor), there, at)
+            elif described.stores:
                 nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(_map(tensor), there, at)
             else:
                 cluster = create("llvm.addrspacecast", [ir.Type.parse("!llvm.ptr<7>")], [there]).results[0]
                 nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(cluster, _map(tensor), at, pointer, [])
         create("scf.yield", [])
     region.erase()
+
+
+def _add_box(tensor: Value, tile: Value, at: Sequence[Value]) -> None:
+    """Add a box in shared memory to the tensor, in the current bulk group."""
+    axes = ", ".join(f"${k + 1}" for k in range(len(at)))
+    name = f"cp.reduce.async.bulk.tensor.{len(at)}d.global.shared::cta.add.tile.bulk_group"
+    constraints = ",".join(["l", *["r"] * (len(at) + 1), "~{memory}"])
+    facts = {
+        "asm_string": f'"{name} [$0, {{{axes}}}], [${len(at) + 1}];"',
+        "constraints": f'"{constraints}"',
+        "has_side_effects": "unit",
+    }
+    create("llvm.inline_asm", [], [tensor, *at, tile], facts)
 
 
 def _address(tile: Value, position: Value) -> Value:
@@ -341,8 +367,9 @@ def _group_stores(function: Op) -> None:
     for operation in list(walk(function)):
         point = ir.InsertionPoint(operation)
         if operation.name in _BARRIERS:
-            with operation.location, point:
-                _fence_shared()
+            if not _is_fenced(operation):
+                with operation.location, point:
+                    _fence_shared()
         elif operation.name == "nvvm.cp.async.commit.group":
             with operation.location, point:
                 nvvm.CpAsyncBulkCommitGroupOp()
@@ -354,6 +381,41 @@ def _group_stores(function: Op) -> None:
             with operation.location, point:  # shared memory lives until all stores have read it
                 nvvm.CpAsyncBulkCommitGroupOp()
                 nvvm.CpAsyncBulkWaitGroupOp(0, read=True)
+
+
+def _is_fenced(barrier: Op) -> bool:
+    """Whether a fence precedes a barrier, or an arrival orders no write to shared memory since the last barrier."""
+    block = operations(barrier.block)
+    before = next((op for op in reversed(block[: block.index(barrier)]) if not is_pure(op)), None)
+    if before is not None and before.name == _FENCE:
+        return True
+    return barrier.name == _ARRIVE and not _follows_writes(barrier)
+
+
+def _follows_writes(operation: Op) -> bool:
+    """Whether a thread may come to an operation with writes to shared memory that no barrier of its threads follows."""
+    while operation.name not in _FUNCTIONS:
+        block = operations(operation.block)
+        here = block.index(operation)
+        found = _ends_with_writes(block[:here])
+        if found is not None:
+            return found
+        parent = operation.parent.operation
+        if parent.name in _LOOPS and _ends_with_writes(block[here:]):
+            return True
+        operation = parent
+    return False
+
+
+def _ends_with_writes(block: Sequence[Op]) -> bool | None:
+    """Whether a write to shared memory comes after the last barrier of threads; None if there is neither."""
+    for operation in reversed(block):
+        if operation.name in _BARRIERS and operation.name != _ARRIVE:
+            return False
+        inside = (operation, *walk(operation))
+        if any(op.name in _WRITES and any(is_shared(v.type) for v in op.operands) for op in inside):
+            return True
+    return None
 
 
 # -- registers

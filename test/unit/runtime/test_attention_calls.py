@@ -5,6 +5,8 @@ import pytest
 
 import lego_mlir
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.runtime import attention_calls
 
 HEADS, SHARED, POSITIONS, FEATURES = 2, 1, 70, 64
 
@@ -29,19 +31,32 @@ def test_arrays_with_and_without_a_batch(batch):
     np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
 
 
-def test_gradients_of_torch():
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_gradients_of_torch(deterministic):
     torch = pytest.importorskip("torch")
     shapes = [(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS)]
     torch.manual_seed(0)
     *given, gradient = (torch.randn(shape, dtype=torch.float16) for shape in shapes)
     leaves = [x.clone().requires_grad_() for x in given]
-    lego_mlir.attention(*leaves, causal=True, check=True).backward(gradient)
+    lego_mlir.attention(*leaves, causal=True, deterministic=deterministic, check=True).backward(gradient)
     exact = [x.double().requires_grad_() for x in given]
     q, k, v = exact
     scores = (q @ k.mT / FEATURES**0.5).masked_fill(torch.ones(POSITIONS, POSITIONS).triu(1).bool(), -torch.inf)
     (torch.softmax(scores, -1) @ v).backward(gradient.double())
     for leaf, wanted in zip(leaves, exact, strict=True):
         assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_gradients_of_arrays(adds):
+    q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
+    form = AttentionForm(FEATURES, causal=True, group=HEADS)
+    o, lse = attention_calls._kernel(form, (SHARED, POSITIONS, POSITIONS))(q, k, v, check=True)
+    _, _, dv = attention_calls._differentiated(form, (q, k, v, o, lse), do, adds, True)
+    scores = np.where(np.tri(POSITIONS), q.astype(float) @ k.mT.astype(float) / np.sqrt(FEATURES), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = ((weights / weights.sum(-1, keepdims=True)).swapaxes(-1, -2) @ do).sum(0)
+    assert np.abs(dv[0] - wanted).max() < 2**-9 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize(("shapes", "options", "words"), [
