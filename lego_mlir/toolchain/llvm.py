@@ -110,16 +110,19 @@ def to_ptx(text: str, target: Target) -> str:
     """PTX of an LLVM IR module. Raises LLVMError where LLVM rejects the module.
 
     LLVM aborts the process for an instruction that the target lacks. So a module with intrinsics that have not yet
-    compiled for the target is compiled in a subprocess first; later ones, and modules with intrinsics that every
-    target has, compile in this process. A name that PTX does not allow would abort too, or make PTX that ptxas rejects.
+    compiled for the target is compiled in a subprocess first; later ones, and modules with intrinsics that the target
+    is known to have (`intrinsics`), compile in this process. A name that PTX does not allow would abort too, or make
+    PTX that ptxas rejects.
     """
+    from lego_mlir.toolchain.intrinsics import selected
+
     for name in _VISIBLE.findall(text):
         if not _PTX_NAME.fullmatch(name.strip('"')):
             raise LLVMError(
                 f"the name @{name} is not valid in PTX, whose names are ASCII letters, digits, _ and $, not beginning "
                 "with a digit; rename it"
             )
-    unseen = set(_INTRINSIC.findall(text)) - _selectable[target]
+    unseen = set(_INTRINSIC.findall(text)) - selected(target) - _selectable[target]
     if not unseen:
         return emit(text, target)
     ptx = _emit_apart(text, target)
