@@ -27,6 +27,7 @@ from lego_mlir.expr.related import SizeRanges
 from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
+    from lego_mlir.expr.cost import CostModel
     from lego_mlir.expr.prover import Prover
     from lego_mlir.expr.ranges import Ranges
     from lego_mlir.expr.rewrite import Rewriter
@@ -74,6 +75,18 @@ class Context:
         self.terms = Terms(ranges, expand)
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
+        self._counts: dict[CostModel, tuple[dict[Any, int], dict[Any, tuple[int, int]]]] = {}
+
+    def counts_under(self, model: CostModel) -> tuple[dict[Any, int], dict[Any, tuple[int, int]]]:
+        """What is known under a cost model: operation counts of expressions, and their costs as forms."""
+        return self._counts.setdefault(model, ({}, {}))
+
+    @cached_property
+    def thorough_facts(self) -> Facts:
+        """Facts by more analyses, for claims that would otherwise need Z3."""
+        from lego_mlir.expr.thorough import ThoroughFacts
+
+        return ThoroughFacts(self.terms)
 
     @cached_property
     def prover(self) -> Prover:

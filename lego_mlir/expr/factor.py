@@ -52,7 +52,7 @@ class Writer:
         ] = {}  # candidate parts of larger sums, keyed by one of their terms
         self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
         self._busy: set[Poly] = set()
-        self._counted: dict[Any, int] = {}
+        self._counted, self._costs = context.counts_under(model)
         self._seen: set[Any] = set()
 
     # ---- forms of the input
@@ -94,7 +94,7 @@ class Writer:
             if poly in self._busy:
                 return self._factored(poly)
             self._busy.add(poly)
-            forms = list(self._candidates(poly))
+            forms = list(dict.fromkeys(self._candidates(poly)))
             known = forms[0] if len(forms) == 1 else min(forms, key=self.cost)
             self._busy.discard(poly)
             self._written[poly] = known
@@ -102,7 +102,11 @@ class Writer:
 
     def cost(self, expr: Expr) -> tuple[int, int]:
         """Key for comparing forms of one value; shared parts of sums are not considered."""
-        return quick_operations(expr, self.model), operations(expr, model=self.model, counted=self._counted)
+        known = self._costs.get(expr)
+        if known is None:
+            known = quick_operations(expr, self.model), operations(expr, model=self.model, counted=self._counted)
+            self._costs[expr] = known
+        return known
 
     def _candidates(self, poly: Poly) -> Iterator[Expr]:
         """Forms of a polynomial. Ties go to the first, whose parts other expressions are most likely to share."""

@@ -253,6 +253,9 @@ class Facts:
                 yield from self._both_branches(poly, atom)
                 return
             factor, rest = parts
+            if self._shown_by_parts(poly, atom, factor):
+                yield ZERO
+                return
             ends = list(self._least(atom, factor))
             if ends:
                 for end in ends:
@@ -264,6 +267,10 @@ class Facts:
         _, a, b = atom.args
         if self._shown(poly.substituted(atom, a)) and self._shown(poly.substituted(atom, b)):
             yield ZERO
+
+    def _shown_by_parts(self, poly: Poly, atom: Atom, factor: Poly) -> bool:
+        """Whether the polynomial is non-negative by analyses that only `ThoroughFacts` have."""
+        return False
 
     def _least(self, atom: Atom, factor: Poly) -> Iterator[Poly]:
         """Polynomial lower bounds of factor*atom."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -38,13 +39,18 @@ if TYPE_CHECKING:
     from lego_mlir.expr.rewrite import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form:
-    """A form of an expression, its cost, and the parts of the expression that were rewritten to obtain it."""
+    """A form of an expression, and the parts of the expression that were rewritten to obtain it."""
 
     expr: Any
-    cost: tuple[int, int]
     rewritten: tuple[Any, ...]
+    writer: Writer
+
+    @cached_property
+    def cost(self) -> tuple[int, int]:
+        """Its cost, which only some forms need."""
+        return self.writer.cost(self.expr)
 
 
 class Pieces:
@@ -63,7 +69,7 @@ class Pieces:
             trace = rewriting(self.context, expr)
             found = self.writer.condition(trace.result) if is_condition(expr) else self.writer.cheapest(trace.result)
             changed = () if trace.result == trace.subject else (expr,)
-            known = self._wholes[expr] = Form(found, self.writer.cost(found), changed)
+            known = self._wholes[expr] = Form(found, changed, self.writer)
         return known
 
     def form(self, expr: Expr) -> Form:
@@ -108,7 +114,7 @@ class Pieces:
 
     def _composed(self, expr: Expr, forms: Iterable[Form]) -> Form:
         rewritten = dict.fromkeys(part for form in forms for part in form.rewritten)
-        return Form(expr, self.writer.cost(expr), tuple(rewritten))
+        return Form(expr, tuple(rewritten), self.writer)
 
 
 def is_condition(expr: Expr) -> bool:

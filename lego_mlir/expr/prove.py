@@ -18,7 +18,7 @@ Proved(by='intervals')
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy
 
@@ -27,9 +27,10 @@ from lego_mlir.errors import BudgetError
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
-from lego_mlir.expr.nodes import COMPARISONS, Le, Lt, Size
+from lego_mlir.expr.nodes import COMPARISONS, Le, Lt
 from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.prover import by_enumeration, refuted
+from lego_mlir.expr.related import involved
 from lego_mlir.expr.rewrite import Applied, Trace
 from lego_mlir.expr.samples import POINTS
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
@@ -141,26 +142,11 @@ def _sampled_counter_example(context: Context, claim: Cond, truth: Truth) -> dic
     symbols = None
     for point in range(POINTS):
         if context.facts.samples.truth(truth, point) is False:
-            symbols = symbols or _involved(claim, context.ranges)
+            symbols = symbols or involved(claim, context.ranges)
             values = {s: context.facts.samples.value(context.terms.read(s), point) for s in symbols}
             if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
                 return values  # type: ignore[return-value]  # checked just now
     return None
-
-
-def _involved(claim: Cond, ranges: Ranges) -> set[Symbol]:
-    """The symbols of a claim, and those that the ends of their ranges depend on."""
-    found: set[Any] = set()
-    stack = list(claim.free_symbols)
-    while stack:
-        symbol = stack.pop()
-        if symbol not in found:
-            found.add(symbol)
-            if symbol in ranges:
-                stack.extend(ranges[symbol].lo.free_symbols | ranges[symbol].hi.free_symbols)
-            if isinstance(symbol, Size) and symbol.equals is not None:
-                stack.extend(symbol.equals.free_symbols)
-    return found
 
 
 def _fails(claim: Cond, values: Mapping[Symbol, int], ranges: Ranges) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Divisor, Size, replaced
 from lego_mlir.expr.ranges import Range
@@ -44,6 +44,21 @@ def _below(symbol: object) -> Range | None:
     if not isinstance(symbol, Size) or symbol.below is None:
         return None
     return Range(as_expr(symbol.least), symbol.below + 1, symbol.multiple_of)
+
+
+def involved(claim: Cond, ranges: Mapping[Any, Range]) -> set[Symbol]:
+    """The symbols of a claim, and those that the ends of their ranges depend on."""
+    found: set[Any] = set()
+    stack = list(claim.free_symbols)
+    while stack:
+        symbol = stack.pop()
+        if symbol not in found:
+            found.add(symbol)
+            if symbol in ranges:
+                stack.extend(ranges[symbol].lo.free_symbols | ranges[symbol].hi.free_symbols)
+            if isinstance(symbol, Size) and symbol.equals is not None:
+                stack.extend(symbol.equals.free_symbols)
+    return found
 
 
 def with_related(sizes: Iterable[Size]) -> list[Size]:

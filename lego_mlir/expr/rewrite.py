@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import OPERATIONS
-from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
+from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Larger, Ne, Smaller
 from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Argument, Atom, Comparison, Poly, Truth
+from lego_mlir.expr.prover import THOROUGHLY
 from lego_mlir.expr.rules import BY_NODE, RECOMPOSE, REMAINDER, Rule
 from lego_mlir.expr.terms import Factor, outer
 
@@ -222,6 +223,9 @@ class Rewriter:
             methods = []
             for op, left, right in condition:
                 method = self.prover.proof(op, left, right)
+                if method == THOROUGHLY and atom.op in (Smaller, Larger):
+                    # The plain facts need the maximum, whose bound lets printers divide unsigned.
+                    method = self.prover.by_solver(op, left, right)
                 if method is None:
                     break
                 methods.append(method)

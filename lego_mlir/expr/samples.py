@@ -32,6 +32,8 @@ from lego_mlir.expr.poly import PRODUCT, SYMBOL, Atom, Poly, Truth
 from lego_mlir.expr.terms import Terms
 
 POINTS = 10
+MORE_POINTS = 40
+"""Points before a search by Z3, which takes as long as thousands: sizes are larger, symbols mixed at both ends."""
 LIKELY_SIZES = (8, 128, 4096)  # sizes at which a claim about tiles is likely to fail if it is false
 
 PYTHON: dict[Any, Callable[..., int]] = {
@@ -84,10 +86,12 @@ class Samples:
     def _draw(self, atom: Atom, point: int) -> int | None:
         symbol = atom.args[0]
         source = random.Random(f"{symbol}{point}")
+        mixed = point >= POINTS
         if isinstance(symbol, Size) and symbol not in self.terms.ranges:
             low = -(-symbol.min // atom.scale)
             high = None if symbol.max is None else symbol.max // atom.scale
-            likely = max(low, (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))[point % 5])
+            places = (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))
+            likely = max(low, places[-1 if mixed else point % 5])
             high = likely if high is None else min(high, likely)
             return source.randint(low, high) if point > 4 else high
         if symbol not in self.terms.ranges:
@@ -98,7 +102,8 @@ class Samples:
         if lo is None or hi is None or lo >= hi:
             return None
         steps = (hi - 1 - lo) // known.step
-        chosen = steps if point % 3 == 0 else 0 if point == 1 else source.randint(0, steps)
+        end = source.randint(0, 2) if mixed else point % 3
+        chosen = steps if end == 0 else 0 if point == 1 or (mixed and end == 1) else source.randint(0, steps)
         value = lo + known.step * chosen
         if isinstance(symbol, Size) and not symbol.takes(value):
             return None

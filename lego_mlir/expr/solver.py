@@ -45,7 +45,7 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
-from lego_mlir.expr.related import SizeRanges
+from lego_mlir.expr.related import SizeRanges, involved
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range, Ranges
@@ -72,7 +72,8 @@ def solve(condition: Cond, ranges: Ranges, timeout_ms: int, *, assume_defined: b
     `assume_defined` assumes that every divisor is nonzero and that no shift amount and no isqrt operand is negative:
     claims cover only values for which the expression is defined.
     """
-    return _solve(condition, frozenset(ranges.items()), timeout_ms, assume_defined)
+    relevant = {symbol: ranges[symbol] for symbol in involved(condition, ranges) if symbol in ranges}
+    return _solve(condition, frozenset(relevant.items()), timeout_ms, assume_defined)
 
 
 @lru_cache(maxsize=ANSWERS_KEPT)

@@ -20,12 +20,20 @@ class Proved:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Refuted:
     """The claim fails. `counter_example` gives values for which it fails, `explanation` states it in a sentence."""
 
     counter_example: Mapping[str, object]
     explanation: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Refuted):
+            return NotImplemented
+        return (self.counter_example, self.explanation) == (other.counter_example, other.explanation)
+
+    def __repr__(self) -> str:
+        return f"Refuted(counter_example={self.counter_example!r}, explanation={self.explanation!r})"
 
     def __bool__(self) -> bool:
         return False

@@ -24,7 +24,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
+    from lego_mlir.aliases import IndexLike, Json
 
 MOST_DIMS: Final = 5
 BOX_EXTENT: Final = 256
@@ -103,8 +103,11 @@ class TensorMap:
         """Bytes that a copy of a box writes to shared memory, and reports to its barrier, clipped or not."""
         return prod(self.box) * self.element_bytes
 
-    def shared_offset(self, index: Sequence[int]) -> int:
-        """The byte in shared memory of an element of the box, from the start of a tile aligned to 1024 bytes."""
+    def shared_offset(self, index: Sequence[IndexLike]) -> IndexLike:
+        """The byte in shared memory of an element of the box, from the start of a tile aligned to 1024 bytes.
+
+        The index is of ints, or of arrays for many elements.
+        """
         packed, extent = 0, 1
         for i, size in zip(index, self.box, strict=True):
             packed, extent = packed + i * extent, extent * size
@@ -123,6 +126,6 @@ def tensor_map_from(data: Json) -> TensorMap:
     return TensorMap(data["dtype"], tuple(data["sizes"]), tuple(data["strides"]), tuple(data["box"]), data["swizzle"])
 
 
-def swizzled(offset: int, width: int) -> int:
-    """A byte offset after a swizzle of that many bytes: bits 4 and up combined with bits 7 and up by exclusive or."""
+def swizzled(offset: IndexLike, width: int) -> IndexLike:
+    """Byte offsets after a swizzle of that many bytes: bits 4 and up combined with bits 7 and up by exclusive or."""
     return offset ^ ((offset >> 7 & SWIZZLES[width] - 1) << 4)

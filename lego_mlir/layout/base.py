@@ -86,7 +86,8 @@ class Layout(Frozen):
             )
         values = coerce_indices(given, self.physical_size())
         for axis, (i, n) in enumerate(zip(values, dims, strict=True)):
-            check_range(i, n, f"index {axis} of {show(dims)}")
+            if not isinstance(i, Index):  # a symbol is not checked, and the text of symbolic sizes takes long
+                check_range(i, n, f"index {axis} of {show(dims)}")
         return values
 
     def apply(self, *index: IndexLike) -> IndexLike:

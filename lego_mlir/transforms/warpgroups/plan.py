@@ -490,15 +490,10 @@ def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
 
 def operand_offsets(operand: StagedOperand) -> Array:
     """The byte of each element of an operand's tile in shared memory, `[mn, k]`."""
-    offsets = np.zeros((operand.tile, operand.step), np.int64)
-    inside = operand.map
-    for mn in range(operand.tile):
-        for k in range(operand.step):
-            across = k if operand.contiguous == "k" else mn
-            column, rest = divmod(across, operand.column)
-            line = mn if operand.contiguous == "k" else k
-            along, base = (column, 0) if operand.together else (line, column * operand.column_bytes)
-            part, along = divmod(along, operand.part_extent)
-            index = (rest, line, along) if operand.together else (rest, along)
-            offsets[mn, k] = base + part * operand.part_bytes + inside.shared_offset(index)
-    return offsets
+    mn, k = np.indices((operand.tile, operand.step))
+    across, line = (k, mn) if operand.contiguous == "k" else (mn, k)
+    column, rest = np.divmod(across, operand.column)
+    along, base = (column, 0) if operand.together else (line, column * operand.column_bytes)
+    part, along = np.divmod(along, operand.part_extent)
+    index = (rest, line, along) if operand.together else (rest, along)
+    return np.asarray(base + part * operand.part_bytes + operand.map.shared_offset(index))

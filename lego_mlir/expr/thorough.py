@@ -1,0 +1,49 @@
+"""Two more analyses of signs, for claims that would otherwise need Z3, which takes a thousand times as long.
+
+    min(a, b) + c >= 0     where a + c and b + c are, and in the same way c - max(a, b)
+    -g*(x // (g*d)) + c    >= -(x // d) + c, whose quotient may have a bound where the other one has none
+
+The second one bounds the tiles of a group of the grouped order: with x < R*C, 8*(x // (8*C)) is at most R - 1. Forms
+of expressions are chosen by the plain `Facts`, and do not depend on what is shown here.
+
+>>> import sympy
+>>> from lego_mlir.expr.context import context_of
+>>> from lego_mlir.expr.nodes import FloorDiv, Size, Smaller
+>>> from lego_mlir.expr.ranges import Range
+>>> R, C, x = Size("R"), Size("C"), sympy.Symbol("x", integer=True)
+>>> context = context_of({x: Range(0, R * C)})
+>>> rows_left = context.terms.read(Smaller(R - 8 * FloorDiv(x, 8 * C), 8) - 1)
+>>> context.facts.nonnegative(rows_left), context.thorough_facts.nonnegative(rows_left)
+(False, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from lego_mlir.expr.facts import Facts
+from lego_mlir.expr.nodes import FloorDiv, Larger, Smaller
+from lego_mlir.expr.poly import Atom, Poly, number
+
+
+class ThoroughFacts(Facts):
+    """Facts that take both sides of a minimum or maximum, and quotients by a part of their divisor."""
+
+    def _shown_by_parts(self, poly: Poly, atom: Atom, factor: Poly) -> bool:
+        if atom.op not in (Smaller, Larger) or self._sign(factor) != (1 if atom.op is Smaller else -1):
+            return False
+        fuel = self._fuel
+        shown = all(self._shown(poly.substituted(atom, side)) for side in atom.args)
+        if not shown:
+            self._fuel = fuel  # what else is tried must not depend on this attempt
+        return shown
+
+    def _least(self, atom: Atom, factor: Poly) -> Iterator[Poly]:
+        yield from super()._least(atom, factor)
+        if atom.op is FloorDiv and self._sign(factor) < 0:
+            x, d = atom.args
+            common = math.gcd(*d.terms.values())
+            if common > 1 and d.constant is None and all(c % common == 0 for c in factor.terms.values()):
+                whole, divisor = (p.divided(number(common))[0] for p in (factor, d))
+                yield from (whole * end for end in self._quotient_ends(x, divisor, upper=True))
