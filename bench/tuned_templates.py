@@ -1,6 +1,7 @@
 """Shipped templates measured by the tuner: Triton texts compiled where they are timed, CUDA texts compiled here.
 
     python bench/tuned_templates.py pack [few] [NAME ..]     into artifacts/tuned_templates, one folder a tunable
+                                                             (stencils whole, as a space that pruning is tested on)
     python bench/tuned_templates.py time [few] [NAME ..]     where a GPU, NumPy and Triton are
     python bench/tuned_templates.py table                    the table of docs/how-to/tuning-measuring.md
 
@@ -33,7 +34,7 @@ SIZES = {
     "grouped": [{"M": m} for m in (512, 1024)],
     "aligned": [{"N": n} for n in (1024, 2048)],
     "normalised": [{"N": n} for n in (1000, 3000, 8192)],
-    "diffused": [{"N": n} for n in (64, 128)],
+    "diffused": [{"N": n} for n in (64, 128, 256)],
 }  # fmt: skip
 """The first size of each is the one of `few`."""
 
@@ -123,14 +124,16 @@ def _spec() -> dict[str, Any]:
         )  # fmt: skip
 
     @lego.tune(
-        space={"layout": ["row-major", "bricks"], "depth": [1, 4], "x": [8, 32], "each": [1, 4]}, key=["N"],
-        where=["layout == 'row-major' or x * each <= 32"],
+        space={"layout": ["row-major", "bricks"], "depth": [1, 4], "y": [4, 8], "x": [8, 32], "planes": [1, 4],
+               "width": [1, 4]},
+        key=["N"], where=["depth * y * x <= 1024", "x * width <= N", "depth * planes <= N"],
+        counts=lambda values, sizes: stencil_counts(values, sizes["N"]),
     )  # fmt: skip
-    def diffused(layout: str, depth: int, x: int, each: int, N: int) -> Any:
+    def diffused(layout: str, depth: int, y: int, x: int, planes: int, width: int, N: int) -> Any:
         cube = stencil.bricks(N) if layout == "bricks" else stencil.row_major(N)
-        block, outputs = (depth, 4, x), (depth, 4, x * each)
+        block, outputs = (depth, y, x), (depth * planes, y, x * width)
         X = lego.Tensor(f32, cube)
-        template = stencil.stencil(N, "7-point", cube, block=block, each=(1, each))
+        template = stencil.stencil(N, "7-point", cube, block=block, each=(planes, width))
         grid = [N // outputs[2], N // outputs[1], N // outputs[0]]
         return lego.TemplateLaunch(
             template, "stencil", grid, {"in": X, "out": X}, writes=["out"], reference=stencil_in_numpy,
@@ -139,6 +142,14 @@ def _spec() -> dict[str, Any]:
 
     return {"rowwise": rowwise, "normalised": normalised, "multiplied": multiplied, "grouped": grouped,
             "aligned": aligned, "diffused": diffused}  # fmt: skip
+
+
+def stencil_counts(values: Any, n: int) -> Any:
+    """The counts of a configuration of `diffused`."""
+    from lego_mlir.tuning import template_counts
+
+    block, each = (values["depth"], values["y"], values["x"]), (values["planes"], values["width"])
+    return template_counts.stencil(n, "7-point", block=block, each=each, bricks=values["layout"] == "bricks")
 
 
 def scores_in_numpy(scores: Any, substitution: Any, penalty: int) -> Any:
@@ -172,7 +183,7 @@ def pack(names: list[str], few: bool) -> None:
         if name not in names:
             continue
         sizes = SIZES[name][:1] if few else SIZES[name]
-        problems = [SizedProblem(_some(tunable.prune(at).kept, few), at) for at in sizes]
+        problems = [SizedProblem(_candidates(tunable, name, at, few), at) for at in sizes]
         folder = _folder(name, few)
         found = packed.write(folder, tunable, problems, TARGET, template_toolchain(TARGET), Preparing(TARGET).trial)
         rows = [row for job in found.rows for row in job["candidates"]]
@@ -182,11 +193,27 @@ def pack(names: list[str], few: bool) -> None:
 
 
 FEW, FEW_SECONDS = 4, 2.0
+WHOLE = ("diffused",)
+"""Spaces whose candidates are all measured, the pruned ones too."""
 
 
-def _some(kept: Any, few: bool) -> Any:
-    """All, or FEW that are spread over the list."""
+def _candidates(tunable: Any, name: str, sizes: dict[str, int], few: bool) -> Any:
+    """What pruning leaves, all that builds of a WHOLE space, or FEW that are spread over the list."""
+    kept = tunable.prune(sizes).kept
+    if name in WHOLE and not few:
+        kept = [
+            c for c in tunable.candidates(sizes) if not tunable.space.excluded(c.configuration, sizes) and _built(c)
+        ]
     return kept[:: max(len(kept) // FEW, 1)][:FEW] if few else kept
+
+
+def _built(candidate: Any) -> bool:
+    from lego_mlir.errors import LegoError
+
+    try:
+        return bool(candidate.built)
+    except LegoError:
+        return False
 
 
 def _folder(name: str, few: bool) -> Path:
@@ -212,15 +239,20 @@ def time(names: list[str], few: bool) -> None:
             times = {t.configuration.key: round(t.median, 3) for t in timings if not t.failure}
             failed = {t.configuration.key: t.failure for t in timings if t.failure}
             best = min(times, key=times.__getitem__, default=None)
-            rows.append({"tunable": name, "sizes": dict(timings[0].sizes), "best": best, "us": times, "failed": failed})
+            rows.append({
+                "tunable": name, "sizes": dict(timings[0].sizes), "best": best, "us": times, "failed": failed,
+                "configurations": {t.configuration.key: t.configuration.to_data() for t in timings},
+            })  # fmt: skip
             print(f"{name} {timings[0].sizes}: {len(times)} timed, best {best}, {failed}", flush=True)
-        path.write_text(json.dumps({"device": device.name, "driver": device.driver, "rows": rows}, indent=1) + "\n")
+        path.write_text(
+            json.dumps({"device": device.name, "driver": device.driver, "few": few, "rows": rows}, indent=1) + "\n"
+        )
     sys.exit(1 if any(row["failed"] for row in rows) else 0)
 
 
 def table() -> None:
     results = mlir_kernels.latest(NAME)
-    if results is None:
+    if results is None or results["few"]:
         sys.exit(f"no results of {NAME}; run the step `time` on a machine with a GPU")
     cells = [
         [row["tunable"], " ".join(f"{n}={v}" for n, v in row["sizes"].items()), str(len(row["us"])),

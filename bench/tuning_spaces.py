@@ -8,7 +8,7 @@
 
 The sizes are those that nothing was fitted to: odd ones, skinny ones, and between powers of two. Kinds: transpose
 (variant, tile, threads, width, order), matmul (the candidates of the shipped table), softmax (rows and warps of a
-Triton template).
+Triton template). The spaces of stencils are those that bench/tuned_templates.py records.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import tuned_templates
 
 NAME, TARGET, SCRIPT = "tuning", "sm_90", "matmul_sm80.mlir"
 FOLDER = harness.ARTIFACTS / NAME
@@ -277,7 +278,19 @@ def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any]
             counts = template_counts.needleman_wunsch(row["n"], b=row["b"], wavefronts=row["wavefronts"])
             config = {"buffer": row["kernel"], "b": row["b"]}
             spaces.setdefault(("Needleman-Wunsch", (row["n"],)), []).append((config, 1e3 * row["ms"], counts))
+    for kind, sizes, config, us in stencils():
+        counts = tuned_templates.stencil_counts(config, *sizes)
+        spaces.setdefault((kind, sizes), []).append((config, us, counts))
     yield from ((*key, rows) for key, rows in spaces.items())
+
+
+def stencils() -> Iterator[tuple[str, tuple[int, ...], dict[str, Any], float]]:
+    """The whole spaces of stencils that bench/tuned_templates.py recorded; none before its first full run."""
+    results = mlir_kernels.latest(tuned_templates.NAME)
+    for row in results["rows"] if results is not None and not results["few"] else ():
+        if row["tunable"] in tuned_templates.WHOLE:
+            for key, us in row["us"].items():
+                yield "stencil", tuple(row["sizes"].values()), row["configurations"][key], us
 
 
 def pruned(rows: list[tuple[dict[str, Any], float, Any]]) -> tuple[int, float, float]:

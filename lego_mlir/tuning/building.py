@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Built = Runnable | TracedKernelCalls | Rendered | TemplateLaunch | KernelSource | StructuredKernel
 
-KINDS: Final = "a kernel, a program of kernels, a template, its launch or a structured kernel"
+KINDS: Final = "a kernel, a program of kernels, a rendered template or a structured kernel"
 LAUNCH_OPTIONS: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Names that Triton takes at a launch and no template sees. Triton, `triton.Config`."""
 VARIANT: Final = ("width", "rows", "vectors", "rolled")

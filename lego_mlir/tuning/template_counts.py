@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.hardware.memory import SECTOR_BYTES, WIDEST_ACCESS
+from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES, WIDEST_ACCESS
 from lego_mlir.templates.library.rows import block_of
+from lego_mlir.templates.library.stencil import STENCILS, rows_read
 from lego_mlir.tuning.launch_counts import LaunchCounts
 
 SOFTMAX_OPERATIONS: Final = 8
@@ -58,4 +59,46 @@ def needleman_wunsch(n: int, *, b: int, wavefronts: float, bytes: int = 4) -> La
         places=b * warps, passes=b * warps, sectors=2 * sectors, fills=sectors, stores=sectors, packed=sectors,
         wavefronts=wavefronts, instructions=warps * (2 * b - 1) * 20, rounds=2 + STEP * (2 * b - 1),
         touched=2.0 * blocks * b * b * bytes, launches=launches,
+    )  # fmt: skip
+
+
+ADDRESS: Final = 4
+"""Instructions for the address of a load whose row is not that of the previous one."""
+
+
+def stencil(
+    n: int, name: str, *, block: tuple[int, int, int], each: tuple[int, int] = (1, 1), bricks: bool, bytes: int = 4
+) -> LaunchCounts:
+    """One of `STENCILS` over an n^3 cube, row-major or in bricks; `block` threads (z, y, x), `each` (planes, width).
+
+    A thread loads each row that its outputs need once; a warp's rows of x threads are separate lines unless they are in
+    one brick.
+
+    >>> one = stencil(128, "7-point", block=(1, 4, 32), bricks=False)
+    >>> wide = stencil(128, "7-point", block=(1, 4, 32), each=(4, 4), bricks=False)
+    >>> one.blocks // wide.blocks, one.loads, wide.loads
+    (16, 28.0, 120.0)
+    """
+    (planes, width), points = each, STENCILS[name]
+    radius = max(abs(d) for point in points for d in point[:3])
+    outputs = block[0] * planes, block[1], block[2] * width
+    threads = block[0] * block[1] * block[2]
+    warps = -(-threads // WARP)
+    rows = [last - first + 1 for _, _, first, last in rows_read(points, planes, width)]
+    scalars = sum(row - width if row > width else 0 for row in rows) if width > 1 else sum(rows)
+    vectors = len(rows) if width > 1 else 0
+    loads = float(warps * (scalars + vectors))
+    across = max(WARP // block[2], 1)
+    lines = -(-WARP * width * bytes // LINE_BYTES) if bricks else across * -(-block[2] * width * bytes // LINE_BYTES)
+    halo = (outputs[0] + 2 * radius) * (outputs[1] + 2 * radius)
+    fills = halo * (-(-outputs[2] * bytes // SECTOR_BYTES) + 2)
+    stores = outputs[0] * outputs[1] * outputs[2] * bytes / SECTOR_BYTES
+    moved = warps * (scalars + vectors * width) * WARP * bytes / SECTOR_BYTES
+    work = planes * width * len(points) + scalars + vectors + ADDRESS * len(rows)
+    return LaunchCounts(
+        n**3 // (outputs[0] * outputs[1] * outputs[2]), threads, registers=min(24 + sum(rows) + planes * width, 255),
+        held=planes * width, requests=loads + warps * planes, loads=loads,
+        places=float(warps * (scalars + vectors * width)), passes=loads * lines, sectors=max(moved, fills) + stores,
+        fills=float(fills), stores=stores, packed=stores, instructions=float(warps * work), rounds=2.0,
+        touched=2.0 * n**3 * bytes,
     )  # fmt: skip
