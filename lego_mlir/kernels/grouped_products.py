@@ -17,18 +17,26 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.role_products import GROUPS, USES, WARPS, OutputTile, ProductRings, RingUse, RoleTile, RowStores
+from lego_mlir.kernels.role_products import (
+    ALIGNED,
+    GROUPS,
+    LARGEST,
+    USES,
+    WARPS,
+    OutputTile,
+    ProductRings,
+    RingUse,
+    RoleTile,
+    RowStores,
+    bound,
+    in_panels,
+)
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition import Kernel
 
-TOGETHER: Final = 16
-"""Tiles along M of a panel: a panel's tiles along N follow each other, so that blocks share A and B."""
-ALIGNED: Final = 8
-"""Elements of 16 bytes, of which rows are multiples."""
-LARGEST: Final = 2**20
 MOST_GROUPS: Final = 2**14
 
 
@@ -97,11 +105,6 @@ def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks:
     return grouped_product
 
 
-def bound(x: Operand, end: Operand = LARGEST, first: int = 0) -> Operand:
-    """An index as data with a range, so that no proof looks into its computation."""
-    return lego.index(lego.i32(x), range=(first, end))
-
-
 @dataclass(frozen=True, slots=True)
 class GroupOrder:
     """The tiles of a block: `sizes` are T, G, K and N."""
@@ -121,18 +124,9 @@ class GroupOrder:
             count = bound(down * across, USES)
             next_ = lego.index(following.get(), range=(0, self.blocks))
             for number in lego.range(next_, count, self.blocks):
-                row, column = map(bound, self._in_panels(number, down, across))
+                row, column = in_panels(number, down, across)
                 yield OutputTile(
                     bound(first + row * self.tile.rows), column * self.tile.columns, end, columns, depth, of_b=(group,),
                 )  # fmt: skip
             following.set(lego.i32((next_ - count) % self.blocks))
             begin.set(offsets[group])
-
-    @staticmethod
-    def _in_panels(number: Operand, down: Operand, across: Operand) -> tuple[Operand, Operand]:
-        """The row and column of a tile, of `down` x `across`, in panels of `TOGETHER` rows."""
-        number, down = bound(number, USES), bound(down)
-        panel = number // (TOGETHER * across)
-        height = bound(lego.minimum(down - panel * TOGETHER, TOGETHER), TOGETHER + 1, first=1)
-        inside = number - panel * TOGETHER * across
-        return panel * TOGETHER + inside % height, inside // height

@@ -40,15 +40,18 @@ def shapes(room: int) -> list[RoleTile]:
 
 
 @lru_cache(1024)
-def choose(size: Rows, blocks: int, room: int = LARGEST_SHARED_BYTES) -> RoleTile:
-    """The tile of the least time for groups whose sizes are not known: half a tile of each is expected to be empty."""
-    return min(shapes(room), key=lambda tile: clocks(size, tile, blocks))
+def choose(size: Rows, blocks: int, room: int = LARGEST_SHARED_BYTES, *, whole: bool = False) -> RoleTile:
+    """The tile of the least time, for `whole` matrices of as many rows each, or for groups of unknown sizes."""
+    return min(shapes(room), key=lambda tile: clocks(size, tile, blocks, whole=whole))
 
 
-def clocks(size: Rows, tile: RoleTile, blocks: int) -> float:
-    """The clocks of the block with the most tiles."""
+def clocks(size: Rows, tile: RoleTile, blocks: int, *, whole: bool = False) -> float:
+    """The clocks of the block with the most tiles; half of a group's last tile is expected to be empty."""
     rows, groups, n, k = size
-    down = rows / tile.rows + (groups - 1) / 2 if rows > tile.rows * groups else groups
+    if whole:
+        down: float = groups * -(-rows // (groups * tile.rows))
+    else:
+        down = rows / tile.rows + (groups - 1) / 2 if rows > tile.rows * groups else groups
     tiles = -(-down // 1) * -(-n // tile.columns)
     matrix = tile.rows * tile.columns * DEPTH / PRODUCTS
     if tile.rows == ROWS and tile.columns == 2 * ROWS:

@@ -38,7 +38,13 @@ BUFFERS: Final = 2
 BARRIER_BYTES: Final = 1024
 """Room for barriers, and for the alignment of tiles."""
 USES: Final = 2**30
-"""More than a ring's uses in one launch."""
+"""More than a ring's uses, and than the tiles, of one launch."""
+ALIGNED: Final = 8
+"""Elements of 16 bytes, of which rows are multiples."""
+LARGEST: Final = 2**20
+"""The largest size of a product."""
+TOGETHER: Final = 16
+"""Tiles along M of a panel: a panel's tiles along N follow each other, so that blocks share A and B."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +219,17 @@ class RowStores:
             value = self.buffers.load(first + row, column, width=width)
             with lego.when((i < place.end) & (j < place.columns)):
                 c.store(value, *place.of_c, i, j)
+
+
+def bound(x: Operand, end: Operand = LARGEST, first: int = 0) -> Operand:
+    """An index as data with a range, so that no proof looks into its computation."""
+    return lego.index(lego.i32(x), range=(first, end))
+
+
+def in_panels(number: Operand, down: Operand, across: Operand) -> tuple[Operand, Operand]:
+    """The row and column of a tile of `down` x `across`, in panels of `TOGETHER` rows."""
+    number, down = bound(number, USES), bound(down)
+    panel = number // (TOGETHER * across)
+    height = bound(lego.minimum(down - panel * TOGETHER, TOGETHER), TOGETHER + 1, first=1)
+    inside = number - panel * TOGETHER * across
+    return bound(panel * TOGETHER + inside % height), bound(inside // height)

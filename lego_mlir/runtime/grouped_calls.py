@@ -47,7 +47,7 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
         require_no_gradient(tuple(sorted(wanted)))
     turned = second.strides[1] == 1 and second.strides[2] != 1
     weights = b.swapaxes(1, 2) if turned else b
-    left, right = (_dense(x, _padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
+    left, right = (dense(x, padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
     kernel = _kernel(first, name, "T" if turned else "N", (rows, groups, columns, depth), columns)
     if not turned and columns % ALIGNED:
         return kernel(left, right, offsets, N=columns, check=check)
@@ -77,22 +77,24 @@ def _facts(a: Tensor, b: Tensor, offsets: Tensor) -> tuple[ArrayFacts, ArrayFact
     return first, second
 
 
-def _padding(x: Tensor, axes: tuple[int, ...]) -> list[int]:
+def padding(x: Tensor, axes: tuple[int, ...]) -> list[int]:
     """How many elements each axis lacks to a multiple of 16 bytes, 0 for axes that need not be one."""
     return [-n % ALIGNED if axis in axes else 0 for axis, n in enumerate(x.shape)]
 
 
-def _dense(x: Tensor, padding: list[int]) -> Tensor:
-    """An array in rows, with zeros after the ends of axes."""
+def dense(x: Tensor, more: list[int], *, copied: bool = False) -> Tensor:
+    """An array in rows, with so many zeros after the ends of its axes; a copy anyway where it must be `copied`."""
     library = library_of(x)
     assert library is not None  # its facts have been read
-    if any(padding):
+    if any(more):
         if library.name == "torch":
             import torch
 
-            return torch.nn.functional.pad(x, [n for more in reversed(padding) for n in (0, more)])
+            return torch.nn.functional.pad(x, [n for count in reversed(more) for n in (0, count)])
         module: Foreign = __import__("numpy" if library.name == "numpy" else "cupy")
-        return module.pad(x, [(0, more) for more in padding])
+        return module.pad(x, [(0, count) for count in more])
+    if copied:
+        return x.clone(memory_format=_rows_of_torch()) if library.name == "torch" else x.copy(order="C")
     facts = library.facts(x)
     step = 1
     for n, stride in zip(reversed(facts.shape), reversed(facts.strides), strict=True):
@@ -100,6 +102,12 @@ def _dense(x: Tensor, padding: list[int]) -> Tensor:
             return x.contiguous() if library.name == "torch" else x.copy()
         step *= n
     return x
+
+
+def _rows_of_torch() -> Foreign:
+    import torch
+
+    return torch.contiguous_format
 
 
 def _kernel(facts: ArrayFacts, result: str, order: str, size: tuple[int, int, int, int], columns: int) -> Kernel:

@@ -110,6 +110,9 @@ def matmul(
 ) -> Tensor:  # fmt: skip
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
+    Arrays of f16 or bf16 with leading dimensions, [.., M, K] and [.., K, N], are batches of matrices, broadcast as
+    NumPy does, without copies: see `runtime.batched_calls`. What follows is about two matrices.
+
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
     take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
     bytes share kernels by classes of sizes, with few tiles for M's order of magnitude; `fixed` compiles a kernel for
@@ -131,6 +134,12 @@ def matmul(
     key = (key_of((a, b)), result, kernels, fixed)
     known = _known.get(key)
     if known is None:
+        if has_leading(a) or has_leading(b):
+            from lego_mlir.runtime.batched_calls import batched_matmul
+
+            if kernels is not None or fixed:
+                raise UsageError("matmul: kernels= and fixed= are for products of two matrices; leave them out")
+            return batched_matmul(a, b, result)
         if is_wide_or_narrow(a):
             from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
@@ -227,6 +236,11 @@ def replace_sizes(problem: Problem, wide: WideProduct) -> Problem:
     """The same product on aligned copies."""
     m, n, k = wide.sizes
     return replace(problem, m=m, n=n, k=k)
+
+
+def has_leading(array: Tensor) -> bool:
+    """Whether an array is of more than two dimensions, so that products are batched."""
+    return len(getattr(array, "shape", ())) > 2
 
 
 def is_wide_or_narrow(array: Tensor) -> bool:

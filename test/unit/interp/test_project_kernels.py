@@ -36,7 +36,7 @@ CASES = {
     "matmul, scripted": (lambda: matmul.build(64, 128, 96, f16, tiling=SMALL), "matmul_sm80.mlir"),
 }
 
-ELSEWHERE = {"fused_attention", "attention_gradients", "added_gradients", "grouped_products"}
+ELSEWHERE = {"fused_attention", "attention_gradients", "added_gradients", "batched_products", "grouped_products"}
 """Run by tests of their own in `test/unit/kernels`, with data that make their results exact, or with tolerances."""
 
 

@@ -11,7 +11,7 @@ from lego_mlir import bf16, f32
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import grouped_products, role_choices
+from lego_mlir.kernels import grouped_products, role_choices, role_products
 from lego_mlir.kernels.grouped_products import GroupedForm
 from lego_mlir.kernels.role_products import RoleTile
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -76,7 +76,7 @@ def test_every_division_of_a_tile_among_the_groups(shape):
 
 
 def test_more_panels_than_one():
-    rows = grouped_products.TOGETHER * 64 + 70
+    rows = role_products.TOGETHER * 64 + 70
     found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
     np.testing.assert_array_equal(found, wanted)
 

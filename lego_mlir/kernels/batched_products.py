@@ -1,0 +1,164 @@
+"""Batched products: c[z] = a[z] @ b[z] for matrices at any distance, by one kernel for all numbers and sizes.
+
+    a       [A, M, K]    of batch strides and pitches that are arguments: slices and padded rows as they are
+    b       [B, K, N]
+    c       [Z, M, N]    c[z] = a[z // DA % A] @ b[z // DB % B]
+
+Z, DA and DB are arguments as well: with A = 1 all products share one matrix, and with DA = 4 four neighbours do, so
+that nothing is copied for NumPy's rules of broadcasting. Persistent blocks share the tiles of all matrices, those of
+one matrix after the other; copies have the matrix as an index, so that a tile which reaches past the end of its matrix
+gets zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, Strided, f16
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels.role_products import (
+    ALIGNED,
+    GROUPS,
+    LARGEST,
+    USES,
+    WARPS,
+    OutputTile,
+    ProductRings,
+    RingUse,
+    RoleTile,
+    RowStores,
+    bound,
+    in_panels,
+)
+from lego_mlir.tracing.dtypes import DType, bf16, f32
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.definition import Kernel
+
+LARGEST_STRIDE: Final = 2**40
+LAYOUTS: Final = ("NN", "NT", "TN", "TT")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedForm:
+    """Types, and the orders of a and b, N for rows and T for columns. N is a `multiple`, of 8 for b in rows.
+
+    Along their rows in memory the sizes of a and b are multiples of 8: K for a in rows and b in columns, M for a in
+    columns.
+    """
+
+    dtype: DType = f16
+    result: DType | None = None
+    layouts: str = "NN"
+    multiple: int = ALIGNED
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (f16, bf16) or self.stored not in (f16, bf16, f32) or self.layouts not in LAYOUTS:
+            raise UsageError(
+                f"batched products of f16 or bf16 into f16, bf16 or f32, in the orders {', '.join(LAYOUTS)}; got "
+                f"{self.dtype} into {self.stored}, {self.layouts!r}"
+            )
+        if self.multiple not in ((ALIGNED,) if self.layouts[1] == "N" else (1, 2, 4, ALIGNED)):
+            raise UsageError(
+                f"batched products of {self.layouts} with N a multiple of {self.multiple}: take 1, 2, 4 or 8, and 8 "
+                "for b in rows"
+            )
+
+    @property
+    def stored(self) -> DType:
+        """The type of the result."""
+        return self.dtype if self.result is None else self.result
+
+    @property
+    def contiguous(self) -> tuple[str, str]:
+        """The contiguous dimension of a and of b."""
+        return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
+
+
+def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
+    """The kernel of all sizes, strides and numbers of matrices, of a form and a tile.
+
+    `a` and `b` have K, M or N contiguous as the form has it: [A, M, K] or [A, K, M], [B, K, N] or [B, N, K].
+    """
+    form, tile = form or BatchedForm(), tile or RoleTile()
+    sizes = BatchedSizes.of(form)
+    of_a, of_b = (lego.Tensor(form.dtype, layout) for layout in sizes.layouts(form))
+
+    @lego.kernel(grid=blocks, block=tile.threads)
+    def batched_product(  # type: ignore[no-untyped-def]
+        a: of_a,  # type: ignore[valid-type]
+        b: of_b,  # type: ignore[valid-type]
+        c: lego.Tensor(form.stored, Row(sizes.products, sizes.m, sizes.n)),  # type: ignore[valid-type]
+    ):
+        rings, stores = ProductRings(tile, form.dtype, form.contiguous), RowStores(tile, form.stored)
+        with lego.warps(GROUPS * WARPS, (GROUPS + 1) * WARPS, registers=24):
+            used = RingUse()
+            for place in sizes.tiles(tile, blocks):
+                rings.fill(a, b, place, used)
+        with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
+            used = RingUse()
+            for place in sizes.tiles(tile, blocks):
+                stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+
+    return batched_product
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedSizes:
+    """The sizes of the launch: of a matrix, and for a and b how many there are and how many neighbours share one."""
+
+    m: Operand
+    n: Operand
+    k: Operand
+    products: Operand
+    matrices: tuple[Operand, Operand]
+    shared: tuple[Operand, Operand]
+
+    @staticmethod
+    def of(form: BatchedForm) -> BatchedSizes:
+        """The sizes of a form."""
+        along_k = ALIGNED if "k" in form.contiguous else 1
+        multiples = {"M": ALIGNED if form.layouts[0] == "T" else 1, "N": form.multiple, "K": along_k}
+        m, n, k = (lego.size(name, min=1, max=LARGEST, multiple_of=multiples[name]) for name in "MNK")
+        products, *rest = (lego.size(name, min=1, max=LARGEST) for name in ("Z", "A", "B", "DA", "DB"))
+        return BatchedSizes(m, n, k, products, (rest[0], rest[1]), (rest[2], rest[3]))
+
+    def layouts(self, form: BatchedForm) -> tuple[Strided, Strided]:
+        """The layouts of a and b in memory."""
+        found = []
+        for name, count, extents, contiguous in zip(
+            "AB", self.matrices, ((self.m, self.k), (self.n, self.k)), form.contiguous, strict=True
+        ):
+            extent, depth = extents
+            stride, pitch = (
+                lego.size(kind + name, min=ALIGNED, max=LARGEST_STRIDE, multiple_of=ALIGNED) for kind in ("S", "P")
+            )
+            shape = (extent, depth) if contiguous == "k" else (depth, extent)
+            found.append(Strided([count, *shape], [stride, pitch, 1], claim=True))
+        return found[0], found[1]
+
+    def tiles(self, tile: RoleTile, blocks: int) -> Iterator[OutputTile]:
+        """The places of a block's tiles."""
+        down, across = (lego.cdiv(n, extent) for n, extent in ((self.m, tile.rows), (self.n, tile.columns)))
+        each = bound(down * across, USES)
+        for number in lego.range(lego.block_id.x, bound(down * across * self.products, USES), blocks):
+            turn = bound(number, USES)
+            product = bound(turn // each)
+            row, column = in_panels(turn % each, down, across)
+            of_a, of_b = (
+                (bound(product // by % count, count),) for by, count in zip(self.shared, self.matrices, strict=True)
+            )
+            yield OutputTile(
+                row * tile.rows,
+                column * tile.columns,
+                self.m,
+                self.n,
+                self.k,
+                of_a,
+                of_b,
+                (bound(product, self.products),),
+            )

@@ -1,0 +1,75 @@
+"""Batched products against NumPy: by wgmma in the emulator, by mma.sync in the interpreter; pitches stay unread."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lego_mlir import bf16, f32
+from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.kernels import batched_products
+from lego_mlir.kernels.batched_products import BatchedForm
+from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.runtime.data import concrete
+
+BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
+
+
+@cache
+def kernel(form):
+    return batched_products.build(form, SMALL, BLOCKS)
+
+
+def pitched(x, columns_first):
+    """The memory of matrices in rows longer than their own, NaN between them; their strides."""
+    x = x.swapaxes(1, 2) if columns_first else x
+    count, rows, length = x.shape
+    pitch = -(-length // 8) * 8 + 8
+    memory = np.full((count, rows + 1, pitch), np.nan, x.dtype)
+    memory[:, :rows, :length] = x
+    return (
+        memory.reshape(-1)[: (count - 1) * (rows + 1) * pitch + (rows - 1) * pitch + length],
+        (rows + 1) * pitch,
+        pitch,
+    )
+
+
+@pytest.mark.parametrize(("form", "shape", "on"), [
+    (BatchedForm(), (70, 136, 136), "interp"),
+    (BatchedForm(), (70, 136, 136), "sm_90a"),
+    (BatchedForm(layouts="NT", multiple=1), (5, 131, 72), "sm_90a"),
+    (BatchedForm(bf16, f32, "TT", 2), (72, 66, 72), "sm_90a"),
+    (BatchedForm(bf16, f32, "TN"), (72, 136, 67), "sm_90a"),
+    (BatchedForm(layouts="TN"), (72, 136, 67), "sm_80"),
+])  # fmt: skip
+@pytest.mark.parametrize("batch", [(4, (2, 2), (4, 1))])
+def test_matrices_of_any_stride_are_multiplied(form, shape, on, batch):
+    (m, n, k), (products, (of_a, by_a), (of_b, by_b)) = shape, batch
+    random = np.random.default_rng(m)
+    a, b = (random.integers(-3, 4, s).astype(form.dtype.numpy) for s in ((of_a, m, k), (of_b, k, n)))
+    wanted = np.stack([a[z // by_a % of_a].astype(f32.numpy) @ b[z // by_b % of_b].astype(f32.numpy)
+                       for z in range(products)])  # fmt: skip
+    (memory_a, step_a, pitch_a), (memory_b, step_b, pitch_b) = (
+        pitched(x, letter == "T") for x, letter in zip((a, b), form.layouts, strict=True)
+    )
+    sizes = {"Z": products, "A": of_a, "B": of_b, "DA": by_a, "DB": by_b, "M": m, "N": n, "K": k,
+             "SA": step_a, "PA": pitch_a, "SB": step_b, "PB": pitch_b}  # fmt: skip
+    run = kernel(form)
+    memory = {"a": memory_a, "b": memory_b, "c": np.full(products * m * n, 7, form.stored.numpy)}
+    assert all(memory[p.name].size == concrete(p.size, sizes) for p in run.params)
+    report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)
+    assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+    np.testing.assert_array_equal(memory["c"].reshape(wanted.shape), wanted.astype(form.stored.numpy))
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"dtype": f32}, "of f16 or bf16"),
+    ({"layouts": "NX"}, "in the orders NN, NT, TN, TT"),
+    ({"multiple": 4}, "and 8 for b in rows"),
+    ({"layouts": "NT", "multiple": 3}, "take 1, 2, 4 or 8"),
+])  # fmt: skip
+def test_what_is_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        BatchedForm(**options)
