@@ -164,17 +164,20 @@ class _ClassReader(ProductReader):
         return [low + high.scaled(-1)]
 
     def _check_mask(self, move: StagedMove, box: Box) -> None:
+        """A mask is that the column is inside of the matrix, and the row, unless all accesses are inside.
+
+        Past the last row there is no memory: without that condition, every access is at a row of the matrix.
+        """
         row, column = self.line_and_column(box, box.origins)
-        wanted = [row + move.indices[0] + AxisSum.constant(-box.lines),
-                  column + move.indices[1] + AxisSum.constant(-box.pitch)]  # fmt: skip
-        for condition in wanted:
-            if not any(_equal(condition, given) for given in move.masks):
-                raise NotStagedError(
-                    f"{move.operation.location}: no condition of this copy is that its element is inside of the "
-                    f"matrix of argument {box.argument}, rows and columns; declare the sizes as multiples of 8 only: "
-                    "tensor copies check both ends for nothing"
-                )
-        if len(move.masks) != len(wanted):
+        below = row + move.indices[0] + AxisSum.constant(-box.lines)
+        right = column + move.indices[1] + AxisSum.constant(-box.pitch)
+        if not any(_equal(right, given) for given in move.masks):
+            raise NotStagedError(
+                f"{move.operation.location}: no condition of this copy is that its element is inside of the "
+                f"matrix of argument {box.argument}, rows and columns; declare the sizes as multiples of 8 only: "
+                "tensor copies check both ends for nothing"
+            )
+        if not all(_equal(right, given) or _equal(below, given) for given in move.masks):
             raise NotStagedError(f"{move.operation.location}: a copy with other conditions than the matrix's end")
 
 

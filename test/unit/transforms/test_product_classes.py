@@ -125,6 +125,7 @@ def test_kernels_that_are_refused(given_, message):
     [
         ("NT", {"divisors": (1, 8, 8)}, {"stages": 3}, (65, 136, 200)),
         ("NT", {"divisors": (1, 8, 8)}, {"stages": 3}, (1, 8, 8)),
+        ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(64, 72, 64, (4, 1))}, {"stages": 2}, (65, 80, 72)),
         ("NN", {"tiling": Tiling(64, 128, 64, (4, 1))}, {"stages": 3, "whole_columns": 1}, (136, 192, 136)),
         ("TN", {"snake": True}, {"stages": 2, "lockstep": 2}, (136, 264, 136)),
         ("TT", {"tiling": Tiling(128, 64, 64, (8, 1))}, {"stages": 2, "cluster_m": 2, "dependent": 1}, (200, 8, 72)),
