@@ -81,7 +81,7 @@ def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str =
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     type_ = dtype_named(dtype)
     kernel = matmul.build(
-        m, n, k, type_, a=a, b=b, result=type_, tiling=tile.tiling, order=tile.order(m, n), blocks=tile.clusters(SMS)
+        m, n, k, type_, a=a, b=b, result=type_, tiling=tile.tiling, order=tile.order(m, n), blocks=tile.persistent(SMS)
     )
     return compile_kernel(
         kernel, transform=SCRIPT, parameters=tile.parameters, target=TARGET, emit=emit, cache=Cache(default_folder())

@@ -77,7 +77,9 @@ def applies(
 class WarpgroupTile:
     """How a product is divided: the tile of a block, the blocks of a cluster along M and N, and their schedule.
 
-    `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings.
+    `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings. With
+    `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; `transposed`
+    computes B^T A^T, whose rows are columns of C (`few_rows`). `resident` blocks run on a multiprocessor.
     """
 
     m: int
@@ -89,6 +91,9 @@ class WarpgroupTile:
     dependent: bool = False
     step: int = STEP
     exact: int = 0
+    parts: int = 1
+    transposed: bool = False
+    resident: int = 1
 
     @property
     def tiling(self) -> Tiling:
@@ -97,15 +102,20 @@ class WarpgroupTile:
         Its warps only determine how that is written: threads must divide the copies in vectors.
         """
         height, width = self.m * self.cluster[0], self.n * self.cluster[1]
+        if height % 64:
+            return Tiling(height, width, self.step, (1, 4))
         many = height % 128 == 0 and width % 16 == 0
         return Tiling(height, width, self.step, (4, 1) if not many else (8, 1) if width % 32 else (8, 2))
 
     @property
     def block_tile(self) -> BlockTile:
-        """What the time model of all products takes."""
+        """What the time model of all products takes; of a transposed product, that of B^T A^T."""
+        (m, n), cluster = (self.m, self.n), self.cluster
+        if self.transposed:
+            (m, n), cluster = (n, m), cluster[::-1]
         return BlockTile(
-            "warpgroups", self.m, self.n, STEP, (self.m // 16, 1), 0, self.stages, resident=1, cluster=self.cluster,
-            lockstep=self.lockstep > 0, dependent=self.dependent,
+            "warpgroups", m, n, STEP, (m // 16, 1), 0, self.stages, resident=self.resident, cluster=cluster,
+            parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent,
         )  # fmt: skip
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
@@ -113,8 +123,12 @@ class WarpgroupTile:
         return -(-m // self.tiling.m), -(-n // self.tiling.n)
 
     def clusters(self, multiprocessors: int) -> int:
-        """Clusters that run at the same time: one block on each multiprocessor."""
-        return multiprocessors // (self.cluster[0] * self.cluster[1])
+        """Clusters that run at the same time: `resident` blocks on each multiprocessor."""
+        return multiprocessors * self.resident // (self.cluster[0] * self.cluster[1] * self.parts)
+
+    def persistent(self, multiprocessors: int) -> int | None:
+        """The persistent blocks that a kernel is built with, those of clusters; None where a cluster has one tile."""
+        return self.clusters(multiprocessors) if self.parts == 1 else None
 
     def order(self, m: int, n: int) -> Layout:
         """The tile order: groups of rows, the last one as high as what remains: every position has a tile."""
@@ -126,12 +140,18 @@ class WarpgroupTile:
         """The parameters of `matmul_sm90.mlir`."""
         return {"stages": self.stages, "lockstep": self.lockstep, "cluster_m": self.cluster[0],
                 "cluster_n": self.cluster[1], "dependent": int(self.dependent),
-                **({"exact": self.exact} if self.exact else {})}  # fmt: skip
+                **({"exact": self.exact} if self.exact else {}),
+                **({"cluster_k": self.parts} if self.parts > 1 else {}),
+                **({"transposed": 1} if self.transposed else {}),
+                **({"resident": self.resident} if self.resident > 1 else {})}  # fmt: skip
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
         meeting = f" every {self.lockstep}" if self.lockstep else ""
-        return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{' dependent' if self.dependent else ''}"
+        parts = f" in {self.parts} parts" if self.parts > 1 else ""
+        twice = f" resident {self.resident}" if self.resident > 1 else ""
+        words = f"{parts}{' transposed' * self.transposed}{' dependent' * self.dependent}{twice}"
+        return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{words}"
 
 
 def choose(
@@ -187,7 +207,10 @@ def tile_of(
     return replace(found, lockstep=lockstep, dependent=dependent)
 
 
-LABEL: Final = re.compile(r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?( dependent)?)?")
+LABEL: Final = re.compile(
+    r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?( transposed)?( dependent)?"
+    r"(?: resident (\d))?)?"
+)
 
 
 def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessors: int) -> WarpgroupTile:
@@ -195,12 +218,12 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
     found = LABEL.fullmatch(text)
     if found is None:
         raise UsageError(f"not a tile of warpgroups: {text!r}; write 128x256, or 128x256 cluster 2x1 group 8 every 32")
-    m, n, along_m, along_n, group, every = (int(part or 0) for part in found.groups()[:6])
+    m, n, along_m, along_n, group, every, parts = (int(part or 0) for part in found.groups()[:7])
     tile = tile_of(
         *size, (m, n), multiprocessors, (along_m or 1, along_n or 1), group or None, every if group else None,
-        dependent=found[7] is not None,
+        dependent=found[9] is not None,
     )  # fmt: skip
-    return replace(tile, stages=stages)
+    return replace(tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1))
 
 
 def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:

@@ -359,7 +359,8 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
             epilogue is not None or result.bytes > 2,
             p.parts.operands,
         )
-        order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
+        order, clusters = tile.order(p.m, p.n), tile.persistent(p.multiprocessors)
+        clusters = p.clusters if p.clusters and clusters else clusters
         built = matmul.build(
             p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters, epilogue=epilogue
         )

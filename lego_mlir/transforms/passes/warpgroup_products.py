@@ -14,6 +14,7 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.limits import RESERVED_SHARED_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import RANGE_ATTRIBUTE, input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute
@@ -24,6 +25,7 @@ from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import (
     MEMORY,
+    ROWS,
     UNIT_COLUMNS,
     UNITS,
     ProductPlan,
@@ -56,6 +58,7 @@ class WarpgroupProducts(Pass):
     rounded: bool = False
     cluster_k: int = 1
     transposed: bool = False
+    resident: int = 1
 
     name = "lego-warpgroup-products"
 
@@ -75,7 +78,7 @@ class WarpgroupProducts(Pass):
             symbolic = read_class(function, self.whole_columns) if is_symbolic(function) else None
             product = read(function) if symbolic is None else symbolic.product
             operands = operands_of(function)
-            form = ProductForm((self.cluster_m, self.cluster_n), self.cluster_k, self.transposed)
+            form = ProductForm((self.cluster_m, self.cluster_n), self.cluster_k, self.transposed, self.resident)
             sizes = (
                 None
                 if symbolic is None
@@ -93,6 +96,11 @@ class WarpgroupProducts(Pass):
                 f"{self.name}: @{name}: {self.stages} stages of {plan.stage_bytes} bytes, and buffers for C, take "
                 f"{plan.shared_bytes} bytes of shared memory, and a block may have {target.shared_per_block}; take "
                 "fewer stages"
+            )
+        if (plan.shared_bytes + RESERVED_SHARED_BYTES) * self.resident > target.shared_per_sm:
+            raise PassError(
+                f"{self.name}: @{name}: {self.resident} blocks of {plan.shared_bytes} bytes of shared memory, and "
+                f"{RESERVED_SHARED_BYTES} more each, on a multiprocessor with {target.shared_per_sm}; take fewer stages"
             )
         made = parse(f"module {{ gpu.module @made {{\n{text}\n}} }}", self.name)
         body = made.body.operations[0].operation.regions[0].blocks[0]
@@ -122,11 +130,15 @@ def operands_of(function: Op) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ProductForm:
-    """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T."""
+    """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T.
+
+    `resident` blocks run on a multiprocessor.
+    """
 
     cluster: tuple[int, int] = (1, 1)
     parts: int = 1
     transposed: bool = False
+    resident: int = 1
 
 
 ALONE: Final = ProductForm()
@@ -157,7 +169,8 @@ def plan_of(
     )
     numbers = product.left.argument, product.right.argument
     if form.transposed:
-        left, right = right, narrowed(left, UNIT_COLUMNS * (2 if product.left.dtype == "i8" else 1))
+        twice = product.left.dtype == "i8" or right.tile == 3 * ROWS
+        left, right = right, narrowed(left, UNIT_COLUMNS * (2 if twice else 1))
         numbers, cluster, stored = numbers[::-1], cluster[::-1], over_transpose(stored)
         sizes = None if sizes is None else replace(sizes, m=sizes.n, n=sizes.m)
     factor = product.left.dtype
@@ -171,6 +184,7 @@ def plan_of(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (*numbers, product.out.argument), lockstep,
         cluster, dependent, UNITS[factor], exact, stored, operands, sizes, form.parts, form.transposed,
+        form.resident,
     )  # fmt: skip
 
 

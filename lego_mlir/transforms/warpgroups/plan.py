@@ -53,6 +53,10 @@ OUT_BUFFERS: Final = 2
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
 MOST_CONSUMERS: Final = 2
+REGISTERS: Final = 65536
+"""Registers of a multiprocessor. CUDA C++ guide, "Technical Specifications per Compute Capability"."""
+OTHER_REGISTERS: Final = 48
+"""Registers of a consumer's thread for other values than sums."""
 MOST_SUMS: Final = 192
 """Accumulators of a thread: the registers of two consumers and one producer leave no room for more."""
 ALIGNMENT: Final = 1024
@@ -191,6 +195,9 @@ class ProductPlan:
     clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block. With `depth_parts`, as many
     blocks of a cluster compute the same tile, each a part of K (`cluster_sums`).
 
+    `resident` blocks run on a multiprocessor at the same time; where they are two, all threads keep the registers that
+    they begin with, which suffice for narrow tiles.
+
     With `transposed`, `a` is the kernel's right operand and `b` its left one: the rows of `a` are columns of C, and a
     cluster's sides those of `a` and `b`.
 
@@ -221,6 +228,7 @@ class ProductPlan:
     launch_sizes: LaunchSizes | None = None
     depth_parts: int = 1
     transposed: bool = False
+    resident: int = 1
 
     def __post_init__(self) -> None:
         self._check_cluster()
@@ -244,6 +252,12 @@ class ProductPlan:
                 f"and at most {MOST_SUMS}; take {2 * MOST_SUMS // self.parts * self.across} columns or less"
             )
         self._check_promotion()
+        room = REGISTERS // (self.threads * self.resident) - OTHER_REGISTERS
+        if self.resident > 1 and self.parts * self.columns // 2 * (2 if self.exact else 1) > room:
+            raise LayoutError(
+                f"a tile of {self.a.tile} x {self.b.tile}, {self.resident} blocks on a multiprocessor: a thread has "
+                f"{self.parts * self.columns // 2} accumulators, and registers for {room}; take a narrower tile"
+            )
 
     def _check_cluster(self) -> None:
         """Raise LayoutError for blocks that make up no cluster."""

@@ -120,7 +120,7 @@ class WarpgroupKernel:
             *([] if plan.launch_sizes else [
                 f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>"
             ]),
-            f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
+            f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", f"nvvm.minctasm = {plan.resident} : i32",
             f"lego.tensor_maps = [{', '.join(starmap(map_attribute, plan.maps))}]",
             *([f"{DEPENDENT_ATTRIBUTE} = true"] * plan.dependent),
             *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
@@ -153,15 +153,20 @@ class WarpgroupKernel:
         block_clusters.synchronise(t, plan)
         produces = t.value(f"arith.cmpi eq, {warp.group}, {t.i32(plan.consumers)} : i32")
         with t.block(f"scf.if {produces} {{"):
-            t.line(f"nvvm.setmaxregister decrease {plan.registers[0]}")
+            self.take_registers("decrease", plan.registers[0])
             with t.block(f"scf.if {self.elected(number, 4 * plan.consumers)} {{"):
                 self.produce(warp)
             cluster_sums.let_add(t, plan)
             t.otherwise()
-            t.line(f"nvvm.setmaxregister increase {plan.registers[1]}")
+            self.take_registers("increase", plan.registers[1])
             self.consume(warp, thread)
         if plan.cluster_blocks > 1:
             block_clusters.synchronise(t, plan)
+
+    def take_registers(self, change: str, count: int) -> None:
+        """Move registers from the threads that copy to those that multiply, where a block has a multiprocessor."""
+        if self.plan.resident == 1:
+            self.text.line(f"nvvm.setmaxregister {change} {count}")
 
     def elected(self, warp: str, number: int) -> str:
         """True for one lane of the warp of this number."""
