@@ -17,7 +17,7 @@ the tensor copy unit makes it: see `tile_copies`, which also copies from shared 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
@@ -37,6 +37,7 @@ def copy_async(
     target: View | Part,
     at: Sequence[IndexLike] | None = None,
     barrier: BarrierUse | None = None,
+    blocks: IndexLike | Literal["all"] | None = None,
     *,
     add: bool = False,
 ) -> None:
@@ -44,13 +45,16 @@ def copy_async(
 
     `target` is a shared tile of two dimensions or a part of one, which gives the shape; it spans the last two
     dimensions of `source`. With a `barrier`, a use of `lego.barriers`, its phase is not complete before the copy.
+    With `blocks` the tile is written at the same place in several blocks of the cluster, "all" or those whose bits are
+    set in a mask, and the phase of the same barrier in each of them is not complete before (`tile_copies`).
     A shared `source` is copied to global memory, to the tile of `target` at the index `at`; with `add` its elements,
     of f32, are added to those of `target`, each atomically. Raises LayoutError where no width of 4, 8 or 16 bytes is
     proved for both sides, and where the threads do not divide the tile.
     """
     tracer = current("lego.copy_async")
-    if barrier is not None or add or isinstance(source, Part) or source.buffer.space == "workgroup":
-        tile_copies.copy(tracer, source, target, at, barrier, add)
+    on_barrier = barrier is not None or blocks is not None
+    if on_barrier or add or isinstance(source, Part) or source.buffer.space == "workgroup":
+        tile_copies.copy(tracer, source, target, at, barrier, blocks, add)
         return
     tile = shared_part(tracer, target)
     first = tuple(at) if at is not None else (0,) * len(source.dims())

@@ -11,7 +11,8 @@
 warps have arrived and all asynchronous copies on it are in shared memory; then the next phase begins. A wait returns
 when its phase is complete; phases before the first are, so that `empty[k - stages]` does not wait in the first round.
 What a warp did before it arrived, and the copies, are visible to the warps that waited. A wait may be late by less than
-two phases: the hardware distinguishes even and odd ones only.
+two phases: the hardware distinguishes even and odd ones only. `full[k].arrive(block=1)` arrives at the barrier of
+another block of the cluster.
 
 PTX ISA, "mbarrier" (sm_80 on; copies of tensors complete on them from sm_90 on).
 """
@@ -19,6 +20,7 @@ PTX ISA, "mbarrier" (sm_80 on; copies of tensors complete on them from sm_90 on)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from lego_mlir.aliases import IndexLike
@@ -38,7 +40,7 @@ WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 MOST_BARRIERS: Final = 512
 """Barriers of a ring: 4 KiB."""
 MOST_ARRIVALS: Final = 32
-"""Warps of the largest block."""
+"""Warps of the largest block; in a cluster, of all its blocks."""
 TICKS: Final = 10_000_000
 """Nanoseconds after which a waiting warp looks again."""
 _TOKEN: Final = DType("token", 64, "index", "int64", "!nvgpu.mbarrier.token")
@@ -92,13 +94,17 @@ class BarrierUse:
         operands = (self.ring.group, parity, ticks, self.slot)
         tracer.append(MlirOperation((), WAIT, operands, (), tracer.here()))
 
-    def arrive(self) -> None:
-        """Each warp that runs this arrives once, after all its lanes have come here."""
+    def arrive(self, block: IndexLike | None = None) -> None:
+        """Each warp that runs this arrives once, after all its lanes have come here.
+
+        With a `block`, it arrives at the same barrier in the block of the cluster with that number.
+        """
         tracer = current("a barrier")
         warp_sync()
+        group = self.ring.group if block is None else peer_group(tracer, self.ring.group, block)
         with when(lane_id < 1):
             token = tracer.value(_TOKEN)
-            tracer.append(MlirOperation((token,), ARRIVE, (self.ring.group, self.slot), (), tracer.here()))
+            tracer.append(MlirOperation((token,), ARRIVE, (group, self.slot), (), tracer.here()))
 
     def __repr__(self) -> str:
         return f"<use {self.number} of {self.ring!r}>"
@@ -110,7 +116,8 @@ def barriers(count: int, arrivals: int = 1) -> BarrierRing:
     It initialises them, and a barrier of the block follows. Raises TraceError in a loop or branch.
     """
     tracer = current("lego.barriers")
-    for name, given, most in (("count", count, MOST_BARRIERS), ("arrivals", arrivals, MOST_ARRIVALS)):
+    greatest = MOST_ARRIVALS * prod(tracer.cluster)
+    for name, given, most in (("count", count, MOST_BARRIERS), ("arrivals", arrivals, greatest)):
         if type(given) is not int or not 1 <= given <= most:
             raise tracer.error(f"lego.barriers: {name} must be an int from 1 to {most}, got {given!r}")
     if tracer.depth or tracer.called is not None:
@@ -131,6 +138,14 @@ def barriers(count: int, arrivals: int = 1) -> BarrierRing:
             tracer.append(MlirOperation((), INIT, (group, expected, at), (), tracer.here()))
     barrier()
     return BarrierRing(tracer, group, count, arrivals)
+
+
+def peer_group(tracer: Tracer, group: Value, block: IndexLike) -> Value:
+    """The barriers of a ring in the block of the cluster with this number. Raises TraceError for another number."""
+    from lego_mlir.tracing.clustered_blocks import blocks_of_cluster, checked_rank, of_peer
+
+    rank = checked_rank(tracer, "the barriers of another block", block)
+    return group if blocks_of_cluster(tracer) == 1 else of_peer(tracer, group, rank)
 
 
 def _ring_type(count: int) -> DType:

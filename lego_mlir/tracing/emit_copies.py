@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from lego_mlir.aliases import Value
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.printers.mlir import MlirPrinter
+from lego_mlir.tracing.emit_marks import emit_peer
 from lego_mlir.tracing.emit_tiles import TileEmitter
 from lego_mlir.tracing.trace import AsyncCopy, MatrixLoad
 
@@ -37,7 +38,10 @@ class CopyEmitter:
         """The copy of one thread, past the L1 cache where it moves 16 bytes."""
         build, (origin, target) = self.printer.build, (copy.origin, copy.target)
         to, here = self.tiles.indices(target), self.tiles.indices(origin)
-        operands = [self.memrefs[target.buffer.name], *to, self.memrefs[origin.buffer.name], *here]
+        memref = self.memrefs[target.buffer.name]
+        if target.block is not None:
+            memref = emit_peer(self.printer, memref, target.block)
+        operands = [memref, *to, self.memrefs[origin.buffer.name], *here]
         if origin.is_masked:
             wanted = self.printer.condition(origin.mask)
             counts = (build.constant(origin.width, "index"), build.constant(0, "index"))

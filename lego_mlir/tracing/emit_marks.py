@@ -6,8 +6,8 @@
 
 The region of a tile copy holds the copy by the threads, which is its meaning: without the attribute it still computes
 the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
-of the map innermost first; the position of the tile's first element in the shared tile; and the number of the thread's
-warp among those that share the copy.
+of the map innermost first; the position of the tile's first element in the shared tile; the number of the thread's warp
+among those that share the copy; and, for a copy to several blocks, the mask of these.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tup
         described = f'{{refused = "{_escaped(str(error))}"}}'
     values = [printer.value(copy.at[axis], "index") for axis in axes]
     values += [printer.value(copy.position, "index"), printer.value(copy.warp, "index")]
+    values += [] if copy.blocks is None else [printer.value(copy.blocks, "index")]
     attributes: dict[str, str | Attribute] = {TILE_COPY: described}
     region = build.operation(REGION, (), ["index"] * len(values), attributes, regions=1)
     return region, values
@@ -86,7 +87,9 @@ def _described(copy: TileCopy, unit: CopyUnit) -> str:
     places = [n for (first, other), byte in unit.boxes.places for n in (first, other, byte)]
     other = next(k for k, axis in enumerate(unit.axes) if axis == (2 * len(unit.axes) - 3) - unit.axes[0])
     more = f'places = array<i64: {", ".join(map(str, places))}>, other = {other} : i64, tensor = "{copy.tensor.name}"'
-    return map_attribute(unit.tensor_map, copy.stores, f", {more}{', adds' if copy.adds else ''}")
+    more += ", adds" if copy.adds else ""
+    more += "" if copy.blocks is None else ", multicast"
+    return map_attribute(unit.tensor_map, copy.stores, f", {more}")
 
 
 def _escaped(text: str) -> str:

@@ -58,6 +58,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield condition
                 if isinstance(mark, TileCopy):
                     yield from (*mark.at, mark.position, mark.warp)
+                    yield from () if mark.blocks is None else (mark.blocks,)
                 yield from expressions(then)
                 yield from expressions(otherwise)
             case FunctionCall(function=function, arguments=arguments):

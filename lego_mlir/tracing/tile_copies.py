@@ -10,28 +10,43 @@ to global memory as loads and stores, or as atomic additions. The mark holds the
 hands to the tensor copy unit on sm_90a (`hardware.tensor_boxes` derives its tensor map). Outside of the tensor a box is
 filled with zeros, or not stored.
 
+With `blocks` the unit reads the box from global memory once, writes it to the same place in the shared memory of
+several blocks of a cluster, and completes on the same barrier in each of them. Their phases wait for such a copy from
+its issue on. So each block that copies arrives, after its copies, at the barriers of all blocks that it writes to:
+
+    full = lego.barriers(stages, arrivals=2)                          arrivals of the producers of both blocks
+    lego.copy_async(x, part of the tile, at=.., barrier=full[k], blocks="all")
+    full[k].arrive(block=0)
+    full[k].arrive(block=1)
+
 All warps of the role run the copy. PTX ISA, "cp.async.mbarrier.arrive", "cp.async.bulk.tensor".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from contextlib import nullcontext
+from dataclasses import replace
+from math import prod
+from typing import Final, Literal
 
 import sympy
 
-from lego_mlir.aliases import IndexLike
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import LayoutError, brief
-from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.index import Condition, as_expr
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.barrier_rings import BarrierUse
+from lego_mlir.tracing.barrier_rings import BarrierUse, peer_group
+from lego_mlir.tracing.control import when
 from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
 from lego_mlir.tracing.dtypes import DType, f32, i64
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TileCopy
+from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TileCopy, Value
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import linear_thread
 
@@ -46,6 +61,7 @@ def copy(
     target: View | Part,
     at: Sequence[IndexLike] | None,
     barrier: BarrierUse | None,
+    blocks: IndexLike | Literal["all"] | None = None,
     add: bool = False,
 ) -> None:
     """Trace one tile copy. Raises LayoutError where the threads cannot share it, TraceError for a wrong barrier."""
@@ -66,6 +82,7 @@ def copy(
             f"lego.copy_async(.., add=True) adds a shared tile of f32 to global memory, got {brief(repr(source))}; "
             "for other types update each element by atomic_add"
         )
+    several = _mask_of(tracer, blocks, barrier)
     require_uniform(tracer, "lego.copy_async")
     if tracer.called is not None:
         raise tracer.error(
@@ -88,24 +105,64 @@ def copy(
         ring=ring,
         slot=slot,
         adds=add,
+        blocks=several,
     )
     source_line = tracer.here()
     with tracer.region() as body:
         if stores:
             _stored_by_threads(tracer, tile, tensor, first, add)
+        elif several is not None:
+            _to_blocks(tracer, tensor, first, tile, mark)
         else:
             for read, written in copies_of_threads(tracer, tensor, first, tile):
                 tracer.append(AsyncCopy(read, written, tracer.here()))
             if barrier is not None:
-                _complete_on(tracer, mark)
+                _complete_on(tracer, mark, mark.ring)
     tracer.append(If(sympy.true, tuple(body), (), source_line, mark))
 
 
-def _complete_on(tracer: Tracer, mark: TileCopy) -> None:
+def _mask_of(tracer: Tracer, blocks: IndexLike | Literal["all"] | None, barrier: BarrierUse | None) -> Expr | None:
+    """The mask of the blocks that a copy writes, None for the thread's own. Raises TraceError for other masks."""
+    if blocks is None:
+        return None
+    if barrier is None:
+        raise tracer.error(
+            "lego.copy_async to several blocks of a cluster completes on a barrier in each of them: pass "
+            "barrier=full[k]"
+        )
+    count = prod(tracer.cluster)
+    every = (1 << count) - 1
+    if isinstance(blocks, str) and blocks != "all":
+        raise tracer.error(f'lego.copy_async: blocks is "all" or a mask of blocks from 1 to {every}, got {blocks!r}')
+    mask = tracer.index(every if isinstance(blocks, str) else blocks)
+    verdict = tracer.prove(sympy.And(Le(1, mask), Le(mask, every)))
+    if not isinstance(verdict, Proved):
+        raise tracer.error(
+            f"lego.copy_async: blocks={mask} is not proved to be a mask of some of the {count} blocks of a cluster, "
+            f'from 1 to {every}; bit r stands for block r, and blocks="all" for all'
+        )
+    return None if count == 1 else tracer.simplified(mask)
+
+
+def _to_blocks(tracer: Tracer, tensor: View, first: Sequence[IndexLike], tile: Part, mark: TileCopy) -> None:
+    """The threads copy the tile to each block of the mask, where it completes on that block's barrier."""
+    assert mark.ring is not None
+    pairs = copies_of_threads(tracer, tensor, first, tile)
+    for number in range(prod(tracer.cluster)):
+        wanted = tracer.simplified(Eq(FloorMod(FloorDiv(mark.blocks, 1 << number), 2), 1))
+        if wanted == False:  # noqa: E712  SymPy's false is not Python's
+            continue
+        with nullcontext() if wanted == True else when(Condition(wanted)):  # noqa: E712
+            for read, written in pairs:
+                tracer.append(AsyncCopy(read, replace(written, block=sympy.Integer(number)), tracer.here()))
+            _complete_on(tracer, mark, peer_group(tracer, mark.ring, number))
+
+
+def _complete_on(tracer: Tracer, mark: TileCopy, ring: Value | None) -> None:
     """The barrier's phase waits for this thread's copies so far, and counts no arrival for that."""
-    assert mark.ring is not None and mark.slot is not None
+    assert ring is not None and mark.slot is not None
     address, pointer = tracer.value(i64), tracer.value(_POINTER)
-    tracer.append(MlirOperation((address,), ADDRESS, (mark.ring, mark.slot), (), tracer.here()))
+    tracer.append(MlirOperation((address,), ADDRESS, (ring, mark.slot), (), tracer.here()))
     tracer.append(MlirOperation((pointer,), "llvm.inttoptr", (address,), (), tracer.here()))
     tracer.append(MlirOperation((), COMPLETES, (pointer,), (("noinc", "false"),), tracer.here()))
 

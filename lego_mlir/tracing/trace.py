@@ -414,6 +414,8 @@ class TileCopy:
     along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
     name the barrier that it completes on. `warp` is the number of the thread's warp among those that share the copy.
+    `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
+    thread's.
     """
 
     tensor: Buffer
@@ -429,6 +431,7 @@ class TileCopy:
     ring: Value | None
     slot: Value | None
     adds: bool = False
+    blocks: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,24 @@ def test_misplaced_words_are_refused():
     assert "copies into a shared tile of two dimensions" in message(product)
 
 
+def test_copies_and_arrivals_of_blocks_that_no_cluster_has_are_refused():
+    def copied(mask, barrier=True):
+        def function(y: lego.Tensor(f32, Row(64, 64))):
+            tile, full = lego.shared(f32, Row(64, 64), "tile"), lego.barriers(1)
+            lego.copy_async(y, tile, at=(0, 0), barrier=full[0] if barrier else None, blocks=mask)
+
+        return message(function)
+
+    def arrival(y: lego.Tensor(f32, Row(64))):
+        lego.barriers(1)[0].arrive(block=2)
+
+    assert "blocks=4 is not proved to be a mask of some of the 2 blocks of a cluster, from 1 to 3" in copied(4)
+    assert "blocks=0 is not proved to be a mask" in copied(0)
+    assert "blocks is \"all\" or a mask of blocks from 1 to 3, got 'every'" in copied("every")
+    assert "completes on a barrier in each of them: pass barrier=full[k]" in copied("all", barrier=False)
+    assert "the barriers of another block: a cluster of arrival has the blocks 0 to 1, and 2" in message(arrival)
+
+
 def test_outside_of_a_kernel():
     with pytest.raises(TraceError, match=r"lego\.cluster_barrier can be used only inside"):
         lego.cluster_barrier()

@@ -24,7 +24,7 @@ from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import element_bytes, kernels
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.operations import create, users
+from lego_mlir.transforms.passes.operations import create, producer, users
 
 OF_BLOCK: Final = "lego.of_block"
 CLUSTER: Final = "known_cluster_size"
@@ -36,6 +36,15 @@ _STORES: Final = ("memref.store", "vector.store")
 _LLVM_FLOATS: Final = ("f16", "bf16", "f32", "f64")
 _REMOTE_ARRIVAL: Final = (
     "{{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive{}.shared::cluster.b64 _, [there]; }}"
+)
+_EXPECT: Final = (
+    "{{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, {}; "
+    "mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [there], {}; }}"
+)
+_EXPECT_IF: Final = (
+    "{{ .reg .b32 there, bit; .reg .pred wanted; and.b32 bit, $1, {}; setp.ne.b32 wanted, bit, 0; "
+    "mapa.shared::cluster.u32 there, $0, {}; "
+    "@wanted mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [there], {}; }}"
 )
 
 
@@ -52,6 +61,32 @@ def shares_data(function: Op) -> bool:
 def is_peer(operation: Op) -> bool:
     """Whether an operation is the cast to another block's memory or barriers."""
     return OF_BLOCK in operation.attributes
+
+
+def own_of(value: Value) -> Value:
+    """The block's own tile or barriers, of which another block's may be a cast."""
+    source = producer(value)
+    return source.operands[0] if source is not None and is_peer(source) else value
+
+
+def expect_in_blocks(inside: Op, barrier: Value, mask: Value, size: int) -> None:
+    """The barrier in each block of the mask expects these bytes; at the insertion point, in a kernel with clusters."""
+    ir = bindings.load().ir
+    function = inside
+    while function.name != "gpu.func":
+        function = function.parent.operation
+    blocks = prod(ir.DenseI32ArrayAttr(function.attributes[CLUSTER]))
+    source = producer(mask)
+    known = int(ir.IntegerAttr(source.attributes["value"]).value) if source.name == "arith.constant" else None
+    for rank in range(blocks):
+        facts = {"asm_string": f'"{_EXPECT.format(rank, size)}"', "has_side_effects": "unit"}
+        if known is None:
+            word = ir.IntegerType.get_signless(32)
+            bits = create("arith.index_cast", [word], [mask]).results[0]
+            facts["asm_string"] = f'"{_EXPECT_IF.format(1 << rank, rank, size)}"'
+            create("llvm.inline_asm", [], [barrier, bits], {**facts, "constraints": '"r,r,~{memory}"'})
+        elif known >> rank & 1:
+            create("llvm.inline_asm", [], [barrier], {**facts, "constraints": '"r,~{memory}"'})
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from lego_mlir.transforms.kernel_facts import (
 )
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.lower_clusters import shares_data
+from lego_mlir.transforms.passes.lower_clusters import expect_in_blocks, own_of, shares_data
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
@@ -134,6 +134,7 @@ class _Described:
     other: int
     stores: bool
     adds: bool
+    multicast: bool
 
 
 def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
@@ -173,7 +174,7 @@ def _described(function: Op, region: Op) -> _Described:
     places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
     other, stores = int(ir.IntegerAttr(found["other"]).value), bool(ir.BoolAttr(found["written"]).value)
     tensor = str(ir.StringAttr(found["tensor"]).value)
-    return _Described(tensor, form_of(found), places, other, stores, "adds" in found)
+    return _Described(tensor, form_of(found), places, other, stores, "adds" in found, "multicast" in found)
 
 
 def _tensor_of(region: Op, described: _Described) -> int:
@@ -203,7 +204,9 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
     ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
     word = ir.IntegerType.get_signless(32)
     block = region.regions[0].blocks[0]
-    *coordinates, position, warp = operations(block)[-1].operands
+    yielded = list(operations(block)[-1].operands)
+    mask = yielded.pop() if described.multicast else None
+    *coordinates, position, warp = yielded
     tile, barrier = _tile_and_barrier(region, described.stores)
     for operation in operations(block)[:-1]:
         if operation.name.startswith(("arith.", "index.", "affine.")):
@@ -212,9 +215,12 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         first = _address(tile, position)
         box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
         pointer = None if barrier is None else _barrier(*barrier)
-        if pointer is not None:
-            size = prod(described.form.box) * ELEMENT_BYTES[described.form.dtype]
-            nvvm.MBarrierExpectTxOp(pointer, _number(size * len(described.places)))
+        size = prod(described.form.box) * ELEMENT_BYTES[described.form.dtype] * len(described.places)
+        if mask is not None:
+            expect_in_blocks(region, pointer, mask, size)
+            mask = create("arith.index_cast", [ir.IntegerType.get_signless(16)], [mask]).results[0]
+        elif pointer is not None:
+            nvvm.MBarrierExpectTxOp(pointer, _number(size))
         for along, across, byte in described.places:
             there = _shared(_sum(first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
@@ -224,7 +230,8 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
                 nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(_map(tensor), there, at)
             else:
                 cluster = create("llvm.addrspacecast", [ir.Type.parse("!llvm.ptr<7>")], [there]).results[0]
-                nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(cluster, _map(tensor), at, pointer, [])
+                tensor_map = _map(tensor)
+                nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(cluster, tensor_map, at, pointer, [], multicastMask=mask)
         create("scf.yield", [])
     region.erase()
 
@@ -260,9 +267,9 @@ def _tile_and_barrier(region: Op, stores: bool) -> tuple[Value, tuple[Value, Val
         ):
             tile = operation.operands[0]
         elif operation.name == "nvgpu.mbarrier.get":
-            barrier = operation.operands[0], operation.operands[1]
+            barrier = own_of(operation.operands[0]), operation.operands[1]
     assert tile is not None
-    return tile, barrier
+    return own_of(tile), barrier
 
 
 class _elected:  # noqa: N801  a context, used as a statement

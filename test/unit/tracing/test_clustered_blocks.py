@@ -4,14 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster_kernels import BLOCKS, THREADS, sums
+from cluster_kernels import BLOCKS, THREADS, K, M, N, product, sums
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32, spec
 from lego_mlir.errors import ToolchainError, UsageError
+from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.toolchain.ptxas import assemble, find
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -155,3 +157,73 @@ def test_the_softmax_of_the_examples():
     x, y = np.random.default_rng(1).standard_normal((6, 8192)).astype(np.float32), np.zeros((6, 8192), np.float32)
     assert run_kernel(kernel, {"x": x.reshape(-1), "y": y.reshape(-1)}, blocks=1).faults == []
     assert np.allclose(y[:1], kernel.expected(x)[:1], rtol=1e-5)
+
+
+def factors():
+    random = np.random.default_rng(2)
+    a, b = random.integers(-2, 3, (M, K)).astype(np.float16), random.integers(-2, 3, (K, N)).astype(np.float16)
+    return {"a": a.reshape(-1), "b": b.reshape(-1), "c": np.zeros(M * N, np.float32)}, a.astype(int) @ b.astype(int)
+
+
+@pytest.mark.parametrize(
+    "masks", [{}, {"mask": 3}, {"second_mask": lambda: 1 + lego.cluster_rank}], ids=["all", "3", "own"]
+)
+@pytest.mark.parametrize("on", [run_kernel, lambda k, a: PtxRun("sm_90a")(k, a, {})], ids=["interpreter", "ptx"])
+def test_blocks_copy_parts_of_a_tile_for_each_other(on, masks):
+    arrays, expected = factors()
+    assert on(product(stages=1, **masks), arrays).faults == []
+    assert np.array_equal(arrays["c"].reshape(M, N), expected)
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind", "words"),
+    [
+        ({"arrivals": 1}, Kind.MBARRIER, "1 arrivals at barrier 0, whose phase has 0 of 1 left"),
+        ({"arrivals": 3}, Kind.DEADLOCK, "1 of the 3 arrivals of phase 0 of barrier 0 are missing, and all that runs"),
+        ({"released": "own"}, Kind.DEADLOCK, "2 of the 4 arrivals of phase 0"),
+        ({"released": "zero"}, Kind.DEADLOCK, "4 of the 4 arrivals of phase 0"),
+        ({"meet": False}, Kind.RACE, "barrier 0 of block (1, 0, 0) is used with no barrier of the cluster after"),
+        ({"last": False}, Kind.ENDED, "block (1, 0, 0) may end before block (0, 0, 0) arrives at its barrier"),
+        ({"mask": 1}, Kind.UNINITIALISED, "read of left[0], which nothing has written"),
+        ({"rows": 0}, Kind.RACE, "written by a copy of warp 2 of block (1, 0, 0)"),
+        ({"empty_wait": False}, Kind.RACE, "asynchronous copy of left["),
+    ],
+)
+def test_planted_faults_of_a_product_are_found(planted, kind, words):
+    arrays, _ = factors()
+    report = run_kernel(product(**{"stages": 1, **planted}), arrays)
+    assert any(f.kind is kind and words in f.message for f in report.faults), [str(f) for f in report.faults]
+
+
+def test_the_scope_of_arrivals_and_waits():
+    """Copies by the tensor unit need the scope of a block; data that threads store, that of the cluster."""
+    text = product().compile(target="sm_90a").text
+    assert "multicast::cluster" in text and "mbarrier.arrive.shared::cluster.b64" in text
+    assert ".acquire.cluster" not in text
+
+    @lego.kernel(grid=2, block=64, cluster=2)
+    def passed(y: lego.Tensor(f32, Row(64))):
+        tile, full = lego.shared(f32, Row(32), "tile"), lego.barriers(1, arrivals=1)
+        lego.cluster_barrier()
+        with lego.warps(0, 1):
+            there = 1 - lego.cluster_rank
+            tile.of_block(there)[lego.lane_id] = lego.f32(lego.cluster_rank)
+            full[0].arrive(block=there)
+        with lego.warps(1, 2):
+            full[0].wait()
+            y[lego.block_id[0] * 32 + lego.lane_id] = tile[lego.lane_id]
+        lego.cluster_barrier()
+
+    text = passed.compile(target="sm_90").text
+    assert "try_wait.parity.acquire.cluster.shared::cta" in text and "arrive.release.cluster.shared::cluster" in text
+    for run in (run_kernel, lambda k, a: PtxRun("sm_90")(k, a, {})):
+        y = np.zeros(64, np.float32)
+        assert run(passed, {"y": y}).faults == []
+        assert np.array_equal(y, np.repeat([1, 0], 32))
+
+
+@pytest.mark.skipif(find() is None, reason="needs ptxas")
+@pytest.mark.parametrize("kernel", [sums(), sums(remote_store=True), product()], ids=["loads", "stores", "multicast"])
+def test_ptxas_assembles_clusters(kernel):
+    cubin, _ = assemble(kernel.compile(target="sm_90a").text, target_named("sm_90a"))
+    assert cubin[:4] == b"\x7fELF"
