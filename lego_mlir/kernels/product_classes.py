@@ -5,19 +5,18 @@
     4096 x 4104 x 4096    the same, rows of 16 bytes                                   -> kernel B
 
 A class has what the code depends on. Its kernel takes M, N and K as arguments; their divisors and limits are part of
-the class. A varying batch M has few classes: the tiles that the model of the time chooses at `points` around M, of
-which it takes the quickest for M itself.
+the class. A varying batch M has few classes: up to five tiles for each order of magnitude (`class_tiles`), of which the
+model of the time takes the quickest for M itself.
 
->>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", 132) for m in range(2049, 4097, 64)}) <= 3
+>>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", 132) for m in range(2049, 4097, 64)}) <= 5
 True
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir.expr.index import Index
@@ -25,9 +24,10 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
+from lego_mlir.kernels.class_tiles import few_tiles, octave
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
-from lego_mlir.kernels.product_time import H200, product_time
+from lego_mlir.kernels.product_time import H200, ProductDevice, product_time
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.schedule.named import SYMBOLIC
@@ -48,10 +48,11 @@ LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
 """Those that mma.sync multiplies."""
+WIDTHS: Final = 16
+"""What the width of a tile is a multiple of, so that masks for all sizes keep the form that the script reads."""
 CHOICES: Final = 1024
 """Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,30 +172,43 @@ def least_depth(choice: Choice) -> int:
     return max(1, (choice.stages - 2) * choice.tiling.k + 1)
 
 
-# The model ranks hundreds of tiles, in milliseconds; another M with the same points asks nothing new.
-_tile: Final = lru_cache(CHOICES)(warpgroup_choices.choose)
-_choice: Final = lru_cache(CHOICES)(choices.choose)
+@lru_cache(CHOICES)
+def _tiles(
+    top: int, n: int, k: int, multiprocessors: int, layouts: str, bytes_: int, exact: int, wide: bool, operands: int
+) -> tuple[WarpgroupTile, ...]:
+    """The tiles of warpgroups for M up to `top`; lockstep is that of the largest M, an early start that of the mean.
 
-
-def points(m: int) -> Sizes:
-    """The values of M for which tiles are chosen: powers of two and their means, around m.
-
-    >>> points(300), points(512)
-    ((256, 384, 512), (256, 384, 512))
+    K is in elements of 16 bits; the other arguments are those of `warpgroup_choices.candidates`.
     """
-    above = 1 << max(2, (m - 1).bit_length())
-    return above // 2, above * 3 // 4, above
+    device = replace(H200, sms=multiprocessors)
+
+    def time(tile: WarpgroupTile, m: int) -> float:
+        return _microseconds((m, n, k), layouts, tile.block_tile, device)
+
+    tiles = warpgroup_choices.candidates(top, n, k, multiprocessors, layouts, bytes_, exact, wide, operands)
+    found = few_tiles([tile for tile in tiles if tile.tiling.n % WIDTHS == 0], time, top)
+    early = [tile.lockstep == 0 and time(tile, 3 * top // 4) < warpgroup_choices.SHORT for tile in found]
+    step = warpgroup_choices.STEP * BYTES // bytes_
+    return tuple(
+        replace(tile, dependent=dependent, step=step, exact=exact) for tile, dependent in zip(found, early, strict=True)
+    )
 
 
-def _quickest(candidates: Iterable[T], time: Callable[[T], float]) -> T:
-    """The candidate of the least time."""
-    different = list(dict.fromkeys(candidates))
-    return different[0] if len(different) == 1 else min(different, key=time)
+@lru_cache(CHOICES)
+def _pipelined(
+    top: int, n: int, k: int, layouts: str, room: int, element: int, multiprocessors: int
+) -> tuple[Choice, ...]:
+    """The kernels by mma.sync for M up to `top`."""
+    device = replace(H200, sms=multiprocessors)
+    fitting = dict.fromkeys(choices.fitting(choice, k, room, element) for choice in choices.CANDIDATES)
+    return few_tiles(
+        list(fitting), lambda choice, m: _microseconds((m, n, k), layouts, choice.block_tile(element), device), top
+    )
 
 
-def _microseconds(size: Sizes, layouts: str, tile: BlockTile, multiprocessors: int) -> float:
+def _microseconds(size: Sizes, layouts: str, tile: BlockTile, device: ProductDevice) -> float:
     """The time of a product by the model."""
-    return product_time(ProductSize(*size, layouts), tile, replace(H200, sms=multiprocessors), "steady").microseconds
+    return product_time(ProductSize(*size, layouts), tile, device, "steady").microseconds
 
 
 def class_of(
@@ -204,11 +218,10 @@ def class_of(
     """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
     m, n, k = size
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] > BYTES
-    given = (multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
-    timed = (m, n, k * bytes_ // BYTES)
-    tile = _quickest(
-        (_tile(point, n, k, *given) for point in points(m)),
-        lambda tile: _microseconds(timed, layouts, tile.block_tile, multiprocessors),
+    timed, device = (m, n, k * bytes_ // BYTES), replace(H200, sms=multiprocessors)
+    tile = min(
+        _tiles(octave(m), n, timed[2], multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands),
+        key=lambda tile: _microseconds(timed, layouts, tile.block_tile, device),
     )
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
@@ -224,9 +237,10 @@ def pipelined_class_of(
     """
     m, n, k = size
     element = dtype_named(result if fused.epilogue is None else "f32").bytes  # of the tile of C
-    chosen = _quickest(
-        (_choice(point, n, k, layouts, room, element, multiprocessors) for point in points(m)),
-        lambda choice: _microseconds(size, layouts, choice.block_tile(element), multiprocessors),
+    device = replace(H200, sms=multiprocessors)
+    chosen = min(
+        _pipelined(octave(m), n, k, layouts, room, element, multiprocessors),
+        key=lambda choice: _microseconds(size, layouts, choice.block_tile(element), device),
     )
     if split_choices.applies(m, k) or chosen.order not in SYMBOLIC or k < least_depth(chosen):
         return None

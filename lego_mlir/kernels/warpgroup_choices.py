@@ -165,18 +165,24 @@ def choose(
     `fused` products have an epilogue, with that number of `operands`, or a result of 32 bits.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
-    unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
-    tiles = [*TILES, *(NARROW_TILES if m <= FEW and n >= MANY and not (exact or fused) else ())]
     product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
-    times = {
-        found: product_time(product, found.block_tile, device, "steady").microseconds
-        for found in (
-            tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
-            for tile, cluster in _candidates(tiles, unit, exact, operands)
-        )
-    }
+    tiles = candidates(m, n, k, multiprocessors, layouts, bytes_, exact, fused, operands)
+    times = {found: product_time(product, found.block_tile, device, "steady").microseconds for found in tiles}
     found = min(times, key=times.__getitem__)
     return replace(found, dependent=times[found] < SHORT and found.lockstep == 0, step=step, exact=exact)
+
+
+def candidates(
+    m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", bytes_: int = BYTES, exact: int = 0,
+    fused: bool = False, operands: int = 0,
+) -> list[WarpgroupTile]:  # fmt: skip
+    """All divisions that are ranked, for K in elements of 16 bits; the arguments are those of `choose`."""
+    unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
+    tiles = [*TILES, *(NARROW_TILES if m <= FEW and n >= MANY and not (exact or fused) else ())]
+    return [
+        tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
+        for tile, cluster in _candidates(tiles, unit, exact, operands)
+    ]
 
 
 def _candidates(

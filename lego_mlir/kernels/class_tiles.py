@@ -1,0 +1,67 @@
+"""A few tiles for all numbers of rows of an order of magnitude, of which a call takes the quickest for its own.
+
+Each tile of a class of products is a kernel to compile; one tile for all of them took 22 % longer than the best at
+300 x 4096 x 4096 on an H200. So there are MOST tiles at most, chosen by the model of the time: first the tile that is
+best on average over M from half a power of two to the whole, then the one that saves most beside it, as long as that
+pays.
+
+>>> few = covering({"wide": [4.0, 4.0, 9.0], "narrow": [6.0, 6.0, 6.0], "odd": [4.1, 4.1, 8.9]}, 3)
+>>> few
+('wide', 'narrow')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+MOST: Final = 5
+"""Kernels of a class: each takes about a second to compile, once."""
+PAYS: Final = 0.005
+"""The mean share of the time that a further tile must save."""
+LEADERS: Final = 6
+"""Candidates of each number of rows that are compared at all others."""
+RANKED_AT: Final = (0.5625, 0.6875, 0.8125, 0.9375, 1.0)
+"""Shares of the power of two at which all candidates are ranked."""
+COMPARED_AT: Final = tuple(share / 32 for share in range(17, 33))
+"""Shares of it at which the best of them are compared."""
+T = TypeVar("T")
+
+
+def octave(m: int) -> int:
+    """The power of two from m on, at least 4.
+
+    >>> octave(300), octave(512), octave(1)
+    (512, 512, 4)
+    """
+    return 1 << max(2, (m - 1).bit_length())
+
+
+def covering(times: Mapping[T, Sequence[float]], most: int = MOST) -> tuple[T, ...]:
+    """The candidates whose least times together are lowest on average: the best one, then what saves most beside it."""
+    found: list[T] = []
+    least = [math.inf] * len(next(iter(times.values())))
+    while len(found) < most:
+        together = {one: [min(pair) for pair in zip(of_one, least, strict=True)] for one, of_one in times.items()}
+        best = min(together, key=lambda one: _mean(together[one]))
+        if found and _mean(least) - _mean(together[best]) < PAYS:
+            break
+        found.append(best)
+        least = together[best]
+    return tuple(found)
+
+
+def _mean(times: list[float]) -> float:
+    """The mean logarithm."""
+    return math.fsum(map(math.log, times)) / len(times)
+
+
+def few_tiles(candidates: Sequence[T], time: Callable[[T, int], float], top: int) -> tuple[T, ...]:
+    """The tiles of a class for M from half of `top` to `top`; `time` of a candidate for a number of rows."""
+    leading: dict[T, None] = {}
+    for share in RANKED_AT:
+        rows = max(1, round(share * top))
+        leading |= dict.fromkeys(sorted(candidates, key=lambda candidate: time(candidate, rows))[:LEADERS])
+    compared = [max(1, round(share * top)) for share in COMPARED_AT]
+    return covering({candidate: [time(candidate, rows) for rows in compared] for candidate in leading})
