@@ -261,7 +261,7 @@ def class_for(
     warpgroups = device.compute_capability == (9, 0) and device.specific
     if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result, fused.exact > 0):
         found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
-        return found if max(size) <= LARGEST else None
+        return found if max(size) <= LARGEST and found.tile.parts == 1 else None  # parts of K need known sizes
     if max(size) > LARGEST_POSITION or dtype not in TYPES or fused.exact:
         return None
     return pipelined_class_of(size, layouts, dtype, result, multiprocessors, device.shared_per_block, fused)

@@ -12,7 +12,7 @@ from cuda_stand_in import DeviceArray, OwnArray, own
 
 import lego_mlir
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernels import warpgroup_choices
+from lego_mlir.kernels import product_classes, warpgroup_choices
 from lego_mlir.runtime import arrays, products
 from lego_mlir.runtime.products import Problem, target_of
 
@@ -234,3 +234,16 @@ def test_a_kernel_is_compiled_into_the_cache_once(device):
     again = products.compiled(problem)
     assert again.text == text
     assert "ptx" in again.cached
+
+
+def test_a_division_with_parts_of_k_has_one_cluster_for_each_tile(device, monkeypatch):
+    tile = warpgroup_choices.WarpgroupTile(64, 64, 4, group=1, parts=2)
+    monkeypatch.setattr(warpgroup_choices, "choose", lambda *sizes: tile)
+    monkeypatch.setattr(product_classes, "_tile", lambda *sizes: tile)
+    monkeypatch.setattr(warpgroup_choices, "applies", lambda *sizes: True)
+    a, b = operands(72, 80, 520)
+    np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    ((problem, compilation),) = device.compiled.items()
+    (entry,) = compilation.manifest["kernels"]
+    assert (entry["grid"][0], entry["cluster"]) == (8, 2)
+    assert product_classes.class_for((72, 80, 520), "NN", "f16", "f16", problem.target, 132) is None
