@@ -10,7 +10,7 @@ bytes, or where its leading dimensions have no single stride.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import products
-from lego_mlir.runtime.arrays import ArrayFacts, library_of
-from lego_mlir.runtime.grouped_calls import ALIGNED, CHECKED_BLOCKS, dense, device_room, padding
+from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
+from lego_mlir.runtime.grouped_calls import ALIGNED, CHECKED_BLOCKS, dense, device_room, padding, pointer_of
+from lego_mlir.runtime.products import ALIGNMENT
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
+    from lego_mlir.aliases import AnyArray, Tensor
     from lego_mlir.kernels.batched_products import BatchedForm
     from lego_mlir.kernels.role_products import RoleTile
     from lego_mlir.tracing.definition import Kernel
 
-ALIGNMENT: Final = 16
-"""Bytes, of which addresses are multiples."""
-_KEPT: Final = 256
+_KEPT: Final = 1024
+"""Forms, tiles and arrays that are kept."""
 Shape = tuple[int, ...]
 
 
@@ -63,6 +63,10 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
 
     Raises UsageError for shapes that NumPy does not broadcast, and for other types.
     """
+    key = (key_of((a, b)), result, check)
+    known = _known.get(key)
+    if known is not None and not (known.of_a.pointer(a) | known.of_b.pointer(b)) % ALIGNMENT:
+        return known(a, b)
     first, second = (_facts(name, x) for name, x in (("a", a), ("b", b)))
     (*of_a, m, k), (*of_b, depth, n) = first.shape, second.shape
     out = _broadcast(first, second)
@@ -79,14 +83,63 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
     if prod(of_b) == 1 and _is_dense(first, len(of_a) + 1) and not check:
         rows = a.reshape(-1, k)
         return products.matmul(rows, b.reshape(k, n), result=name).reshape(*out, m, n)
-    left, shared_a = _operand(a, of_a, out, "a")
-    right, shared_b = _operand(b, of_b, out, "b")
+    left, shared_a, slices_a = _operand(a, of_a, out, "a")
+    right, shared_b, slices_b = _operand(b, of_b, out, "b")
     (x, order_a), (y, order_b) = _usable(left, 0), _usable(right, 1)
     kernel = _kernel(first, name, order_a + order_b, (prod(out) * m, prod(out), n, k), n)
     if k % ALIGNED and order_a + order_b != "TN":  # one copy has zeros after K, and the other must have as many rows
         x, y = _as_deep(x, order_a == "N"), _as_deep(y, order_b == "T")
-    c = kernel(x, y, Z=prod(out), DA=shared_a.by, DB=shared_b.by, check=check)
-    return c.reshape(*out, m, n)
+    views = [
+        MatrixView(pointer_of(given), slices, flat.shape, order == "T")
+        for given, slices, flat, order in ((a, slices_a, left, order_a), (b, slices_b, right, order_b))
+    ]
+    named = {"Z": prod(out), "DA": shared_a.by, "DB": shared_b.by}
+    made = KnownBatch(kernel, views[0], views[1], named, (*out, m, n), check)
+    pairs = zip(views, (a, b), (x, y), strict=True)
+    in_place = all(view.pointer(given) == view.pointer(used) for view, given, used in pairs)
+    if in_place and not (first.needs_gradient or second.needs_gradient):
+        if len(_known) >= _KEPT:
+            _known.clear()
+        _known[key] = made
+    return made.launch(x, y)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixView:
+    """An operand as [matrices, rows in memory, their length], in place."""
+
+    pointer: Callable[[AnyArray], int]
+    slices: tuple[slice, ...]
+    shape: Shape
+    turned: bool
+
+    def of(self, x: Tensor) -> Tensor:
+        """The view of an array like the one that this was made for."""
+        found = (x[self.slices] if self.slices else x).reshape(self.shape)
+        return found.swapaxes(1, 2) if self.turned else found
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBatch:
+    """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
+
+    kernel: Kernel
+    of_a: MatrixView
+    of_b: MatrixView
+    named: dict[str, int]
+    shape: Shape
+    check: bool
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """The product of arrays in place."""
+        return self.launch(self.of_a.of(a), self.of_b.of(b))
+
+    def launch(self, matrices: Tensor, others: Tensor) -> Tensor:
+        """The product of matrices as the kernel reads them."""
+        return self.kernel(matrices, others, check=self.check, **self.named).reshape(self.shape)
+
+
+_known: Final[dict[Hashable, KnownBatch]] = {}
 
 
 def _facts(name: str, x: Tensor) -> ArrayFacts:
@@ -122,13 +175,14 @@ def _is_dense(facts: ArrayFacts, axes: int) -> bool:
     return all(facts.strides[i] == facts.strides[j] * facts.shape[j] for i, j in pairs)
 
 
-def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Tensor, Shared]:
-    """An operand as [matrices, rows, columns]; what has a stride of 0 counts once."""
+def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Tensor, Shared, tuple[slice, ...]]:
+    """An operand as [matrices, rows, columns], and its slices: what has a stride of 0 counts once."""
     library = library_of(x)
     assert library is not None  # its facts have been read
     once = [n > 1 and stride == 0 for n, stride in zip(lead, library.facts(x).strides[: len(lead)], strict=True)]
-    if any(once):
-        x = x[tuple(slice(0, 1) if one else slice(None) for one in once)]
+    slices = tuple(slice(0, 1) if one else slice(None) for one in once) if any(once) else ()
+    if slices:
+        x = x[slices]
         lead = tuple(x.shape[: len(lead)])
     found = shared(lead, out)
     if found is None:
@@ -140,7 +194,7 @@ def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Ten
         else:
             raise UsageError(f"matmul: {name} of {list(x.shape)} is broadcast along separate axes; broadcast it first")
         found = Shared(prod(out), 1)
-    return x.reshape(-1, *x.shape[-2:]), found
+    return x.reshape(-1, *x.shape[-2:]), found, slices
 
 
 def _usable(x: Tensor, side: int) -> tuple[Tensor, str]:

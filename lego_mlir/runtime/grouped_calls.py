@@ -9,15 +9,17 @@ interpreter runs it, on the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.arrays import ArrayFacts, library_of
-from lego_mlir.runtime.products import INPUTS, RESULTS, require_no_gradient
+from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
+from lego_mlir.runtime.products import ALIGNMENT, INPUTS, RESULTS, require_no_gradient
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
+    from lego_mlir.aliases import AnyArray, Foreign, Tensor
     from lego_mlir.kernels.grouped_products import GroupedForm
     from lego_mlir.kernels.role_products import RoleTile
     from lego_mlir.tracing.definition import Kernel
@@ -26,7 +28,8 @@ ALIGNED: Final = 8
 """Elements of 16 bytes, of which K and the rows of b are multiples."""
 CHECKED_BLOCKS: Final = 4
 """Blocks in the interpreter."""
-_KEPT: Final = 256
+_KEPT: Final = 1024
+"""Forms, tiles and arrays that are kept."""
 
 
 def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False) -> Tensor:
@@ -37,6 +40,10 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     last group are undefined. b may be the transpose of [G, N, K]; what is in other orders, and a K or rows of b that
     are not multiples of 8, are copied. Raises UsageError for other shapes, types and devices.
     """
+    key = (key_of((a, b, offsets)), result, check)
+    known = _known.get(key)
+    if known is not None and not (known.of_a(a) | known.of_b(b)) % ALIGNMENT:
+        return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets, check=check)
     first, second = _facts(a, b, offsets)
     (rows, depth), (groups, _, columns) = first.shape, second.shape
     name = first.dtype if result is None else result
@@ -51,7 +58,31 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     kernel = _kernel(first, name, "T" if turned else "N", (rows, groups, columns, depth), columns)
     if not turned and columns % ALIGNED:
         return kernel(left, right, offsets, N=columns, check=check)
+    if left is a and right is weights and not wanted:
+        if len(_known) >= _KEPT:
+            _known.clear()
+        _known[key] = KnownProduct(kernel, turned, pointer_of(a), pointer_of(b))
     return kernel(left, right, offsets, check=check)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProduct:
+    """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
+
+    kernel: Kernel
+    turned: bool
+    of_a: Callable[[AnyArray], int]
+    of_b: Callable[[AnyArray], int]
+
+
+_known: Final[dict[Hashable, KnownProduct]] = {}
+
+
+def pointer_of(x: Tensor) -> Callable[[AnyArray], int]:
+    """How the addresses of arrays such as this one are read."""
+    library = library_of(x)
+    assert library is not None  # its facts have been read
+    return library.pointer
 
 
 def _facts(a: Tensor, b: Tensor, offsets: Tensor) -> tuple[ArrayFacts, ArrayFacts]:
@@ -96,6 +127,8 @@ def dense(x: Tensor, more: list[int], *, copied: bool = False) -> Tensor:
     if copied:
         return x.clone(memory_format=_rows_of_torch()) if library.name == "torch" else x.copy(order="C")
     facts = library.facts(x)
+    if facts.pointer % ALIGNMENT:
+        return dense(x, more, copied=True)
     step = 1
     for n, stride in zip(reversed(facts.shape), reversed(facts.strides), strict=True):
         if n > 1 and stride != step:

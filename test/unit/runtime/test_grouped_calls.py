@@ -25,8 +25,18 @@ def test_arrays_of_any_sizes(depth, columns, columns_first):
     if columns_first:
         b = np.ascontiguousarray(b.swapaxes(1, 2)).swapaxes(1, 2)
     offsets = np.array(ENDS, np.int32)
-    found = lego_mlir.grouped_matmul(a, b, offsets, result="float32", check=True)
-    np.testing.assert_array_equal(found, expected(a, b, ENDS))
+    for _ in range(2):  # the second time by what the first one found out
+        found = lego_mlir.grouped_matmul(a, b, offsets, result="float32", check=True)
+        np.testing.assert_array_equal(found, expected(a, b, ENDS))
+        a, b = -a, b + 1
+
+
+def test_addresses_that_are_not_aligned():
+    offsets, b = np.array(ENDS, np.int32), drawn(3, 16, 24)
+    for first in (0, 1, 8):
+        a = drawn(17 * 16 + 8)[first : first + 17 * 16].reshape(17, 16)
+        found = lego_mlir.grouped_matmul(a, b, offsets, check=True)
+        np.testing.assert_array_equal(found, expected(a, b, ENDS))
 
 
 def test_slices_of_arrays():
