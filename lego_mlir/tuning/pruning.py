@@ -224,6 +224,7 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
 def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
     from lego_mlir.kernels.built_products import BUILT
+    from lego_mlir.kernels.few_rows import exchanged
     from lego_mlir.kernels.product_counts import BlockTile, ProductSize
     from lego_mlir.kernels.product_time import FAMILIES, H200
 
@@ -233,13 +234,17 @@ def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     given = {name: int(str(value)) for name, value in (built.parameters or {}).items()}
     cluster = given.get("cluster_m", 1), given.get("cluster_n", 1)
     persistent = made.blocks is not None or family == "warpgroups"
-    resident = max(round((made.blocks or 0) * cluster[0] * cluster[1] / H200.sms), 1) if persistent else 0
-    t = made.tiling
+    resident = max(round((made.blocks or 0) * cluster[0] * cluster[1] / H200.sms), given.get("resident", 1))
+    t, size = made.tiling, ProductSize(made.m, made.n, made.k, made.layouts)
     tile = BlockTile(
-        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1), resident, cluster,
-        lockstep=given.get("lockstep", 0) > 0, dependent=given.get("dependent", 0) > 0,
+        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1),
+        resident if persistent else 0, cluster, given.get("cluster_k", 1), given.get("lockstep", 0) > 0,
+        given.get("dependent", 0) > 0,
     )  # fmt: skip
-    return TimedProduct(ProductSize(made.m, made.n, made.k, made.layouts), tile)
+    if given.get("transposed"):
+        size = ProductSize(size.n, size.m, size.k, exchanged(size.layouts))
+        tile = replace(tile, m=tile.n, n=tile.m, cluster=cluster[::-1])
+    return TimedProduct(size, tile)
 
 
 def _refused(counts: LaunchCounts, device: DeviceModel) -> tuple[str, str] | None:

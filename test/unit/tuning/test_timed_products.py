@@ -9,7 +9,7 @@ from lego_mlir import f16
 from lego_mlir.kernels import choices, matmul
 from lego_mlir.kernels.product_counts import ProductSize
 from lego_mlir.kernels.product_time import H200, product_time
-from lego_mlir.kernels.warpgroup_choices import tile_of
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, tile_of
 from lego_mlir.layout import Col
 from lego_mlir.tuning.model import DEVICES, predict
 from lego_mlir.tuning.pruning import timed_product
@@ -42,6 +42,16 @@ def test_a_warpgroup_kernel_has_the_tile_of_a_block_and_its_cluster():
         8192, 8192, 4096, f16, result=f16, tiling=tile.tiling, order=tile.order(8192, 8192), blocks=tile.clusters(132)
     )
     found = timed_product(kernel.transformed("matmul_sm90.mlir", **tile.parameters), 0)
+    assert replace(found.tile, warps=tile.block_tile.warps) == tile.block_tile
+
+
+def test_parts_of_k_and_a_transposed_product():
+    tile = WarpgroupTile(32, 64, 6, (1, 2), parts=4, transposed=True, resident=2)
+    kernel = matmul.build(
+        24, 4096, 4096, f16, result=f16, b=Col(4096, 4096), tiling=tile.tiling, blocks=tile.persistent(132)
+    )
+    found = timed_product(kernel.transformed("matmul_sm90.mlir", **tile.parameters), 0)
+    assert found.size == ProductSize(4096, 24, 4096, "NT")
     assert replace(found.tile, warps=tile.block_tile.warps) == tile.block_tile
 
 
