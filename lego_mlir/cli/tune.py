@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="keep stored timings instead of measuring again")
     parser.add_argument("--store", metavar="FILE", help="where timings are stored (default: the user's cache)")
     parser.add_argument("--export", metavar="FILE", help="write the choices as JSON, for Tunable.load")
-    parser.add_argument("--autotune", action="store_true", help="print what is left as the configs of triton.autotune")
+    parser.add_argument(
+        "--autotune", action="store_true",
+        help="print what pruning leaves, or of a recipe or folder what measuring leaves, as configs of triton.autotune",
+    )  # fmt: skip
+    parser.add_argument("--kernel-tuner", metavar="FOLDER", help="write the timings as cache files of Kernel Tuner")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--pack", metavar="FOLDER", help="compile the candidates into a folder, and measure nothing")
     parser.add_argument("--target", metavar="NAME", help="what --pack compiles for, such as sm_90")
@@ -81,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = sizes_of(args.size)
     with Progress(f"pruning {tunable.name}") as progress, spec.blame(*loaded.files):
         progress.update(f"{tunable.space.size} configurations")
-        space = tunable.prune(sizes)
+        space = pruned(tunable, sizes)
     if args.autotune:
         from lego_mlir.tuning.autotune import autotune_text
 
@@ -107,12 +111,27 @@ def run(args: argparse.Namespace) -> int:
         timings = _measured(args, tunable, sizes, plan, budget)
     if args.export:
         tunable.export(args.export)
+    if args.kernel_tuner:
+        from lego_mlir.cli.tune_jobs import write_caches
+
+        write_caches(Path(args.kernel_tuner), [timings])
     good = [timing for timing in timings if not timing.failure]
     if args.json:
         print(json.dumps({**plan, "timings": [_timing(timing) for timing in timings]}, indent=2))
     else:
         show(*_timings_text(tunable, timings))
     return 0 if good else 1
+
+
+def pruned(tunable: Tunable, sizes: Mapping[str, int]) -> PrunedSpace:
+    """What is worth measuring. Raises DependencyError without MLIR, with the way to measure on such a machine."""
+    try:
+        return tunable.prune(sizes)
+    except DependencyError as error:
+        raise DependencyError(
+            f"{error}; a machine without it measures packed candidates: run lego-mlir tune SPEC --pack FOLDER where it "
+            "is installed, and lego-mlir tune FOLDER here"
+        ) from error
 
 
 def _measured(

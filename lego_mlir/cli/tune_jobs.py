@@ -48,6 +48,7 @@ def run_folder(args: argparse.Namespace) -> int:
 
 def run_recipe(args: argparse.Namespace) -> int:
     """Measure the sizes of a recipe, or pack their candidates, and write its choices."""
+    from lego_mlir.cli.tune import pruned
     from lego_mlir.tuning import recipes
     from lego_mlir.tuning.cpu_workbench import is_structured, workbench_for
     from lego_mlir.tuning.sized import SizedProblem
@@ -59,7 +60,7 @@ def run_recipe(args: argparse.Namespace) -> int:
     tunable = _tunable(recipe)
     problems = []
     for sizes in recipe.sizes:
-        space = tunable.prune(sizes)
+        space = pruned(tunable, sizes)
         space.require_some(tunable.name)
         problems.append(SizedProblem(space.kept, sizes))
     if args.pack:
@@ -137,10 +138,28 @@ def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing
     replace_file(path, choices_to_text(name, space, rows, recipe).encode())
 
 
+def write_caches(folder: Path, timings: Sequence[Sequence[Timing]]) -> None:
+    """A cache file of Kernel Tuner for each size: tunable-N1000.json."""
+    from lego_mlir.tuning import kernel_tuner
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for measured in timings:
+        if measured:
+            sizes = "".join(f"-{name}{n}" for name, n in measured[0].sizes.items())
+            kernel_tuner.write(folder / f"{measured[0].tunable}{sizes}.json", measured)
+
+
 def _shown(
     args: argparse.Namespace, name: str, problems: Sequence[SizedProblem], timings: Sequence[Sequence[Timing]]
 ) -> int:
-    """Print the best of each size; 1 if one has none."""
+    """Write cache files if wanted, and print the best of each size, or what measuring left; 1 if a size has none."""
+    if args.kernel_tuner:
+        write_caches(Path(args.kernel_tuner), timings)
+    if args.autotune:
+        from lego_mlir.tuning.autotune import autotune_text, survivors
+
+        print(autotune_text(survivors(timings), list(problems[0].sizes)))
+        return 0 if all(any(not t.failure for t in found) for found in timings) else 1
     rows: list[Json] = []
     for problem, found in zip(problems, timings, strict=True):
         good = [timing for timing in found if not timing.failure]

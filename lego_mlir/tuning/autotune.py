@@ -15,10 +15,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.tuning.building import LAUNCH_OPTIONS
-from lego_mlir.tuning.candidates import PLAIN, Configuration
+from lego_mlir.tuning.candidates import PLAIN, Configuration, Timing
+
+WITHIN: Final = 1.02
+"""A configuration survives if it takes at most this multiple of the best time at some size."""
+
+
+def survivors(timings: Sequence[Sequence[Timing]], within: float = WITHIN) -> list[Configuration]:
+    """The measured configurations that are the fastest at some size, or about as fast; those of the first sizes first.
+
+    `timings` are those of each size.
+    """
+    found: dict[str, Configuration] = {}
+    for measured in timings:
+        good = sorted((t for t in measured if not t.failure), key=lambda timing: timing.median)
+        for timing in good:
+            if timing.median <= within * good[0].median:
+                found.setdefault(timing.configuration.key, timing.configuration)
+    return list(found.values())
 
 
 def autotune_text(kept: Sequence[Configuration], key: Sequence[str]) -> str:

@@ -135,3 +135,19 @@ def test_the_recipe_of_the_example_reads_its_spec():
     recipe = recipes.read(Path(__file__).parents[3] / "examples" / "tuned_transpose.json")
     assert spec.load(str(recipe.spec)).tunable_named(recipe.tunable).key == ("M", "N")
     assert len(recipe.digest) == 24
+
+
+def test_what_measuring_left_is_printed_for_triton_and_written_for_kernel_tuner(folder, capsys, monkeypatch):
+    from lego_mlir.tuning import kernel_tuner
+
+    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda *_, **__: made_up_workbench(seconds_of))
+    arguments = ("tune", folder / "recipe.json", "--store", folder / "t.jsonl", "--kernel-tuner", folder / "caches")
+    code, out, _ = call(capsys, *arguments, "--autotune")
+    assert code == DONE
+    assert [line.strip() for line in out.splitlines() if "Config(" in line] == [
+        "triton.Config({'threads': 64, 'each': 2}),", "triton.Config({'threads': 128, 'each': 2}),",
+    ]  # fmt: skip
+    assert "key=['N']" in out
+    assert sorted(file.name for file in (folder / "caches").iterdir()) == ["doubled-N1000.json", "doubled-N3000.json"]
+    best = min(kernel_tuner.read(folder / "caches" / "doubled-N3000.json"), key=lambda timing: timing.median)
+    assert best.configuration.key == "each=2 threads=128"
