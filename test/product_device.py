@@ -20,6 +20,14 @@ class Device:
         self.library = OwnLibrary(monkeypatch)
         real = products.compiled
         monkeypatch.setattr(products, "compiled", lambda p: self.compiled.setdefault(p, real(p)))
+        copies = products.compiled_copy
+        monkeypatch.setattr(products, "compiled_copy", lambda *given: self.run_copies(copies(*given)))
+
+    def run_copies(self, compilation):
+        """Launches of a copy run its code for this CPU."""
+        (kernel,) = compilation.sources
+        self.machine.runs(kernel)
+        return compilation
 
     def launch(self, parameters, grid):
         problem, compilation = list(self.compiled.items())[-1]
@@ -45,7 +53,9 @@ def device(monkeypatch, cache_folder):
     monkeypatch.setattr(products, "backend_of_class", lambda problem, device: None)  # test_class_backends has them
     products._known.clear()
     products.backend_for.cache_clear()
+    products.copy_backend.cache_clear()
     yield Device(monkeypatch)
     products._known.clear()
     products.backend_for.cache_clear()
+    products.copy_backend.cache_clear()
     driver.driver.cache_clear()

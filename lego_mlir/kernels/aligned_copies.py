@@ -102,14 +102,18 @@ def _pad_vector(source: View, result: View, row: IndexLike, column: IndexLike) -
     first = position // WIDTH * WIDTH
     with lego.when((row < rows) & (first + 2 * WIDTH <= rows * columns)):
         found = _shifted(memory, first, position % WIDTH)
-        kept = [lego.where(column + k < columns, value, 0.0) for k, value in enumerate(found)]
+        kept = [lego.where(column + k < columns, value, _zero(source)) for k, value in enumerate(found)]
         result.store(lego.vector(*kept), row, column)
     with lego.otherwise():  # the end of memory, and rows of zeros
-        found = [lego.register(source.dtype, 0.0) for _ in range(WIDTH)]
+        found = [lego.register(source.dtype, _zero(source)) for _ in range(WIDTH)]
         for k, value in enumerate(found):
             with lego.when((row < rows) & (column + k < columns)):
                 value.set(source[row, column + k])
         result.store(lego.vector(*found), row, column)
+
+
+def _zero(source: View) -> float | int:
+    return 0.0 if source.dtype.is_float else 0
 
 
 def _crop_vector(wide: View, c: View, row: IndexLike, lane: IndexLike) -> None:

@@ -7,8 +7,9 @@
     matmul(x, w, accumulate="exact")                           long sums: as exact as additions in f32
 
 What is fused is part of the problem (`products.Problem`) and of its class, so that each combination is compiled once,
-for all sizes of the class. Units read 8-bit types and TF32 with K contiguous only: a in rows and b in columns;
-otherwise their library transposes them first.
+for all sizes of the class. Units read 8-bit types and TF32 with K contiguous only: a in rows and b in columns, from
+rows of multiples of 16 bytes; other operands are copied by kernels that are launched before the product
+(`operands_along_k`), or with packed kernels by their library.
 
 The units cut off the lower bits of a sum instead of rounding it. `accumulate="exact"` adds their sums to totals of f32
 after `STEPS` steps of 128 bytes of K (`transforms.warpgroups.promotion`), which takes narrower tiles.
@@ -23,9 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
-from lego_mlir.runtime import binding, products
+from lego_mlir.runtime import binding, operands_along_k, product_steps, products
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
-from lego_mlir.runtime.plans import Plan
+from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
@@ -91,14 +92,66 @@ def _bind(
             f"matmul of {m} x {k} {first.dtype} and {depth} x {n} {second.dtype}: the inner sizes and the types must "
             "agree"
         )
-    if first.dtype == "float32" and not options.tf32:
+    name = _result_of(first.dtype, given, options)
+    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
+
+    along_k, folder = first.dtype not in products.INPUTS, products.kernels_folder(kernels)
+    used, copies = [], []
+    for array, side in zip(operands[:2], ("N", "T"), strict=True):
+        copy = _copy_for(array, side if along_k and folder is not None else "")
+        copies.append(copy)
+        used.append(array if copy is None else copy(array))
+    facts = [products.matrix_facts(name, array, inputs)[1] for name, array in zip("ab", used, strict=True)]
+    layouts = "NT" if along_k else "".join(products.order_of(found) or "" for found in facts)
+    epilogue, more = _epilogue(given, options, (m, n))
+    device = first.device[1]
+    exact = STEPS[first.itemsize] if options.accumulate == "exact" and first.dtype != "int8" else 0
+    copied = along_k and folder is None and operands_along_k.needs_copies(facts)
+    problem = products.Problem(
+        m, n, operands_along_k.depth_of(facts) if copied else k, inputs[first.dtype], RESULTS[name], layouts,
+        products.target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS), None, epilogue,
+        exact, options.tf32 == "rounded",
+    )  # fmt: skip
+    backend = None if options.fixed or folder is not None else products.backend_of_class(problem, device)
+    if backend is None:
+        backend = products.backend_for(problem, device, folder)
+    library = left if left.results is not None else products.cupy_arrays()
+    given_ = [*used, *operands[2:]]
+    if copied:
+        plan: Plan = _on_copies(problem, backend, (facts, more), given_, library)
+    else:
+        plan = backend.plan(binding.bind(backend.entry, [*facts, None, *more], {}), given_, library)
+    return FusedMultiplication(plan, (*copies, *[None] * len(more)))
+
+
+def _on_copies(
+    problem: products.Problem, backend: Backend, facts: tuple[list[ArrayFacts], list[ArrayFacts]],
+    given: Sequence[Tensor], library: ArrayLibrary,
+) -> Plan:  # fmt: skip
+    """The launches of a product whose operands are transposed or padded along K first."""
+    (factors, more), device = facts, facts[0][0].device
+    named = backend.entry.arguments[len(factors) + 1 :]
+    entry = operands_along_k.entry_of(
+        problem.name, factors, problem.dtype, problem.result, list(zip(named, more, strict=True))
+    )
+    steps = operands_along_k.steps_of(
+        factors, backend, [argument.name for argument in named],
+        lambda name: products.copy_backend(name, problem.target, device[1], None),
+    )  # fmt: skip
+    bound = binding.bind(entry, [*factors, None, *more], {})
+    return product_steps.StepsPlan(entry, bound, given, library, steps)
+
+
+def _result_of(dtype: str, given: Sequence[Tensor | None], options: FusedOptions) -> str:
+    """The name of the result's type. Raises UsageError for options that do not fit the operands."""
+    if dtype == "float32" and not options.tf32:
         raise UsageError("matmul of float32: the units multiply its first 19 bits, TF32; allow that with tf32=True")
-    if options.tf32 not in TF32 or (options.tf32 == "rounded" and first.dtype != "float32"):
+    if options.tf32 not in TF32 or (options.tf32 == "rounded" and dtype != "float32"):
         raise UsageError(
-            f"matmul: tf32 is False, True or 'rounded', of float32 operands; got {options.tf32!r} for {first.dtype}"
+            f"matmul: tf32 is False, True or 'rounded', of float32 operands; got {options.tf32!r} for {dtype}"
         )
-    name = options.result or _DEFAULT_RESULTS.get(first.dtype, first.dtype)
-    if name not in RESULTS or (name == "int32" and (first.dtype != "int8" or any(x is not None for x in given))):
+    name = options.result or _DEFAULT_RESULTS.get(dtype, dtype)
+    if name not in RESULTS or (name == "int32" and (dtype != "int8" or any(x is not None for x in given))):
         raise UsageError(
             f"matmul: the result is one of {', '.join(RESULTS)}, int32 of plain products of int8, got {name!r}"
         )
@@ -107,33 +160,7 @@ def _bind(
             f"matmul: accumulate is 'fast' or 'exact', and activation one of {', '.join(ACTIVATIONS)}; got "
             f"{options.accumulate!r} and {options.activation!r}"
         )
-    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
-
-    along_k = first.dtype not in products.INPUTS
-    used, copies = [], []
-    for array, side in zip(operands[:2], ("N", "T"), strict=True):
-        copy = _copy_for(array, side if along_k else "")
-        copies.append(copy)
-        used.append(array if copy is None else copy(array))
-    facts = [products.matrix_facts(name, array, inputs)[1] for name, array in zip("ab", used, strict=True)]
-    layouts = "NT" if along_k else "".join(products.order_of(found) or "" for found in facts)
-    epilogue, more = _epilogue(given, options, (m, n))
-    device = first.device[1]
-    size = {"i8": 1, "f8e4m3fn": 1, "f8e5m2": 1, "f32": 4}.get(inputs[first.dtype], 2)
-    exact = STEPS[size] if options.accumulate == "exact" and first.dtype != "int8" else 0
-    problem = products.Problem(
-        m, n, k, inputs[first.dtype], RESULTS[name], layouts, products.target_of(driver().capability(device)),
-        driver().attribute(device, MULTIPROCESSORS), None, epilogue, exact,
-        options.tf32 == "rounded",
-    )  # fmt: skip
-    folder = products.kernels_folder(kernels)
-    backend = None if options.fixed or folder is not None else products.backend_of_class(problem, device)
-    if backend is None:
-        backend = products.backend_for(problem, device, folder)
-    library = left if left.results is not None else products.cupy_arrays()
-    bound = binding.bind(backend.entry, [*facts, None, *more], {})
-    plan = backend.plan(bound, [*used, *operands[2:]], library)
-    return FusedMultiplication(plan, (*copies, *[None] * len(more)))
+    return name
 
 
 def _copy_for(array: Tensor, wanted: str) -> Callable[[AnyArray], AnyArray] | None:

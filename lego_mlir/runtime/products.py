@@ -434,14 +434,19 @@ def copy_backend(name: str, target: str, device: int, folder: Path | None) -> Ba
 
 
 def compiled_copy(name: str, target: str, emit: str = "ptx") -> Any:
-    """The compilation of a copy, such as `pad_f16_N` or `crop_f16`, through the cache."""
+    """The compilation of a copy, such as `pad_f16_N`, `crop_f16` or `along_k_8bit_by_16`, through the cache."""
     from lego_mlir.kernels import aligned_copies
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
     kind, dtype, *letter = name.split("_")
-    type_ = dtype_named(dtype)
-    kernel = aligned_copies.crop(type_) if kind == "crop" else aligned_copies.pad(type_, letter == ["T"])
+    if kind == "along":
+        from lego_mlir.kernels import rows_along_k
+
+        kernel = rows_along_k.named(name)
+    else:
+        type_ = dtype_named(dtype)
+        kernel = aligned_copies.crop(type_) if kind == "crop" else aligned_copies.pad(type_, letter == ["T"])
     return compile_kernel(kernel, target=target.rstrip("a"), emit=emit, cache=Cache(default_folder()))
 
 

@@ -1,0 +1,119 @@
+"""Copies that make K the contiguous dimension of an operand: transposed, into rows of multiples of 16 bytes.
+
+Units multiply types of other than 16 bits with K contiguous only, from rows of whole 16-byte words:
+
+    K rows of R elements    ->  R rows of P elements, P >= K a multiple of 16 bytes, zeros from column K on
+
+Elements are moved as integers of their size. A thread transposes micro-tiles of w x w elements in registers, as in
+`transpose`. Zeros come from the masks of loads past row K. Where w does not divide R, rows begin at any element, and
+micro-tiles are loaded element by element, from the same cache lines.
+
+>>> pitch(100, 1), pitch(100, 4), pitch(101, 4)
+(112, 100, 104)
+>>> name_of(1, 8), named("along_k_32bit_by_1").name
+('along_k_8bit_by_8', 'along_k_32bit_by_1')
+"""
+
+# mypy: disable-error-code="valid-type"
+# (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
+
+from functools import cache
+from typing import Final
+
+import lego_mlir as lego
+from lego_mlir import Kernel, Row, gallery
+from lego_mlir.aliases import Array, IndexLike, Operand
+from lego_mlir.errors import UsageError
+from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.kernels.aligned_products import ALIGNED
+from lego_mlir.tracing.dtypes import i8, i32
+from lego_mlir.tracing.staging import thread_chunks
+from lego_mlir.tracing.tensor import View
+
+TYPES: Final = {1: i8, 4: i32}
+"""The integers that elements are moved as, by their bytes."""
+WIDTHS: Final = {1: (16, 8, 4, 1), 4: (4, 1)}
+"""Elements of a vector of the source, by the bytes of one; 1 where rows begin anywhere."""
+SIDES: Final = {(1, 16): 256, (1, 8): 128, (1, 4): 128, (1, 1): 128, (4, 4): 64, (4, 1): 32}
+"""The side of a block's tile for a size of elements and a width; rows of the result are lines of 128 bytes."""
+WORD: Final = 4
+"""Bytes of a row of a micro-tile that is loaded element by element."""
+THREADS: Final = 256
+LARGE: Final = 2**24
+"""Elements from which tiles of 256 x 256 leave no multiprocessor idle."""
+
+
+def pitch(k: int, element: int) -> int:
+    """The elements of a row of K with its padding: k itself where rows are multiples of 16 bytes."""
+    unit = max(CHUNK // element, ALIGNED)
+    return k if k * element % CHUNK == 0 else -(-k // unit) * unit
+
+
+def width_for(k: int, r: int, element: int) -> int:
+    """The width of a copy's loads: the widest that divides rows of R; of small matrices at most 8 bytes.
+
+    >>> width_for(8192, 8192, 1), width_for(1024, 1024, 1), width_for(1024, 1001, 1), width_for(64, 6, 4)
+    (16, 8, 1, 1)
+    """
+    most = CHUNK if k * r >= LARGE else CHUNK // 2
+    return next(w for w in WIDTHS[element] if r % w == 0 and (w <= most or element > 1))
+
+
+def name_of(element: int, width: int) -> str:
+    """The name of a copy's kernel, for elements of that many bytes, in loads of `width`."""
+    return f"along_k_{8 * element}bit_by_{width}"
+
+
+def named(name: str) -> Kernel:
+    """The kernel of a name."""
+    known = {name_of(element, width): (element, width) for element, widths in WIDTHS.items() for width in widths}
+    return along_k(*known[name])
+
+
+@cache
+def along_k(element: int, width: int) -> Kernel:
+    """The kernel that copies the columns of `source` to rows, for elements of that many bytes, in loads of `width`.
+
+    Sizes are those of the arrays at launch; R is a multiple of `width`. Raises UsageError for another width.
+    """
+    if width not in WIDTHS.get(element, ()):
+        known = "; ".join(f"{', '.join(map(str, widths))} for {size} bytes" for size, widths in WIDTHS.items())
+        raise UsageError(f"along_k: elements of {element} bytes in loads of {width}; there are {known}")
+    dtype, side = TYPES[element], SIDES[element, width]
+    w = max(width, WORD // element)
+    threads = min(THREADS, (side // w) ** 2)
+    P, R = lego.size("P", multiple_of=CHUNK // element), lego.size("R", multiple_of=width)
+    K = lego.size("K", max=P)
+    tiles = lego.cdiv(P, side), lego.cdiv(R, side)
+
+    def body(source: lego.Tensor(dtype, Row(K, R)), rows: lego.Tensor(dtype, Row(R, P))):  # type: ignore[no-untyped-def]
+        at = lego.block_id.y, lego.block_id.x
+        stage = lego.shared(dtype, gallery.xor_swizzle(side, side, vec=w, per_phase=w))
+        given, result = source.tile_by(tiles, (side, side)), rows.tile_by(tiles[::-1], (side, side))
+        places = [(i * w, j) for i, j in thread_chunks((side // w, side), w, threads, lego.thread_id.x)]
+        loaded = [[_line(given, (*at, i + k, j), w, width) for k in range(w)] for i, j in places]
+        for (i, j), lines in zip(places, loaded, strict=True):
+            for k in range(w):
+                column = [line[k] for line in lines]
+                stage.store(column[0] if w == 1 else lego.vector(*column), j + k, i)
+        lego.barrier()
+        for j, i in thread_chunks((side, side), w, threads, lego.thread_id.x):
+            result.store(stage.load(j, i, width=w), *at[::-1], j, i)
+
+    made = lego.kernel(grid=tiles[::-1], block=threads, name=name_of(element, width))(body)
+
+    @made.reference
+    def transposed(source: Array, rows: Array) -> Array:
+        rows[...] = 0
+        rows[:, : source.shape[0]] = source.T
+        return rows
+
+    return made
+
+
+def _line(tile: View, at: tuple[IndexLike, ...], w: int, width: int) -> list[Operand]:
+    """The w elements of a micro-tile's row, zeros outside of the matrix."""
+    if width == 1:
+        return [tile[(*at[:-1], at[-1] + k)] for k in range(w)]
+    vector = tile.load(*at, width=w)
+    return [vector[k] for k in range(w)]

@@ -1,0 +1,65 @@
+"""Products of types that units multiply along K only, from operands in any order: the launches, and the results."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_stand_in import own
+
+import lego_mlir
+from lego_mlir.runtime import fused_products
+
+M, N = 24, 32
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    fused_products._known.clear()
+    yield
+    fused_products._known.clear()
+
+
+def launched(device):
+    return [launch[0] for launch in device.machine.launches]
+
+
+def operands(k, dtype, orders):
+    draw = np.random.default_rng(k)
+    return [np.asarray(draw.integers(-3, 4, shape).astype(dtype), order=order)
+            for shape, order in zip(((M, k), (k, N)), orders, strict=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("orders", "k", "dtype", "expected"),
+    [
+        ("CF", 48, np.int8, []), ("FC", 48, np.int8, ["along_k_8bit_by_8"] * 2),
+        ("CC", 48, ml_dtypes.float8_e4m3fn, ["along_k_8bit_by_8"]),
+        ("FF", 50, ml_dtypes.float8_e5m2, ["along_k_8bit_by_8", "pad_rows"]),
+        ("FC", 51, np.float32, ["along_k_32bit_by_4"] * 2), ("CF", 30, np.int8, ["pad_rows"] * 2),
+    ],
+)  # fmt: skip
+def test_copies_are_launched_before_the_product(device, orders, k, dtype, expected):
+    a, b = operands(k, dtype, orders)
+    options = {"tf32": True} if dtype is np.float32 else {}
+    for _ in range(2):
+        found = lego_mlir.matmul(own(a), own(b), result="float32", **options)
+        np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32))
+    assert launched(device) == [*expected, "matmul"] * 2
+    (problem,) = device.compiled
+    assert problem.k % (16 // np.dtype(dtype).itemsize) == 0
+
+
+def test_an_epilogue_behind_copies(device):
+    a, b = operands(40, ml_dtypes.float8_e4m3fn, "FC")
+    rows, bias = np.arange(M, dtype=np.float32) / 16, np.arange(N, dtype=np.float16)
+    found = lego_mlir.matmul(own(a), own(b), scale_a=own(rows), bias=own(bias), activation="relu", result="float32")
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(found, np.maximum(product * rows[:, None] + bias, 0))
+    assert launched(device) == ["along_k_8bit_by_8"] * 2 + ["matmul"]
+
+
+def test_no_scratch_memory_is_left(device):
+    a, b = operands(48, np.int8, "FC")
+    lego_mlir.matmul(own(a), own(b))
+    (known,) = fused_products._known.values()
+    assert known.plan.bytes >= 48 * (M + N)
+    assert known.copies == (None, None)
