@@ -4,7 +4,7 @@ lego-mlir run examples/cluster_softmax.py --on interp
 lego-mlir run examples/cluster_softmax.py --on ptx --target sm_90
 lego-mlir compile examples/cluster_softmax.py --target sm_90a -o softmax.mlir
 
-A row of 8192 numbers is read once and stays in the registers of 4 blocks. Clusters exist from sm_90 on.
+A row is read once and stays in the registers of its blocks. Clusters exist from sm_90 on.
 """
 
 from functools import reduce
@@ -14,32 +14,39 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f32
 
-M, N, BLOCKS, THREADS, WIDTH = 6, 8192, 4, 256, 4
-PART = N // BLOCKS  # the elements of a block
+WIDTH = 4  # elements of an access: 16 bytes
 
 
-def over_cluster(value, combine):
+def over_cluster(blocks, value, combine):
     """The numbers of the blocks combined, in every thread of the cluster."""
     part = lego.shared(f32, Row(1))
     with lego.when(lego.thread_id[0] < 1):
         part[0] = value
     lego.cluster_barrier()  # each block has written its part, and sees those of the others
-    return reduce(combine, (part.of_block(b)[0] for b in lego.unroll(BLOCKS)))
+    return reduce(combine, (part.of_block(b)[0] for b in lego.unroll(blocks)))
 
 
-@lego.kernel(grid=(BLOCKS, M), block=THREADS, cluster=(BLOCKS, 1))
-def softmax(x: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(f32, Row(M, N))):
-    row, first = lego.block_id[1], lego.cluster_rank * PART + WIDTH * lego.thread_id[0]
-    columns = [first + WIDTH * THREADS * i for i in range(PART // (WIDTH * THREADS))]
-    loaded = [x.load(row, column, width=WIDTH) for column in columns]
-    numbers = [v[k] for v in loaded for k in range(WIDTH)]
-    most = over_cluster(lego.block_reduce(reduce(lego.maximum, numbers), "max"), lego.maximum)
-    powers = [lego.exp(v - most) for v in numbers]
-    total = over_cluster(lego.block_reduce(sum(powers)), lambda a, b: a + b)
-    for i, column in enumerate(columns):
-        scaled = [p / total for p in powers[WIDTH * i : WIDTH * (i + 1)]]
-        y.store(lego.vector(*scaled), row, column)
-    lego.cluster_barrier()  # no block ends while another one reads its part
+def build(M=6, N=8192, blocks=4, threads=256):
+    part, step = N // blocks, WIDTH * threads  # the elements of a block, and of one access of its threads
+
+    @lego.kernel(grid=(blocks, M), block=threads, cluster=(blocks, 1))
+    def softmax(x: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(f32, Row(M, N))):
+        row, first = lego.block_id[1], lego.cluster_rank * part + WIDTH * lego.thread_id[0]
+        columns = [first + step * i for i in range(part // step)]
+        loaded = [x.load(row, column, width=WIDTH) for column in columns]
+        numbers = [v[k] for v in loaded for k in range(WIDTH)]
+        most = over_cluster(blocks, lego.block_reduce(reduce(lego.maximum, numbers), "max"), lego.maximum)
+        powers = [lego.exp(v - most) for v in numbers]
+        total = over_cluster(blocks, lego.block_reduce(sum(powers)), lambda a, b: a + b)
+        for i, column in enumerate(columns):
+            scaled = [p / total for p in powers[WIDTH * i : WIDTH * (i + 1)]]
+            y.store(lego.vector(*scaled), row, column)
+        lego.cluster_barrier()  # no block ends while another one reads its part
+
+    return softmax
+
+
+softmax = build()
 
 
 @softmax.reference

@@ -91,8 +91,13 @@ def active_warps(m: Machine, active: Array | None = None) -> Array:
     return m.first_warp + np.unique(np.flatnonzero(np.broadcast_to(lanes, m.lanes)[0]) // WARP)
 
 
-def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asynchronous: bool) -> None:
-    """Report an access to shared memory that nothing orders with an earlier one of another warp."""
+def check_shared(
+    m: Machine, access: MemoryAccess, touch: Touch, kind: str, *, asynchronous: bool, atomic: bool
+) -> None:
+    """Report an access to shared memory that nothing orders with an earlier one of another warp.
+
+    Atomic updates are ordered among themselves.
+    """
     assert m.clocks is not None
     elements, clocks = touch.elements(), m.clocks.vector
     shape = np.broadcast_shapes(elements.shape, (1, m.threads) + (1,) * (elements.ndim - 2))
@@ -118,7 +123,7 @@ def check_shared(m: Machine, access: MemoryAccess, touch: Touch, kind: str, asyn
         agents, own = agents + COPY_AGENT, clocks.issued[warps, COPY_AGENT] + 1
     row = ShadowAccess(at, touch.item, agents, own, clocks.known[warps], access.number)
     shadow = m.clocks.shadow_of(touch.buffer)
-    conflict = shadow.read(row) if kind == "read" else shadow.write(row)
+    conflict = shadow.read(row) if kind == "read" else shadow.write(row, atomic=atomic)
     if conflict is not None:
         element = int(at[conflict.row]) % touch.buffer.bytes // touch.item
         _report(m, access, touch, conflict, int(threads[conflict.row]), element)

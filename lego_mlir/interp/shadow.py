@@ -283,8 +283,9 @@ def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     if buffer.is_global and is_read and not buffer.reads_tracked:
         _mark_seen(touch)
         return
-    if m.clocks is not None and buffer.is_shared and access.kind != ATOMIC_KIND:
-        check_shared(m, access, touch, access.kind, access.kind == ASYNC_KIND)
+    if m.clocks is not None and buffer.is_shared:
+        atomic, asynchronous = access.kind == ATOMIC_KIND, access.kind == ASYNC_KIND
+        check_shared(m, access, touch, access.kind, asynchronous=asynchronous, atomic=atomic)
     look = _Lookup(m, access, touch)
     if is_read:
         _check_read(look)

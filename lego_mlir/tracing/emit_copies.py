@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from lego_mlir.aliases import Value
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.printers.mlir import MlirPrinter
-from lego_mlir.tracing.emit_marks import emit_peer
+from lego_mlir.tracing.emit_marks import AGAIN, emit_peer
 from lego_mlir.tracing.emit_tiles import TileEmitter
 from lego_mlir.tracing.trace import AsyncCopy, MatrixLoad
 
@@ -53,4 +53,6 @@ class CopyEmitter:
         }
         if origin.width * origin.buffer.dtype.bytes == WIDEST_ACCESS:
             attributes["bypassL1"] = "unit"
+        if copy.again:
+            attributes[AGAIN] = "unit"
         build.operation("nvgpu.device_async_copy", operands, ("!nvgpu.device.async.token",), attributes)

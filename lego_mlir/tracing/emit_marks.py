@@ -29,6 +29,8 @@ REGISTERS: Final = "lego.registers"
 TILE_COPY: Final = "lego.tile_copy"
 REGION: Final = "scf.execute_region"
 OF_BLOCK: Final = "lego.of_block"
+AGAIN: Final = "lego.again"
+"""Of a copy of elements that another copy, to another block, reads by the same request."""
 CAST: Final = "builtin.unrealized_conversion_cast"
 
 

@@ -147,15 +147,17 @@ def _mask_of(tracer: Tracer, blocks: IndexLike | Literal["all"] | None, barrier:
 def _to_blocks(tracer: Tracer, tensor: View, first: Sequence[IndexLike], tile: Part, mark: TileCopy) -> None:
     """The threads copy the tile to each block of the mask, where it completes on that block's barrier."""
     assert mark.ring is not None
-    pairs = copies_of_threads(tracer, tensor, first, tile)
+    pairs, again = copies_of_threads(tracer, tensor, first, tile), False
     for number in range(prod(tracer.cluster)):
         wanted = tracer.simplified(Eq(FloorMod(FloorDiv(mark.blocks, 1 << number), 2), 1))
         if wanted == False:  # noqa: E712  SymPy's false is not Python's
             continue
         with nullcontext() if wanted == True else when(Condition(wanted)):  # noqa: E712
             for read, written in pairs:
-                tracer.append(AsyncCopy(read, replace(written, block=sympy.Integer(number)), tracer.here()))
+                there = replace(written, block=sympy.Integer(number))
+                tracer.append(AsyncCopy(read, there, tracer.here(), again))
             _complete_on(tracer, mark, peer_group(tracer, mark.ring, number))
+        again = again or wanted == True  # noqa: E712
 
 
 def _complete_on(tracer: Tracer, mark: TileCopy, ring: Value | None) -> None:

@@ -317,11 +317,15 @@ class MatrixLoad:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy:
-    """`target = origin`, complete after a wait; where the origin is masked off, zeros (PTX ISA, "cp.async")."""
+    """`target = origin`, complete after a wait; where the origin is masked off, zeros (PTX ISA, "cp.async").
+
+    `again` if one request for the origin serves this copy and another one, to another block.
+    """
 
     origin: TensorAccess
     target: TensorAccess
     source: Source
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,15 @@ def device_async_copy(op: Operation) -> Step:
     op.touches(len(target_at) + 1, read=True)
     op.touches(0, written=True)
     reading, writing = op.access("read"), op.access(shadow.ASYNC_KIND)
-    count, result = op.integer("dstElements"), op.result
+    count, result, again = op.integer("dstElements"), op.result, op.has("lego.again")
 
     def step(m: Machine) -> None:
         v = m.values
+        counters = m.counters
+        if again:
+            m.counters = None  # the request that reads these elements is counted already
         value = _copied(m, reading, v[source], [v[s] for s in source_at], count, v[limit[0]] if limit else None)
+        m.counters = counters
         touch = memory.address(m, writing, v[target], [v[s] for s in target_at], run=count)
         memory.check_alignment(m, writing, touch)
         memory.observe(m, writing, touch)

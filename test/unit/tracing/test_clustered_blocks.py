@@ -1,5 +1,7 @@
 """Clusters of blocks: run in the interpreter, where every planted fault is found, and as PTX in the emulator."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +229,40 @@ def test_the_scope_of_arrivals_and_waits():
 def test_ptxas_assembles_clusters(kernel):
     cubin, _ = assemble(kernel.compile(target="sm_90a").text, target_named("sm_90a"))
     assert cubin[:4] == b"\x7fELF"
+
+
+def test_a_copy_to_several_blocks_is_one_request():
+    arrays, _ = factors()
+    moved = {traffic.name: (traffic.moved, traffic.compulsory) for traffic in run_kernel(product(), arrays).buffers}
+    assert moved["a"] == (2 * M * K, 2 * M * K)
+
+
+@pytest.mark.parametrize("meet", [True, False])
+def test_atomic_updates_of_a_block_are_ordered_with_reads_of_others(meet):
+    @lego.kernel(grid=2, block=64, cluster=2)
+    def histogram(x: lego.Tensor(i32, Row(128), range=(0, 8)), y: lego.Tensor(i32, Row(8))):
+        counts, thread = lego.shared(i32, Row(8), "counts"), lego.thread_id[0]
+        with lego.when(thread < 8):
+            counts[thread] = 0
+        lego.barrier()
+        counts.atomic_add(1, lego.index(x[lego.block_id[0] * 64 + thread]))
+        if meet:
+            lego.cluster_barrier()
+        with lego.when(thread < 4):
+            bin = lego.cluster_rank * 4 + thread
+            y[bin] = counts.of_block(0)[bin] + counts.of_block(1)[bin]
+        lego.cluster_barrier()
+
+    x, y = np.random.default_rng(3).integers(0, 8, 128).astype(np.int32), np.zeros(8, np.int32)
+    report = run_kernel(histogram, {"x": x, "y": y})
+    if meet:
+        assert report.faults == [] and np.array_equal(y, np.bincount(x, minlength=8))
+    else:
+        assert Kind.RACE in report.kinds()
+
+
+@pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="needs mlir-opt-22")
+@pytest.mark.parametrize("kernel", [sums(), product()], ids=["loads", "multicast"])
+def test_another_mlir_verifies_the_module(kernel):
+    done = subprocess.run(["mlir-opt-22"], input=kernel.mlir(), capture_output=True, text=True, check=True)
+    assert "lego.of_block" in done.stdout and "known_cluster_size" in done.stdout

@@ -1,0 +1,87 @@
+"""Softmax of long rows that a cluster of blocks holds, for 1 to 8 blocks of a cluster.
+
+    python bench/cluster_softmax.py render [CASE ..]   our cubins, for sm_90a
+    python bench/cluster_softmax.py time [CASE ..]     on the GPU machine: correctness against float64, then times
+
+A case is ROWSxCOLUMNS of f32. `cluster of n` is `examples/cluster_softmax.py`, whose blocks keep a row in registers, at
+most 32 elements a thread; a cluster of one block reads the row as the others do, without neighbours. `copy` moves the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import harness
+
+NAME = "cluster_softmax"
+CASES = [(f"{rows}x{columns}",) for rows, columns in ((4096, 8192), (1024, 32768), (512, 65536), (256, 131072))]
+ELEMENTS, THREADS = 32, 1024
+
+
+def ways(case: str) -> list[tuple[int, int]]:
+    """The blocks of a cluster, and the threads of a block: as many as keep 16 elements each, at most 1024."""
+    _, columns = map(int, case.split("x"))
+    found = []
+    for blocks in (1, 2, 4, 8):
+        threads = min(THREADS, columns // blocks // 16)
+        if columns // blocks // threads <= ELEMENTS and threads >= 64:
+            found.append((blocks, threads))
+    return found
+
+
+def render(cases: list[tuple[str]]) -> None:
+    from lego_mlir import spec
+    from lego_mlir.runtime import packs
+
+    build = spec.load(Path(__file__).parents[1] / "examples" / "cluster_softmax.py").names["build"]
+    compiled = {}
+    for (case,) in cases:
+        rows, columns = map(int, case.split("x"))
+        for blocks, threads in ways(case):
+            kernel = build(rows, columns, blocks, threads)
+            compiled[f"{case}-{blocks}"] = kernel.compile(target="sm_90a", emit="cubin")
+    packs.write(harness.ARTIFACTS / NAME, compiled)
+
+
+def timed(folder: Path, case: str) -> list[harness.Contender]:
+    import torch
+
+    from lego_mlir.runtime.packs import load_kernels
+
+    rows, columns = map(int, case.split("x"))
+    x = torch.randn(rows, columns, device="cuda")
+    exact = torch.softmax(x.double(), dim=1)
+    kernels, found = load_kernels(folder), []
+    for blocks, threads in ways(case):
+        y = torch.empty_like(x)
+        run = launch(kernels[f"{case}-{blocks}"], x, y)
+        run()
+        error = float(((y - exact).abs() / exact).max())
+        if not error < 1e-5:
+            raise harness.WrongResultError(f"a cluster of {blocks} blocks is off by {error}")
+        found.append(harness.contender(run, kernel=f"cluster of {blocks}", threads=threads, error=error))
+    out = torch.empty_like(x)
+    found.append(harness.contender(lambda: torch.softmax(x, dim=1, out=out), kernel="torch"))
+    found.append(harness.contender(lambda: out.copy_(x), kernel="copy"))
+    return found
+
+
+def launch(kernel: Any, x: Any, y: Any) -> Any:
+    """A launch of a kernel on these arrays."""
+    return lambda: kernel(x, y)
+
+
+def main(arguments: list[str]) -> int:
+    what, *chosen = arguments or ["render"]
+    cases = [case for case in CASES if not chosen or case[0] in chosen]
+    if what == "render":
+        render(cases)
+        return 0
+    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, timed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
