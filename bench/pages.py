@@ -28,6 +28,7 @@ BENCHMARKS = (
     ("hopper_types", "matmul", "hopper_types", "products of other types and with epilogues, against PyTorch's"),
     ("odd_products", "matmul", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
     ("small_products", "matmul", "small_products", "products of few rows, with K in parts, against cuBLAS"),
+    ("grouped_products", "grouped-products", "grouped_products", "grouped and batched products, against PyTorch's"),
     ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),

@@ -233,7 +233,7 @@ def _kernel(facts: ArrayFacts, result: str, layouts: str, size: tuple[int, int, 
     if facts.device[0] != "cuda":
         return _built(form, RoleTile(64, 128, 2), CHECKED_BLOCKS)
     blocks, room = device_room(facts.device[1])
-    return _built(form, role_choices.choose(size, blocks, room, whole=True), blocks)
+    return _built(form, role_choices.choose(size, blocks, room), blocks)
 
 
 @lru_cache(_KEPT)

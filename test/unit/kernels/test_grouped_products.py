@@ -96,7 +96,7 @@ def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
 
 
 def test_tiles_by_the_rows_of_a_group():
-    few, many = (role_choices.choose((total, 64, 4096, 4096), 132) for total in (4096, 2**18))
+    few, many = (role_choices.choose((total, 64, 4096, 4096), 132) for total in (4096, 16384))
     assert (few.rows, many.rows) == (64, 128)
     assert all(tile.shared_bytes() < 100 * 1024 for tile in role_choices.shapes(100 * 1024))
 

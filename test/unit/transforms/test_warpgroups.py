@@ -295,10 +295,17 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
             {"cluster_k": 2, "stages": 2},
             "the sums of a tile of 128 x 256 take 131072 bytes, and its 2 stages 98304; take more stages",
         ),
-        ({"tiling": Tiling(128, 128, 64, (8, 2))}, {"resident": 2}, "2 blocks on a multiprocessor: a thread has 64 "
-         "accumulators, and registers for 37; take a narrower tile"),
-        ({"tiling": Tiling(64, 128, 64, (4, 1))}, {"resident": 2, "stages": 6}, "2 blocks of 163936 bytes of shared "
-         "memory, and 1024 more each, on a multiprocessor with 233472; take fewer stages"),
+        (
+            {"tiling": Tiling(128, 128, 64, (8, 2))},
+            {"resident": 2},
+            "2 blocks on a multiprocessor: a thread has 64 accumulators, and registers for 37; take a narrower tile",
+        ),
+        (
+            {"tiling": Tiling(64, 128, 64, (4, 1))},
+            {"resident": 2, "stages": 6},
+            "2 blocks of 163936 bytes of shared "
+            "memory, and 1024 more each, on a multiprocessor with 233472; take fewer stages",
+        ),
         ({"result": f32}, {"transposed": 1}, "a transposed product with a result of f32: it has 16 bits, f16 or bf16"),
         ({"layouts": "NN", "tiling": Tiling(192, 208, 64, (4, 1))}, {}, "no wgmma descriptor describes this tile"),
         ({}, {"stages": 5}, "take 262224 bytes of shared memory, and a block may have 232448; take fewer stages"),
