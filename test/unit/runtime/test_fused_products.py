@@ -38,6 +38,15 @@ def test_everything_that_is_fused(device):
     assert problem.name == f"matmul_{M}x{N}x{K}_f16_f32_NN_scaleeach_byone_biasf16_relu_addf16"
 
 
+@pytest.mark.parametrize("size", [(23, 31, 47), (24, 31, 50), (17, 32, 33)])
+def test_odd_sizes_with_an_epilogue(device, size):
+    m, n, k = size
+    a, b, bias = matrix((m, k), np.float16), matrix((k, n), np.float16, 1), matrix(n, np.float16, 2)
+    added = matrix((m, n), np.float16, 3)
+    found = lego_mlir.matmul(own(a), own(b), bias=own(bias), activation="relu", residual=own(added), result="float32")
+    np.testing.assert_array_equal(found, np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0) + added)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 def test_activations(device, activation):
     a, b = matrix((M, K), np.float16), matrix((K, N), np.float16, 1)
