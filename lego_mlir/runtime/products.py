@@ -127,7 +127,7 @@ def matmul(
     DependencyError without a device, or without the compiler and a packed kernel.
     """
     given = (scale_a, scale_b, bias, residual)
-    if activation is not None or accumulate is not None or tf32 or any(array is not None for array in given):
+    if tf32 or not (scale_a is scale_b is bias is residual is activation is accumulate is None):
         from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
         return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32, fixed), kernels)

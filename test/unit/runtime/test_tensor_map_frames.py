@@ -8,7 +8,7 @@ from cuda_stand_in import Machine
 from lego_mlir.errors import LaunchError
 from lego_mlir.hardware.tensor_maps import TensorMap
 from lego_mlir.runtime import driver
-from lego_mlir.runtime.tensor_map_frames import TensorMapFrame, encode
+from lego_mlir.runtime.tensor_map_frames import MAPS_KEPT, TensorMapFrame, encode
 
 MAP = TensorMap("bf16", (72, 40), (144,), (64, 8), 128)
 
@@ -51,6 +51,26 @@ def test_a_frame_encodes_once_and_replaces_addresses(machine):
     assert (list(found.sizes[:2]), list(found.box[:2]), found.strides[0]) == ([72, 40], [64, 8], 144)
     assert frame.parameter(0) % 64 == frame.parameter(1) % 64 == 0
     assert frame.parameter(2) == ctypes.addressof(frame.slots) + 16  # an argument that is passed as it is
+
+
+def test_addresses_that_return_need_no_driver(machine):
+    used = driver.driver()
+    frame = TensorMapFrame(used, used.load(b".entry", "kernel", 0, 0, "test"), (1, 1, 1, 32, 1, 1), 0, 2, {1: MAP})
+    seen = []
+    machine.kernels["kernel"] = lambda parameters, grid: seen.append(Encoded.from_address(parameters[1]).address)
+    replaced = ctypes.c_int.in_dll(machine.library, "stand_in_replaced")
+    before = replaced.value
+    for address in (4096, 8192, 4096, 8192, 4096):
+        frame.slots[1] = address
+        assert used.within(0, frame.launch) == 0
+    assert seen == [4096, 8192, 4096, 8192, 4096] and replaced.value == before + 1
+    found = Encoded.from_address(frame.parameter(1))
+    assert (list(found.sizes[:2]), list(found.box[:2]), found.strides[0]) == ([72, 40], [64, 8], 144)
+    moved = [4096 * n for n in range(1, 2 * MAPS_KEPT)]
+    for address in (*moved, *moved):
+        frame.slots[1] = address
+        assert used.within(0, frame.launch) == 0
+    assert seen[5:] == [*moved, *moved] and len(frame._kept[1][1]) <= MAPS_KEPT
 
 
 def test_an_array_that_is_not_aligned_is_the_driver_s_to_refuse(machine):
