@@ -69,6 +69,7 @@ def _layout_dict(name: str, layout: Layout) -> Json:
 
 def _kernel_dict(trace: KernelTrace) -> Json:
     from lego_mlir.proofs.explained import explanations
+    from lego_mlir.proofs.kernel_model import KernelModel
 
     accesses = [
         {
@@ -82,7 +83,7 @@ def _kernel_dict(trace: KernelTrace) -> Json:
         }
         for statement, access in trace.accesses()
     ]
-    claims = [{"claim": found.claim, "proof": list(found.lines)} for found in explanations(trace)]
+    claims = [{"claim": found.claim, "proof": list(found.lines)} for found in explanations(KernelModel(trace))]
     return {"name": trace.name, "source": str(trace.source), "accesses": accesses, "claims": claims}
 
 
@@ -121,6 +122,7 @@ def _layout(name: str, layout: Layout) -> Iterator[str]:
 
 def _kernel(trace: KernelTrace) -> Iterator[str]:
     from lego_mlir.proofs.explained import digits_of, explanations
+    from lego_mlir.proofs.kernel_model import KernelModel
 
     yield f"kernel {trace.name}, {trace.source}"
     for statement, access in trace.accesses():
@@ -129,8 +131,9 @@ def _kernel(trace: KernelTrace) -> Iterator[str]:
         width = f", {access.width} elements at once" if access.width > 1 else ""
         title = f"{_verb(statement)} {access.buffer.name}[{index}]{width}{mask}"
         yield from _derivation(f"{access.source}: {title}", access.derivation)
-    yield from (f"  {line}" for line in digits_of(trace))
-    for found in explanations(trace):
+    model = KernelModel(trace)
+    yield from (f"  {line}" for line in digits_of(model))
+    for found in explanations(model):
         yield f"  {found.claim}"
         yield from (f"    {line}" for line in found.lines)
     yield ""

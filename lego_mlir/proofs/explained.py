@@ -11,8 +11,10 @@ Variables such as `tx.0` are digits: `tx = tx.0 + 8*tx.1`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
@@ -22,7 +24,9 @@ from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.meeting import Equations
 from lego_mlir.proofs.phases import Pair, across_blocks
 from lego_mlir.proofs.races import pairs_inside, race_claims
-from lego_mlir.tracing.trace import KernelTrace
+
+MOST_ALIKE: Final = 16
+"""Pairs of two source lines that are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +37,25 @@ class Explanation:
     lines: tuple[str, ...]
 
 
-def explanations(trace: KernelTrace) -> Iterator[Explanation]:
+def explanations(model: KernelModel) -> Iterator[Explanation]:
     """Each claim of a kernel with its proof, or why there is none."""
-    model = KernelModel(trace)
     inside = pairs_inside(model)
     for barrier in (*barrier_claims(model), *exchange_claims(model)):
         yield Explanation(barrier.text, (_verdict(barrier.verdict),))
     for claim in race_claims(model, inside):
         pairs = across_blocks(model.accesses) if claim.across else iter(inside)
-        lines = [
-            line for p in pairs if p.one.buffer.name == claim.buffer.name for line in _pair(model, p, claim.across)
-        ]
-        if isinstance(claim.verdict, Unknown) and claim.pair is None:
-            lines = []  # no pair decides it
-        yield Explanation(claim.text, tuple(dict.fromkeys(lines)) or (_verdict(claim.verdict),))
+        undecided = isinstance(claim.verdict, Unknown) and claim.pair is None  # by any pair
+        found = [] if undecided else [p for p in pairs if p.one.buffer.name == claim.buffer.name]
+        lines = tuple(dict.fromkeys(_pairs(model, found, claim.across)))
+        yield Explanation(claim.text, lines or (_verdict(claim.verdict),))
     for tile in tile_claims(model):
         yield Explanation(tile.text, (_verdict(tile.verdict),))
     for write in write_claims(model):
         yield Explanation(write.text, (_verdict(write.verdict),))
 
 
-def digits_of(trace: KernelTrace) -> list[str]:
+def digits_of(model: KernelModel) -> list[str]:
     """The ids and rounds that were split into digits."""
-    model = KernelModel(trace)
     values = {symbol: value for symbol, value in model.digits.value.items() if symbol in model.reader.ranges}
     return [f"{symbol} = {value}" for symbol, value in values.items() if value.free_symbols]
 
@@ -64,14 +64,31 @@ def _verdict(verdict: Verdict) -> str:
     return f"proved: {verdict.by}" if isinstance(verdict, Proved) else f"unknown: {getattr(verdict, 'reason', '')}"
 
 
+def _pairs(model: KernelModel, pairs: Iterable[Pair], across: bool) -> Iterator[str]:
+    """The lines of some pairs: of those of two source lines, which may be hundreds in an unrolled copy, the first."""
+    seen: Counter[str] = Counter()
+    for pair in pairs:
+        who = _who(pair)
+        seen[who] += 1
+        if seen[who] <= MOST_ALIKE:
+            yield from _pair(model, pair, across)
+    for who, count in seen.items():
+        if count > MOST_ALIKE:
+            yield f"{who}: {count - MOST_ALIKE} more pairs"
+
+
+def _who(pair: Pair) -> str:
+    other = "itself" if pair.one is pair.other else f"the {pair.other}"
+    when = "" if pair.step is None else " in the next round" if pair.ahead == 1 else f" {pair.ahead} rounds later"
+    when += " before its wait" if pair.in_flight and not pair.once else ""
+    return f"{pair.one} and {other}{when}"
+
+
 def _pair(model: KernelModel, pair: Pair, across: bool) -> Iterator[str]:
     question = model.question(pair, across)
     system = Equations(question)
-    other = "itself" if pair.one is pair.other else f"the {pair.other}"
     sides = ", ".join(f"{equation} = 0".replace(" '", "'") for equation in question.equations)
-    when = "" if pair.step is None else " in the next round" if pair.ahead == 1 else f" {pair.ahead} rounds later"
-    when += " before its wait" if pair.in_flight and not pair.once else ""
-    yield f"{pair.one} and {other}{when}: {sides}"
+    yield f"{_who(pair)}: {sides}"
     by = system.solve()
     derived = ", ".join(system.trail)
     if by is None:

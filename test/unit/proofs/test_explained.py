@@ -5,7 +5,8 @@ import json
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.cli.main import DONE, main
-from lego_mlir.proofs.explained import digits_of, explanations
+from lego_mlir.proofs.explained import MOST_ALIKE, digits_of, explanations
+from lego_mlir.proofs.kernel_model import KernelModel
 
 SPEC = """
 import lego_mlir as lego
@@ -47,7 +48,21 @@ def test_digits_and_open_claims_are_shown():
         y[t % 8, t // 8 + 8] = 1.0
         y[0, 8] = x[0]
 
-    trace = kernel.trace()
-    assert digits_of(trace) == ["tx = tx.0 + 8*tx.1"]
-    found = {explanation.claim: explanation.lines for explanation in explanations(trace)}
+    model = KernelModel(kernel.trace())
+    assert digits_of(model) == ["tx = tx.0 + 8*tx.1"]
+    found = {explanation.claim: explanation.lines for explanation in explanations(model)}
     assert any("unknown" in line for line in found["no race for y between two threads of a block"])
+
+
+def test_of_many_pairs_of_two_lines_the_first_are_written_out():
+    @lego.kernel(grid=1, block=32)
+    def kernel(y: lego.Tensor(f32, Row(32 * 50))):
+        for part in range(8):
+            y[part * part * 32 + lego.thread_id[0]] = 1.0
+
+    found = {e.claim: e.lines for e in explanations(KernelModel(kernel.trace()))}
+    lines = found["no race for y between two threads of a block"]
+    write = lines[-1].partition(" and the ")[0]
+    pairs = [line for line in lines if line.startswith(f"{write} and the {write}: ") and line.endswith(" = 0")]
+    assert len(pairs) == MOST_ALIKE
+    assert lines[-1] == f"{write} and the {write}: {8 * 7 - MOST_ALIKE} more pairs"
