@@ -114,31 +114,17 @@ class Prover:
         return "z3" if answer.proved else None
 
 
-class RefutedClaim(Refuted):
-    """A refutation whose explanation is written when it is read: the text of a long claim takes milliseconds."""
-
-    __slots__ = ("_claim",)
-    _claim: Cond
-
-    def __init__(self, counter_example: Mapping[str, object], claim: Cond) -> None:
-        object.__setattr__(self, "counter_example", counter_example)
-        object.__setattr__(self, "_claim", claim)
-
-    @property
-    def explanation(self) -> str:
-        """The claim, and values for which it is false."""
-        text = ", ".join(f"{name} = {value}" for name, value in self.counter_example.items())
-        with LOCK:
-            return f"{shown(self._claim)} is false" + (f" for {text}" if text else "")
-
-    def __reduce__(self) -> tuple[type[Refuted], tuple[Mapping[str, object], str]]:
-        return Refuted, (self.counter_example, self.explanation)
-
-
 def refuted(claim: Cond, values: Mapping[Symbol, int]) -> Refuted:
     """The verdict on a claim that is false for these values."""
     names = _names(values)
-    return RefutedClaim({names[s]: values[s] for s in sorted(values, key=names.__getitem__)}, claim)
+    example = {names[symbol]: values[symbol] for symbol in sorted(values, key=names.__getitem__)}
+
+    def explanation() -> str:
+        text = ", ".join(f"{name} = {value}" for name, value in example.items())
+        with LOCK:
+            return f"{shown(claim)} is false" + (f" for {text}" if text else "")
+
+    return Refuted(example, explanation)
 
 
 def _names(symbols: Iterable[Symbol]) -> dict[Symbol, str]:

@@ -74,6 +74,9 @@ def test_a_refutation_equals_its_copies_and_names_the_values():
     verdict = prove(Lt(x, 5), {x: Range(0, 6)})
     assert verdict == pickle.loads(pickle.dumps(verdict)) == Refuted({"x": 5}, "x < 5 is false for x = 5")
     assert verdict != Refuted({"x": 5}, "another") and verdict != 5
+    assert type(verdict) is Refuted  # what is counted by type is counted
+    with pytest.raises(AttributeError):
+        verdict.explanation = "another"
     assert repr(verdict) == "Refuted(counter_example={'x': 5}, explanation='x < 5 is false for x = 5')"
 
 
