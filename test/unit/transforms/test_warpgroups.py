@@ -202,8 +202,8 @@ def test_a_tile_and_its_copies():
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.integers(8, 100), st.integers(8, 40), st.sampled_from([64, 88, 128, 160, 224, 256]),
-    st.sampled_from(["k", "mn"]), st.sampled_from([1, 2]), st.data(),
+    st.integers(8, 100), st.integers(8, 40), st.sampled_from([16, 64, 88, 128, 160, 224, 256]),
+    st.sampled_from(["k", "mn"]), st.sampled_from([1, 2, 4, 8]), st.data(),
 )  # fmt: skip
 @example(320, 8, 224, "mn", 1, None)  # columns of 64, and tiles that begin within one
 @example(320, 8, 192, "mn", 2, None)  # an odd number of columns for two blocks

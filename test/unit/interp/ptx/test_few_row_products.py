@@ -25,6 +25,7 @@ PARTS = [
     ("NT", (40, 64, 400), f8e4m3fn, Tiling(64, 64, 128, (4, 1)), {"cluster_k": 2, "dependent": 1}, bf16),
     ("NN", (64, 128, 392), f16, Tiling(64, 128, 64, (4, 1)), {"cluster_k": 2, "cluster_n": 2}, None),
     ("NT", (40, 72, 264), f16, SMALL, {"cluster_k": 2, "resident": 2}, None),
+    ("TN", (72, 128, 136), f16, Tiling(128, 128, 64, (4, 1)), {"cluster_m": 2, "cluster_n": 2, "cluster_k": 2}, None),
     ("NT", (24, 136, 392), f16, Tiling(32, 64, 64, (1, 4)), {"cluster_k": 4, "transposed": 1, "stages": 4}, None),
 ]
 SHARED = [
