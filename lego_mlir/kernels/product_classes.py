@@ -248,6 +248,12 @@ def pipelined_class_of(
     return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), deep, fused)
 
 
+def _in_parts(size: Sizes, layouts: str, multiprocessors: int) -> bool:
+    """Whether blocks of a cluster divide K: each then computes one tile, in a kernel of exactly these sizes."""
+    few = warpgroup_choices.parted_tiles(*size, multiprocessors, layouts)
+    return bool(few) and warpgroup_choices.choose(*size, multiprocessors, layouts).parts > 1
+
+
 def class_for(
     size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int, fused: FusedParts = PLAIN
 ) -> ProductClass | PipelinedClass | None:
@@ -260,8 +266,10 @@ def class_for(
     device = target_named(target)
     warpgroups = device.compute_capability == (9, 0) and device.specific
     if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result, fused.exact > 0):
+        if fused == PLAIN and {dtype, result} <= set(TYPES) and _in_parts(size, layouts, multiprocessors):
+            return None
         found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
-        return found if max(size) <= LARGEST and found.tile.parts == 1 else None  # parts of K need known sizes
+        return found if max(size) <= LARGEST else None
     if max(size) > LARGEST_POSITION or dtype not in TYPES or fused.exact:
         return None
     return pipelined_class_of(size, layouts, dtype, result, multiprocessors, device.shared_per_block, fused)

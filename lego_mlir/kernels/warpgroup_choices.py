@@ -29,9 +29,18 @@ from lego_mlir.schedule.orders import grouped
 STEP: Final = 64
 """Elements of 16 bits along K of a step: rows of 128 bytes."""
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
-NARROW_TILES: Final = ((64, 32), (64, 16))
+NARROW_TILES: Final = tuple((64, n) for n in range(56, 8, -8))
 FEW, MANY = 64, 2048
 """Rows of C up to which, and columns from which, narrow tiles are considered: more blocks copy the other operand."""
+PARTS: Final = ((2, 1.0), (4, 30 / 33))
+"""Parts of K within a cluster, and the share of an H200 that clusters of as many blocks reach."""
+PARTED_WIDTHS: Final = range(24, 129, 8)
+LEAST_PART: Final = 4
+"""Steps along K of a part."""
+PARTED_BYTES: Final = 2**25
+"""Bytes of A and B up to which parts are considered: of more than L2 holds, the estimates rank them wrongly."""
+PARTED_GAIN: Final = 0.8
+"""The time with parts relative to whole sums from which they are taken: kernels of a class have none."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 MOST_PROMOTED: Final = 192
 """Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
@@ -169,6 +178,14 @@ def choose(
     tiles = candidates(m, n, k, multiprocessors, layouts, bytes_, exact, fused, operands)
     times = {found: product_time(product, found.block_tile, device, "steady").microseconds for found in tiles}
     found = min(times, key=times.__getitem__)
+    if not (exact or fused) and bytes_ == BYTES and found.lockstep == 0:
+        parted = {
+            tile: product_time(product, tile.block_tile, device, "steady").microseconds
+            for tile in parted_tiles(m, n, k, multiprocessors, layouts)
+        }
+        best = min(parted, key=parted.__getitem__, default=found)
+        if best != found and parted[best] < PARTED_GAIN * times[found]:
+            return replace(best, dependent=parted[best] < SHORT)
     return replace(found, dependent=times[found] < SHORT and found.lockstep == 0, step=step, exact=exact)
 
 
@@ -183,6 +200,25 @@ def candidates(
         tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
         for tile, cluster in _candidates(tiles, unit, exact, operands)
     ]
+
+
+def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
+    """Divisions of a product of few tiles whose K the blocks of a cluster divide; all blocks run at once.
+
+    Measured are products with K contiguous in both matrices (`bench/few_rows.py`); others have none.
+    """
+    few = -(-m // FEW) * -(-n // FEW) * PARTS[-1][0] <= multiprocessors
+    if layouts != "NT" or not few or (m + n) * k * BYTES > PARTED_BYTES:
+        return []
+    found = []
+    for width in PARTED_WIDTHS:
+        for parts, reached in PARTS:
+            tile = WarpgroupTile(64, width, stages_of(64, width, -(-k // parts), layouts), group=1, parts=parts)
+            down, across = tile.tiles(m, n)
+            deep = k >= STEP * LEAST_PART * parts
+            if deep and down * across * parts <= int(multiprocessors * reached):
+                found.append(tile)
+    return found
 
 
 def _candidates(

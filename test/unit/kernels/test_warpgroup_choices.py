@@ -18,8 +18,8 @@ def planned(m, n, k, layouts, tile):
     )
     rows, columns = tile.tiles(m, n)
     return ProductPlan(
-        "p", a, b, "f16", rows * columns, tile.clusters(132), tile.stages, lockstep=tile.lockstep, cluster=tile.cluster,
-        dependent=tile.dependent,
+        "p", a, b, "f16", rows * columns, tile.persistent(132) or rows * columns, tile.stages, lockstep=tile.lockstep,
+        cluster=tile.cluster, dependent=tile.dependent, depth_parts=tile.parts,
     )  # fmt: skip
 
 
@@ -49,6 +49,8 @@ def test_rows_that_touch_two_lines_share_their_copies():
 def test_short_products_begin_early():
     assert warpgroup_choices.choose(512, 512, 512, 132).dependent
     assert warpgroup_choices.choose(64, 4096, 4096, 132).n == 32
+    assert warpgroup_choices.choose(64, 5120, 5120, 132).n == 40  # 0.79 of the time of 64 columns
+    assert warpgroup_choices.choose(64, 6144, 4096, 132).n == 48  # 0.84
     assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
 
 
