@@ -69,15 +69,22 @@ GRAPH_LAUNCHES, GRAPH_MS = 50, 5
 TOLERANCE = 0.01
 
 
+def chosen(size: Size, layouts: str) -> Any:
+    """The tile that lego_mlir.matmul chooses."""
+    from lego_mlir.kernels import warpgroup_choices
+
+    return warpgroup_choices.choose(*size, SMS, layouts)
+
+
 def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str = "cubin") -> Any:
     """The kernel for a size: that of lego_mlir.matmul, or one with another `WarpgroupTile`."""
     from lego_mlir import Col, Row
-    from lego_mlir.kernels import matmul, warpgroup_choices
+    from lego_mlir.kernels import matmul
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
     m, n, k = size
-    tile = warpgroup_choices.choose(m, n, k, SMS, layouts) if tile is None else tile
+    tile = chosen(size, layouts) if tile is None else tile
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     type_ = dtype_named(dtype)
     kernel = matmul.build(
@@ -111,13 +118,14 @@ def render(sizes: list[Size]) -> None:
         if size not in sizes:
             continue
         for label, tile in studied(size, layouts, dtype).items():
+            tile = chosen(size, layouts) if tile is None else tile
             made = compiled(size, layouts, dtype, tile)
             (facts,) = made.kernels
             name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{label.replace(' ', '-')}"
             (folder / f"{name}.cubin").write_bytes(made.bytes)
             (folder / f"{name}.json").write_text(json.dumps(made.manifest))
             index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
-                          "shared": facts.dynamic_shared})  # fmt: skip
+                          "tile": str(tile), "stages": tile.stages, "shared": facts.dynamic_shared})  # fmt: skip
         kept = json.loads(listed.read_text()) if listed.is_file() else []
         kept = [e for e in kept if tuple(e["size"]) not in sizes]
         listed.write_text(json.dumps(kept + index, indent=1))
@@ -206,13 +214,14 @@ def measured(
     runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
     if step != "study":
         runs["cuBLAS, exact reductions"] = partial(_with_exact_reductions, runs["cuBLAS"])
-    errors = dict.fromkeys(runs, 0.0)
+    errors, tiles = dict.fromkeys(runs, 0.0), {}
     for entry in ours:
         (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
         c.fill_(float("nan"))
         kernel(a, b, c)
         errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, entry["file"])
         runs[entry["kernel"]] = kernel.prepare(a, b, c)
+        tiles[entry["kernel"]] = {name: entry[name] for name in ("tile", "stages") if name in entry}
     turn, rounds = (TURN_S, ROUNDS) if step == "time" else (STUDY_TURN_S, STUDY_ROUNDS)
     times = in_turns(runs, turn, rounds)
     singles: dict[str, list[float]] = {name: [] for name in runs}
@@ -221,7 +230,7 @@ def measured(
         singles = harness.times_ms(runs, max(FEWEST_SINGLE, min(MOST_SINGLE, int(room / longest))), 1)
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
-         "single_ms": median(singles[name]) if singles[name] else None, "error": errors[name]}
+         "single_ms": median(singles[name]) if singles[name] else None, "error": errors[name], **tiles.get(name, {})}
         for name, found in times.items()
     ]  # fmt: skip
 

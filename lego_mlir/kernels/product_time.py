@@ -128,23 +128,23 @@ class ProductTime:
 
 
 H200: Final = ProductDevice(
-    sms=132, frequency=1900.0, dram=4.2e6, l2=1.46e5, l2_bytes=50e6, latency=0.791, cold=0.317, cluster=1.1,
-    arrival=2.16, sum=0.104, dram_power=3.21e-08, drift=4.0, rounds=20.0,
+    sms=132, frequency=1900.0, dram=4.2e6, l2=1.47e5, l2_bytes=50e6, latency=0.791, cold=0.312, cluster=1.09,
+    arrival=2.18, sum=0.104, dram_power=3.24e-08, drift=4.0, rounds=20.0,
     launches={
-        "flushed": LaunchKind(start=5.07, early=5.07, power=0.865, cold_a=1.0, cold_b=1.0, dirty=2.24e7),
-        "steady": LaunchKind(start=1.09, early=0.657, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
-        "rotated": LaunchKind(start=0.963, early=0.963, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
+        "flushed": LaunchKind(start=5.06, early=5.06, power=0.854, cold_a=1.0, cold_b=1.0, dirty=2.17e7),
+        "steady": LaunchKind(start=1.11, early=0.692, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
+        "rotated": LaunchKind(start=0.908, early=0.908, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
     },
     paths={
         "mma.sync": MatrixPath(
-            matrix=1.64, issue=4.34, shared=0.674, row=2.19, line=1.68, sector=1.18, wait=22.2, chain=1.32, fill=208.0,
-            drain=47.3, store=2.04, held=1.0, matrix_power=1.44, line_power=0.182, shared_power=0.244, units=4.5,
-            waits=4.0, limits=3.74,
+            matrix=1.62, issue=4.32, shared=0.671, row=2.15, line=1.76, sector=1.1, wait=26.0, chain=1.6, fill=188.0,
+            drain=50.2, store=2.06, held=1.0, matrix_power=1.54, line_power=0.107, shared_power=0.189, units=4.32,
+            waits=4.03, limits=3.62,
         ),
         "warpgroups": MatrixPath(
-            matrix=1.08, issue=0.0, shared=0.796, row=1.64, line=1.32, sector=0.72, wait=31.6, chain=3.53, fill=752.0,
-            drain=58.3, store=0.0418, held=2.0, matrix_power=1.3, line_power=0.0665, shared_power=0.00921, units=20.0,
-            waits=11.6, limits=3.78,
+            matrix=1.09, issue=0.0, shared=0.8, row=1.65, line=1.33, sector=0.703, wait=28.6, chain=3.79, fill=684.0,
+            drain=53.8, store=0.0342, held=2.0, matrix_power=1.28, line_power=0.0675, shared_power=0.00564, units=20.0,
+            waits=10.4, limits=3.65,
         ),
     },
 )  # fmt: skip
