@@ -3,19 +3,22 @@
 import re
 import subprocess
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lego_mlir import bf16, f32
+from lego_mlir import bf16, f32, spec
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_products, role_choices, role_products
 from lego_mlir.kernels.grouped_products import GroupedForm
 from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel, ptxas
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 BLOCKS, SMALL, UNTOUCHED = 3, RoleTile(64, 128, 2), 7
 ENDS = {"empty groups": [0, 70, 70, 201, 201], "one row": [1], "skewed": [2, 3, 190], "nothing": [0, 0]}
 
@@ -73,6 +76,20 @@ def test_columns_of_any_number(b):
 def test_every_division_of_a_tile_among_the_groups(shape):
     found, wanted = multiply(GroupedForm(b="T"), [100, 300], 310, 72, 264, "sm_90a", RoleTile(*shape, 2))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("on", ["interp", "sm_90a"])
+def test_the_example(on):
+    loaded = spec.load(EXAMPLES / "grouped_matmul.py").kernels["grouped_product"]
+    sizes = {"T": 100, "G": 3, "K": 72, "N": 136}
+    drawn = data.draw(loaded, sizes, 0)
+    memory = {p.name: np.ascontiguousarray(drawn[p.name]).reshape(-1) for p in loaded.params if p.name != "c"}
+    memory["c"] = np.zeros(sizes["T"] * sizes["N"], np.float16)
+    report = run_kernel(loaded, memory, sizes) if on == "interp" else PtxRun(target=on)(loaded, memory, sizes)
+    assert report.clean, report.faults
+    a, b = (drawn[name].astype(np.float32) for name in "ab")
+    wanted = loaded.expected(a, b, drawn["offsets"])
+    np.testing.assert_allclose(memory["c"], wanted.reshape(-1), rtol=2**-9, atol=2**-6)
 
 
 def test_more_panels_than_one():
