@@ -189,5 +189,12 @@ def _moved(part: Expr, step: Any, times: Any) -> Any:
     return part.func(*(_moved(arg, inner, times) for arg, inner in zip(part.args, step, strict=True)))
 
 
+def _fits(part: Expr, step: int | Steps) -> bool:
+    """Whether a part has the form for which a step was found; its operands may be in another order."""
+    if isinstance(step, int):
+        return step == 0 or not is_condition(part)
+    return len(part.args) == len(step) and all(map(_fits, part.args, step))
+
+
 def _reaches(first: Sequence[Expr], steps: Steps, times: int, last: Sequence[Expr]) -> bool:
-    return all(_moved(a, step, times) == b for a, step, b in zip(first, steps, last, strict=True))
+    return all(_fits(a, step) and _moved(a, step, times) == b for a, step, b in zip(first, steps, last, strict=True))
