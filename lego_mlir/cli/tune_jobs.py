@@ -42,7 +42,7 @@ def run_folder(args: argparse.Namespace) -> int:
     seconds = None if args.budget is None else seconds_of(args.budget)
     timings = _measured(args, found.tunable, found.problems, workbenches, seconds)
     if args.export:
-        _export(Path(args.export), found.tunable, found.space, timings, "")
+        _export(Path(args.export), found.tunable, found.space, timings, found.recipe)
     return _shown(args, found.tunable, found.problems, timings)
 
 
@@ -64,7 +64,7 @@ def run_recipe(args: argparse.Namespace) -> int:
         space.require_some(tunable.name)
         problems.append(SizedProblem(space.kept, sizes))
     if args.pack:
-        return pack(args, tunable, problems)
+        return pack(args, tunable, problems, recipe.digest)
     budget = args.budget or recipe.budget
     first = problems[0].candidates[0]
     workbenches = [workbench_for(first, device) for device in range(1 if is_structured(first) else args.gpus)]
@@ -73,8 +73,8 @@ def run_recipe(args: argparse.Namespace) -> int:
     return _shown(args, tunable.name, problems, timings)
 
 
-def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedProblem]) -> int:
-    """Compile candidates into a folder for `run_folder`."""
+def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedProblem], recipe: str = "") -> int:
+    """Compile candidates into a folder for `run_folder`; those of a recipe with its digest."""
     from lego_mlir.tuning import packed
     from lego_mlir.tuning.gpu_workbench import Preparing, is_template, template_toolchain, toolchain
 
@@ -90,7 +90,7 @@ def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedPro
         progress.update("compiled", done=done, total=total)
 
     with Progress(f"packing {tunable.name}") as progress:
-        found = packed.write(Path(args.pack), tunable, problems, args.target, digest, preparing.trial, another)
+        found = packed.write(Path(args.pack), tunable, problems, args.target, digest, preparing.trial, another, recipe)
     rows = [row for job in found.rows for row in job["candidates"]]
     failed = [row for row in rows if "failure" in row]
     print(f"{args.pack}: {len(found.rows)} sizes, {len(rows)} candidates, {len(failed)} of them failed to compile")

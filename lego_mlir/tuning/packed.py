@@ -40,7 +40,10 @@ INDEX: Final = "candidates.json"
 
 @dataclass(frozen=True, slots=True)
 class PackedCandidates:
-    """A folder of candidates: what they are of, what compiled them for which target, and the problems."""
+    """A folder of candidates: what they are of, what compiled them for which target, and the problems.
+
+    `recipe` is the digest of the recipe that they were packed from; empty for others.
+    """
 
     folder: Path
     tunable: str
@@ -48,6 +51,7 @@ class PackedCandidates:
     toolchain: str
     target: str
     rows: tuple[Json, ...]
+    recipe: str = ""
 
     @property
     def problems(self) -> list[SizedProblem]:
@@ -98,8 +102,12 @@ def write(
     toolchain: str,
     build: Callable[[Candidate, Mapping[str, int]], GpuBuild | TemplateBuild],
     on_candidate: Callable[[], None] = lambda: None,
+    recipe: str = "",
 ) -> PackedCandidates:
-    """Compile the candidates into a folder. Raises UsageError for a folder of another tunable, space or toolchain."""
+    """Compile the candidates into a folder. Raises UsageError for a folder of another tunable, space or toolchain.
+
+    `recipe` is the digest of the recipe that names these sizes, all of them.
+    """
     head = {"tunable": tunable.name, "space": tunable.space.digest, "toolchain": toolchain, "target": target}
     rows: list[Json] = []
     if (folder / INDEX).is_file():
@@ -124,7 +132,9 @@ def write(
             on_candidate()
         rows = [row for row in rows if row["sizes"] != dict(problem.sizes)]
         rows.append({"sizes": dict(problem.sizes), "candidates": found})
-        replace_file(folder / INDEX, (json.dumps({"format": FORMAT, **head, "jobs": rows}, indent=1) + "\n").encode())
+        of_recipe = all(row["sizes"] in [dict(p.sizes) for p in problems] for row in rows)
+        index = {"format": FORMAT, **head, "recipe": recipe if of_recipe else "", "jobs": rows}
+        replace_file(folder / INDEX, (json.dumps(index, indent=1) + "\n").encode())
     return read(folder)
 
 
@@ -136,8 +146,9 @@ def read(folder: Path) -> PackedCandidates:
         if data["format"] != FORMAT:
             raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
         return PackedCandidates(
-            folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"])
-        )
+            folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"]),
+            data.get("recipe", ""),
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpecError(
             f"{path}: not a folder of packed candidates ({error!r}); make one with lego-mlir tune SPEC --pack FOLDER"

@@ -84,7 +84,9 @@ def test_candidates_are_packed_here_and_measured_there_without_the_spec(folder, 
     where = folder / "candidates"
     code, out, _ = call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
     assert (code, out) == (DONE, f"{where}: 2 sizes, 8 candidates, 0 of them failed to compile\n")
+    assert packed.read(where).recipe == recipes.read(folder / "recipe.json").digest
     code, out, _ = call(capsys, "tune", folder / "spec.py", "--size", "N=5000", "--pack", where, "--target", "sm_80")
+    assert packed.read(where).recipe == ""  # the folder has a size that the recipe does not name
     assert out.startswith(f"{where}: 3 sizes, 12 candidates")
     (folder / "spec.py").unlink()
     monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
@@ -96,6 +98,15 @@ def test_candidates_are_packed_here_and_measured_there_without_the_spec(folder, 
         (1000, 64), (3000, 128), (5000, 128),
     ]  # fmt: skip
     assert len(json.loads(choices.read_text())["choices"]) == 3
+
+
+@pytest.mark.tools
+def test_a_table_of_packed_candidates_keeps_the_digest_of_the_recipe(folder, capsys, monkeypatch):
+    where, digest = folder / "candidates", recipes.read(folder / "recipe.json").digest
+    call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
+    monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
+    code, _, _ = call(capsys, "tune", where, "--store", folder / "t.jsonl", "--export", folder / "choices.json")
+    assert (code, json.loads((folder / "choices.json").read_text())["recipe"]) == (DONE, digest)
 
 
 BAD = {
