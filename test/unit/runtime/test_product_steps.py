@@ -174,7 +174,7 @@ def test_a_captured_product_clears_its_own_counters(split):
 
 
 def test_the_parts_fit_the_problem():
-    kernel, script, parameters = products.kernel_for(Problem(16, 4096, 4096, "f16", "f16", "NT", "sm_80", 108))
+    kernel, script, parameters = products.kernel_for(Problem(16, 1024, 8192, "f16", "f16", "NT", "sm_80", 108))
     assert [p.name for p in kernel.params] == ["a", "b", "c", "partial", "counters"]
     assert (script, 2 <= parameters["stages"] <= 5) == (products.PIPELINED, True)
 
