@@ -11,7 +11,8 @@ means give it blocks, and each has a price:
 Rings are deep: shared memory has room for 16 stages of such tiles. Or they leave room for a second block, which may
 be that of the next kernel: it begins while this one ends. All blocks run at once: a cluster of 4 fits a device 30
 times, not 33, since its blocks are neighbours. The estimate is that of `product_time`, whose terms for parts of K are
-fitted to other kernels; so `warpgroup_choices` takes none of these before `bench/few_rows.py` has measured them.
+fitted to other kernels. `bench/few_rows.py` measures the candidates; `warpgroup_choices` takes narrow tiles and parts
+of K where an H200 was quicker with them. Two resident blocks were mostly slower than one with a deep ring.
 
 >>> [str(tile) for tile in candidates((64, 4096, 4096), 132)][:2]
 ['64x32 group 1 dependent', '64x64 group 1 in 2 parts dependent']
