@@ -10,19 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
+from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned
 from lego_mlir.errors import DependencyError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import Timing
-    from lego_mlir.tuning.pruning import PrunedSpace
     from lego_mlir.tuning.tunable import Tunable
 
 HELP: Final = "Measure the configurations of a tunable kernel that no model rules out."
@@ -92,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
         space.require_some(tunable.name)
         print(autotune_text([candidate.configuration for candidate in space.kept], tunable.key))
         return 0
-    plan = _plan(tunable, sizes, space)
+    plan = plan_of(tunable, sizes, space)
     if args.dry_run:
-        _print_plan(args, plan)
+        print_plan(args, plan)
         return 0
     space.require_some(tunable.name)
     if args.pack:
@@ -123,17 +123,6 @@ def run(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def pruned(tunable: Tunable, sizes: Mapping[str, int]) -> PrunedSpace:
-    """What is worth measuring. Raises DependencyError without MLIR, with the way to measure on such a machine."""
-    try:
-        return tunable.prune(sizes)
-    except DependencyError as error:
-        raise DependencyError(
-            f"{error}; a machine without it measures packed candidates: run lego-mlir tune SPEC --pack FOLDER where it "
-            "is installed, and lego-mlir tune FOLDER here"
-        ) from error
-
-
 def _measured(
     args: argparse.Namespace, tunable: Tunable, sizes: dict[str, int], plan: Json, budget: float | None
 ) -> Sequence[Timing]:
@@ -144,7 +133,7 @@ def _measured(
     try:
         workbench = workbench_for(tunable.prune(sizes).kept[0])
     except DependencyError as error:
-        _print_plan(args, plan)
+        print_plan(args, plan)
         raise DependencyError(
             f"nothing was measured: {error}; --dry-run prints the plan alone, and --export of another machine's run "
             "brings its choices here"
@@ -162,54 +151,6 @@ def _measured(
 
     with Progress(f"tuning {tunable.name}") as progress:
         return tunable.tune(sizes, budget=budget, workbench=workbench, known=known, on_timing=stored).timings
-
-
-def _print_plan(args: argparse.Namespace, plan: Json) -> None:
-    if args.json:
-        print(json.dumps(plan, indent=2))
-    else:
-        show(*_plan_text(plan))
-
-
-def _plan(tunable: Tunable, sizes: dict[str, int], space: PrunedSpace) -> Json:
-    """What is measured, best predicted first, and what is pruned, as `--json` prints it."""
-    return {
-        "tunable": tunable.name,
-        "sizes": dict(sizes),
-        "device": tunable.device.name,
-        "configurations": len(space.kept) + len(space.pruned),
-        "to_measure": len(space.kept),
-        "kept": [
-            {
-                "configuration": candidate.configuration.to_data(),
-                "key": candidate.configuration.key,
-                "predicted": candidate.predicted and candidate.predicted.to_data(),
-            }
-            for candidate in space.kept
-        ],
-        "pruned": [{**pruned.to_data(), "key": pruned.configuration.key} for pruned in space.pruned],
-    }
-
-
-def _plan_text(plan: Json) -> list[str | ResultTable]:
-    at = "".join(f" {name}={n}" for name, n in plan["sizes"].items())
-    head = (
-        f"{plan['tunable']}{at}: {plan['to_measure']} of {plan['configurations']} configurations to measure, "
-        f"best predicted first ({plan['device']})"
-    )
-    rows = [
-        (row["key"], f"{p['us']:.4g}", p["limit"], f"{p['waves']:.2f}")
-        if (p := row["predicted"])
-        else (row["key"], "", "", "")
-        for row in plan["kept"]
-    ]
-    parts: list[str | ResultTable] = [head]
-    if rows:
-        parts.append(ResultTable(("configuration", "predicted us", "limited by", "waves"), rows))
-    if plan["pruned"]:
-        parts.append(f"pruned: {len(plan['pruned'])}")
-        parts += [f"  {row['key']}: {row['stage']}: {row['reason']}" for row in plan["pruned"]]
-    return parts
 
 
 def _timing(timing: Timing) -> Json:

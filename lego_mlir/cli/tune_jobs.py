@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
+from lego_mlir.cli.tune_plan import pruned
 from lego_mlir.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def run_folder(args: argparse.Namespace) -> int:
 
 def run_recipe(args: argparse.Namespace) -> int:
     """Measure the sizes of a recipe, or pack their candidates, and write its choices."""
-    from lego_mlir.cli.tune import pruned
     from lego_mlir.tuning import recipes
     from lego_mlir.tuning.cpu_workbench import is_structured, workbench_for
     from lego_mlir.tuning.sized import SizedProblem
