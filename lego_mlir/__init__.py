@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.attention_calls import attention as attention
     from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.grouped_calls import grouped_matmul as grouped_matmul
+    from lego_mlir.runtime.packed_attention_calls import attention_varlen as attention_varlen
     from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.products import matmul as matmul
     from lego_mlir.tracing.async_copies import commit_copies as commit_copies
@@ -237,6 +238,7 @@ _MODULES = {
     ),
     "lego_mlir.runtime.attention_calls": "attention",
     "lego_mlir.runtime.grouped_calls": "grouped_matmul",
+    "lego_mlir.runtime.packed_attention_calls": "attention_varlen",
     "lego_mlir.runtime.products": "matmul",
     "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",
     "lego_mlir.tuning.launch_counts": "LaunchCounts",

@@ -73,6 +73,16 @@ def default_tile(form: AttentionForm) -> AddedTile:
     return AddedTile(64 if form.features > ROWS else 128)
 
 
+def require_parts(form: AttentionForm, tile: AddedTile) -> None:
+    """Raise UsageError where the sums do not fit the registers, or groups had different numbers of parts."""
+    parts = tile.queries // ROWS * (form.features // ROWS)
+    if form.features > WIDEST or parts % tile.groups:
+        raise UsageError(
+            f"added gradients: heads of 64 or 128 features, and a multiple of {tile.groups} parts of {ROWS} x {ROWS} "
+            f"in a tile of {tile.queries} queries, got {form.features} features; kernels.attention_gradients takes all"
+        )
+
+
 def word_panels(rows: int, columns: int, count: int) -> Layout:
     """`count` row-major tiles of f32 in blocks of 32 columns, whose rows of 128 bytes are swizzled."""
     blocks = RegP([count, rows, columns // WORDS, WORDS], [1, 3, 2, 4])
@@ -87,12 +97,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
-    parts = tile.queries // ROWS * (form.features // ROWS)
-    if form.features > WIDEST or parts % tile.groups:
-        raise UsageError(
-            f"added gradients: heads of 64 or 128 features, and a multiple of {tile.groups} parts of {ROWS} x {ROWS} "
-            f"in a tile of {tile.queries} queries, got {form.features} features; kernels.attention_gradients takes all"
-        )
+    require_parts(form, tile)
     H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
     of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
     of_rows, of_sums = lego.Tensor(f32, Row(H * form.group, M)), lego.Tensor(f32, Row(H * form.group, M, form.features))
@@ -115,7 +120,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             memory.hold(k, v, head, first)
             for t, of, i in span.all():
-                memory.fill(q, do, lse, delta, t, of, i * tile.queries)
+                memory.fill((q, do, lse, delta), t, of, i * tile.queries)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             group = GradientGroup(form, tile, memory, first)
             for t, of, i, mask in span.segments():
@@ -147,6 +152,18 @@ class QueryTilesOfKeys:
         return self.first // self.tile.queries if self.form.causal else 0
 
     @property
+    def masks(self) -> bool:
+        """Whether there are tiles in which some query does not attend to some key."""
+        return self.form.causal
+
+    @property
+    def middle(self) -> Operand:
+        """The end of these tiles."""
+        if self.form.window is not None:
+            return self.end
+        return lego.minimum(lego.cdiv(self.first + self.tile.keys, self.tile.queries), self.end)
+
+    @property
     def end(self) -> Operand:
         """The end."""
         end = lego.cdiv(self.queries, self.tile.queries)
@@ -172,10 +189,8 @@ class QueryTilesOfKeys:
     def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
         """The same, and whether some query of the tile does not attend to some key."""
         for head, before in self._heads():
-            middle = self.begin
-            if self.form.causal:
-                middle = lego.cdiv(self.first + self.tile.keys, self.tile.queries)
-                middle = self.end if self.form.window is not None else lego.minimum(middle, self.end)
+            middle = self.middle if self.masks else self.begin
+            if self.masks:
                 for i in lego.range(self.begin, middle):
                     yield before + i - self.begin, head, i, True
             if self.form.window is None:
@@ -206,16 +221,21 @@ class GradientMemory:
             lego.copy_async(source, whole, at=(head, first, 0), barrier=self.held[0])
         self.held[0].arrive()
 
-    def fill(
-        self, q: Operand, do: Operand, lse: Operand, delta: Operand, t: Operand, head: Operand, i: Operand
-    ) -> None:
-        """Copy the queries from i on as visit t; rows past the end have an infinite log-sum-exp."""
+    def fill(self, of: tuple[Operand, ...], t: Operand, head: Operand, i: Operand, left: Operand = None) -> None:
+        """Copy `of`, q, do, lse and delta, from row i on as visit t; rows past the end have an infinite log-sum-exp.
+
+        So have those from `left` on.
+        """
+        q, do, lse, delta = of
         n, slot = self.tile.queries, t % self.tile.stages
         self.empty[t - self.tile.stages].wait()
         for source, ring in ((q, self.q), (do, self.do)):
             lego.copy_async(source, self.visited(ring, t, 0, n), at=(head, i, 0), barrier=self.full[t])
         along = f2.Blocked((1,), (32,), (WARPS,), (0,)).layout((n,))
-        lego.load(lse, along, at=(head, i), other=math.inf).store(self.rows, at=(2 * slot, 0))
+        found = lego.load(lse, along, at=(head, i), other=math.inf)
+        if left is not None:
+            found = lego.where(found.index(0) < left, found, math.inf)
+        found.store(self.rows, at=(2 * slot, 0))
         lego.load(delta, along, at=(head, i)).store(self.rows, at=(2 * slot + 1, 0))
         self.full[t].arrive()
 
@@ -225,7 +245,9 @@ class GradientMemory:
 
 
 class GradientGroup:
-    """64 keys of a group of warps, and the sums of their gradients."""
+    """64 keys of a group of warps, and the sums of their gradients. Query 0 is row `queries_from` of the tensors."""
+
+    queries_from: Operand = 0
 
     def __init__(self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand) -> None:
         self.form, self.tile, self.memory = form, tile, memory
@@ -249,7 +271,7 @@ class GradientGroup:
             slopes = lego.mma(self.values, do.T, self.zeros)
             p = lego.exp2(lego.fma(scores, self.form.scale, -self.row(t, 0, start)), approximate=True)
             if mask:
-                p = lego.where(self.form.reaches(i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
+                p = lego.where(self.seen(i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)
             ds = (p * (slopes - self.row(t, 1, start))).to(self.form.dtype)
             shared: Operand = memory.ds.part((t % 2 * self.tile.keys + self.top, start), (ROWS, ROWS))
@@ -263,6 +285,10 @@ class GradientGroup:
         dk = lego.mma(self.operand(ds), q, dk)
         memory.written[t].wait()
         self.add(sums, t, head, i, dk)
+
+    def seen(self, query: Operand, key: Operand) -> Operand:
+        """Whether a query attends to a key."""
+        return self.form.reaches(query, key)
 
     def row(self, t: Operand, k: int, start: int) -> Operand:
         """The log-sum-exps, 0, or deltas, 1, of the queries from `start` of a tile on."""
@@ -291,7 +317,7 @@ class GradientGroup:
             staging: Operand = memory.dq.part((self.top, 0), (ROWS, ROWS))
             product.store(staging)
             lego.barrier()
-            lego.copy_async(staging, sums, at=(head, i + row, column), add=True)
+            lego.copy_async(staging, sums, at=(head, self.queries_from + i + row, column), add=True)
             lego.commit_copies()
 
     def store(self, dk: Operand, dv: Operand, head: Operand) -> None:

@@ -1,19 +1,17 @@
 """Fused attention, forward: softmax(q k^T / sqrt(D)) v by warp roles, with the products of two tiles in flight.
 
-One role copies tiles of queries, keys and values into rings. Each group of 4 warps of the other computes 64 rows of the
-result, and copies them out of the shared memory that held its queries. In an iteration the scores of the next tile of
-keys and the result of the present one are products that run while the softmax computes (`wgmma` on sm_90a; `mma.sync`
-elsewhere):
+One role copies tiles of keys and values into rings. Each group of 4 warps of the other computes 64 rows of the result.
+In an iteration the scores of the next tile of keys and the result of the present one are products that run while the
+softmax computes (`wgmma` on sm_90a; `mma.sync` elsewhere):
 
     scores = q k[j + 1]^T        asynchronous
     out += weights v[j]          asynchronous
     weights of the scores        while the second product runs
-    scale out, and compute these scores again, if a maximum grew
+    scale out, if a maximum grew
 
 Weights are relative to the maximum that is known, which is found anew only where the sums of a tile pass `LARGE`, since
-results are divided by the sum of the weights in the end: most tiles need no maximum. Tiles that do need one compute
-their scores again by `mma.sync`, which a warp executes alone: so scores and weights take the same registers. The
-log-sum-exp of each row is stored for the gradients (`kernels.attention_gradients`).
+results are divided by the sum of the weights in the end: most tiles need no maximum. The log-sum-exp of each row is
+stored for the gradients (`kernels.attention_gradients`).
 
 (Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, on products in flight.)
 """
@@ -23,7 +21,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -47,10 +45,6 @@ ROWS: Final = 64
 """Queries of a group of warps."""
 WARPS: Final = 4
 """Warps of a group, and of the role that copies."""
-PANEL: Final = 64
-"""Columns of a block of a tile in shared memory, of 128 bytes."""
-STEP: Final = 32
-"""Features of an iteration of the loop that computes scores again: few addresses, so that no register spills."""
 ROUNDING: Final = 1.5 * 2**23
 COEFFICIENTS: Final = (0.055171666, 0.242611122, 0.693260986, 0.999928074)
 """Of 2^f for |f| <= 1/2, highest power first: the least relative error of degree 3, 1e-4."""
@@ -125,8 +119,8 @@ class AttentionTile:
 
 def staged(rows: int, features: int, stages: int = 1) -> Layout:
     """Row-major tiles of `rows` x `features` in blocks of 64 columns, whose rows of 128 bytes are swizzled."""
-    blocks = RegP([stages, rows, features // PANEL, PANEL], [1, 3, 2, 4])
-    swizzled = gallery.xor_swizzle(stages * rows * features // PANEL, PANEL, 8, 1, 8)
+    blocks = RegP([stages, rows, features // 64, 64], [1, 3, 2, 4])
+    swizzled = gallery.xor_swizzle(stages * rows * features // 64, 64, 8, 1, 8)
     return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, features])
 
 
@@ -188,26 +182,28 @@ def build(
 
     @lego.kernel(grid=order.grid, block=threads)
     def attention(q: of_q, k: of_k, v: of_k, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
-        queries = QueryTiles(form, tile, order)
+        queries = lego.shared(form.dtype, staged(ROWS, form.features, tile.groups))
         rings = KeyRings(form, tile)
         copies, computes = tile.registers
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             used = RingUses(order)
-            for number, head, place in order.parts():
-                first = place * tile.rows
-                queries.fill(q, head, first, number)
-                span = KeyTiles(form, tile, first, N)
+            for head, place in order.parts():
+                span = KeyTiles(form, tile, place * tile.rows, N)
                 rings.fill(k, v, head // form.group if form.group > 1 else head, span, used)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
+            top = lego.group_id * ROWS
+            part = queries.part((top, 0), (ROWS, form.features))
             used = RingUses(order)
-            for number, head, place in order.parts():
+            for head, place in order.parts():
                 first = place * tile.rows
-                group = AttentionRows(form, tile, first + lego.group_id * ROWS, N)
-                release = functools.partial(queries.release, number)
-                group.attend(queries.take(number), rings, KeyTiles(form, tile, first, N), used, release)
-                group.store(queries.part(number), o, lse, head)
-                queries.release(number, stored=True)
-            lego.wait_copies()  # the last rows have been read
+                lego.barrier()  # the queries of the last part have been read
+                lego.copy_async(q, part, at=(head, first + top, 0))
+                lego.commit_copies()
+                lego.wait_copies()
+                lego.barrier()
+                group = AttentionRows(form, tile, first + top, N)
+                group.attend(part, rings, KeyTiles(form, tile, first, N), used)
+                group.store(o, lse, head)
 
     return attention
 
@@ -229,61 +225,24 @@ class PartOrder:
         """The blocks of the launch."""
         return (self.count, self.heads) if self.blocks is None else (self.blocks,)
 
-    def parts(self) -> Iterator[tuple[Operand, Operand, Operand]]:
-        """The number of each part in its block, the head and the place."""
+    def parts(self) -> Iterator[tuple[Operand, Operand]]:
+        """The head and the place of each part."""
         if self.blocks is None:
             head, place = lego.block_id[1], lego.block_id[0]
-            yield 0, head, self.count - 1 - place if self.causal else place
+            yield head, self.count - 1 - place if self.causal else place
+            return
+        for _, head, place in self.numbered():
+            yield head, place
+
+    def numbered(self) -> Iterator[tuple[Operand, Operand, Operand]]:
+        """The number of each part in its block, its head and its place."""
+        if self.blocks is None:
+            yield 0, *next(self.parts())
             return
         turn = max(1, self.blocks // self.count)
         for part in lego.range(lego.block_id[0], self.count * self.heads, self.blocks):
             head, place = part // self.count, part % self.count
             yield part // self.blocks, head, (place + head // turn) % self.count if self.causal else place
-
-
-class QueryTiles:
-    """Tiles of queries, 64 rows for each group, which one role fills and the others replace by the result.
-
-    Where a block computes several parts and memory suffices, the tiles of the next part are copied during this one.
-    """
-
-    def __init__(self, form: AttentionForm, tile: AttentionTile, order: PartOrder) -> None:
-        self.features, self.groups = form.features, tile.groups
-        taken = 2 * form.features * (2 * tile.keys * tile.stages + tile.rows)  # bytes, with one tile for each group
-        several = order.blocks is not None and taken + 2 * form.features * tile.rows <= MEMORY
-        self.delay = 1 if several else 0  # parts
-        self.count = tile.groups * (1 + self.delay)
-        self.tiles = lego.shared(form.dtype, staged(ROWS, form.features, self.count))
-        self.full, self.empty = (lego.barriers(self.count, arrivals=WARPS) for _ in range(2))
-        self.repeated = order.blocks is not None
-
-    def _part(self, use: Operand) -> Operand:
-        return self.tiles.part((use % self.count * ROWS, 0), (ROWS, self.features))
-
-    def fill(self, q: Operand, head: Operand, first: Operand, number: Operand) -> None:
-        """Copy the queries of a part for all groups, as soon as their last results are out."""
-        for group in range(self.groups):
-            use = number * self.groups + group
-            self.empty[use - self.count].wait()
-            lego.copy_async(q, self._part(use), at=(head, first + group * ROWS, 0), barrier=self.full[use])
-            self.full[use].arrive()
-
-    def part(self, number: Operand) -> Operand:
-        """The tile of this group."""
-        return self._part(number * self.groups + lego.group_id)
-
-    def take(self, number: Operand) -> Operand:
-        """The queries of this group, once they are there."""
-        self.full[number * self.groups + lego.group_id].wait()
-        return self.part(number)
-
-    def release(self, number: Operand, stored: bool = False) -> None:
-        """Let the tile of a part be filled again: where there are several, during the next part, else when `stored`."""
-        if not self.repeated or stored == bool(self.delay):
-            return
-        with lego.when(number >= self.delay):
-            lego.wait_copies()
-            self.empty[(number - self.delay) * self.groups + lego.group_id].arrive()
 
 
 class RingUses:
@@ -321,6 +280,11 @@ class KeyTiles:
     @property
     def end(self) -> Operand:
         """The end."""
+        return self.reached
+
+    @property
+    def reached(self) -> Operand:
+        """The end of the tiles that have a key for some query."""
         last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
         return lego.cdiv(last, self.tile.keys)
 
@@ -349,15 +313,15 @@ class KeyRings:
         n = self.tile.keys
         return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
 
-    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles, used: RingUses) -> None:
-        """Copy all tiles of a part, each as soon as its stage is empty."""
+    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
+        """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
         for j in lego.range(span.begin, span.end):
             t = before + j - span.begin
             for ring, source in enumerate((k, v)):
                 self.empty[ring][t - self.tile.stages].wait()
                 full = self.full[ring][t]
-                lego.copy_async(source, self.part(ring, t), at=(head, j * self.tile.keys, 0), barrier=full)
+                lego.copy_async(source, self.part(ring, t), at=(head, first + j * self.tile.keys, 0), barrier=full)
                 full.arrive()
         used.add(span)
 
@@ -388,13 +352,12 @@ class AttentionRows:
         self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.features))))
         self.weights = lego.register(lego.zeros(form.dtype, self.left))
         self.following = lego.register(self.zeros)
-        self.best = lego.register(lego.zeros(f32, f2.Sliced(1, parent).layout((ROWS,))))
+        self.each_row = lego.zeros(f32, f2.Sliced(1, parent).layout((ROWS,)))
+        self.best = lego.register(self.each_row)
         self.total, self.sums = (lego.register(in_lanes(self.zeros)) for _ in range(2))
 
-    def attend(
-        self, queries: Operand, rings: KeyRings, span: KeyTiles, used: RingUses, after_first: Callable[[], None]
-    ) -> None:
-        """Visit all tiles of keys; call `after_first` behind the first one."""
+    def attend(self, queries: Operand, rings: KeyRings, span: KeyTiles, used: RingUses) -> None:
+        """Visit all tiles of keys."""
         before = used.before
         scores = self.masked(lego.mma(queries, rings.take(0, before).T, self.zeros), span.begin)
         self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
@@ -402,34 +365,18 @@ class AttentionRows:
         self.total.set(self.sums)
         self.round()
         rings.empty[0][before].arrive()
-        after_first()
         for start, stop, mask in span.segments():
             for j in lego.range(start, stop):
                 t = before + j - span.begin
                 scores = lego.mma(queries, rings.take(0, t).T, self.zeros)
                 added = lego.mma(self.weights, rings.take(1, t - 1), self.out)
-                self.weigh(self.masked(scores, j) if mask else scores)
-                large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
-                self.out.set(added)
-                with lego.when(large):
-                    again = self.again(queries, rings.part(0, t))
-                    self.grow(self.masked(again, j) if mask else again)
-                self.total.set(self.total + self.sums)
-                self.round()
+                self.update(self.masked(scores, j) if mask else scores, added)
                 rings.empty[0][t].arrive()
                 rings.empty[1][t - 1].arrive()
         last = before + span.end - 1 - span.begin
         self.out.set(lego.mma(self.weights, rings.take(1, last), self.out))
         rings.empty[1][last].arrive()
         used.add(span)
-
-    def again(self, queries: Operand, keys: Operand) -> Operand:
-        """The scores, by one warp."""
-        scores = lego.register(self.zeros)
-        for step in lego.range(self.form.features // STEP):
-            a, b = (x.view.part((x.at[0], step * STEP), (x.shape[0], STEP)) for x in (queries, keys))
-            scores.set(lego.mma(a, b.T, scores, warpgroups=False))
-        return scores.get()
 
     def masked(self, scores: Operand, j: Operand) -> Operand:
         """The scores, without those of keys that a query does not attend to."""
@@ -443,24 +390,33 @@ class AttentionRows:
         self.following.set(p)
         self.sums.set(in_lanes(p))
 
-    def grow(self, scores: Operand) -> None:
-        """Weights relative to a new maximum; the sums under the old one fade."""
+    def grow(self, scores: Operand, fade: Operand) -> None:
+        """Weights relative to a new maximum, and by how much the sums under the old one fade."""
         new = lego.maximum(self.best, scores.max(axis=1))
-        fade = lego.exp2((self.best - new) * self.form.scale, approximate=True)
+        fade.set(lego.exp2((self.best - new) * self.form.scale, approximate=True))
         self.total.set(self.total * fade[:, None])
-        self.out.set(self.out * fade[:, None])
         self.best.set(new)
         self.weigh(scores)
+
+    def update(self, scores: Operand, added: Operand) -> None:
+        """Take the scores of a tile into account, and the sums of the tile before it."""
+        self.weigh(scores)
+        large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
+        fade = lego.register(self.each_row)
+        with lego.when(large):
+            self.grow(scores, fade)
+        self.total.set(self.total + self.sums)
+        self.out.set(added)
+        with lego.when(large):
+            self.out.set(self.out * fade[:, None])
+        self.round()
 
     def round(self) -> None:
         """The weights as an operand."""
         self.weights.set(lego.convert(self.following.to(self.form.dtype), to=self.left))
 
-    def store(self, part: Operand, o: Operand, lse: Operand, head: Operand) -> None:
-        """The rows of the result, through the tile of the queries, and their log-sum-exps."""
+    def store(self, o: Operand, lse: Operand, head: Operand) -> None:
+        """The rows of the result, and their log-sum-exps."""
         total = self.total.sum(axis=1)
-        (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(part)
-        lego.barrier()
-        lego.copy_async(part, o, at=(head, self.first, 0))
-        lego.commit_copies()
+        (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(o, at=(head, self.first, 0))
         lego.fma(self.best, self.form.scale, lego.log2(total)).store(lse, at=(head, self.first))

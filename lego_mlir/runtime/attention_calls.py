@@ -7,8 +7,8 @@ The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) are trace
 first use, into the cache on disk: by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and values
 may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the host.
 
-Gradients of heads of 64 and 128 features are computed in one pass on sm_90, which adds those of queries in any order
-(`kernels.added_gradients`); with `deterministic=True`, and elsewhere, each sum has one order.
+Each sum of the gradients has one order. With `deterministic=False` those of heads of 64 and 128 features are computed
+in one pass on sm_90, which adds those of queries in any order (`kernels.added_gradients`; not run on a GPU yet).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def attention(
     *,
     causal: bool = False,
     window: int | None = None,
-    deterministic: bool = False,
+    deterministic: bool = True,
     check: bool = False,
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.

@@ -36,7 +36,16 @@ CASES = {
     "matmul, scripted": (lambda: matmul.build(64, 128, 96, f16, tiling=SMALL), "matmul_sm80.mlir"),
 }
 
-ELSEWHERE = {"fused_attention", "attention_gradients", "added_gradients", "batched_products", "grouped_products"}
+ELSEWHERE = {
+    "fused_attention",
+    "attention_gradients",
+    "added_gradients",
+    "batched_products",
+    "grouped_products",
+    "packed_attention",
+    "packed_gradients",
+    "copied_attention",
+}
 """Run by tests of their own in `test/unit/kernels`, with data that make their results exact, or with tolerances."""
 
 

@@ -1,0 +1,161 @@
+"""The gradients of attention of packed sequences, in one pass: `added_gradients` with the blocks of `packed_attention`.
+
+A block holds keys of one sequence and visits its queries. Rows of the next sequence in a tile of queries get an
+infinite log-sum-exp, and keys of the next one a weight of 0: what a tile adds to their sums is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f32
+from lego_mlir.kernels.added_gradients import (
+    REGISTERS,
+    AddedGradients,
+    AddedTile,
+    GradientGroup,
+    GradientMemory,
+    QueryTilesOfKeys,
+    default_tile,
+    require_parts,
+)
+from lego_mlir.kernels.fused_attention import ROWS, WARPS, AttentionForm
+from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, tensors
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.definition import Kernel
+
+
+def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | None = None) -> AddedGradients:
+    """The kernels for `heads` heads of k and v; sums are [heads group, T, D], and rows [heads group, T].
+
+    Raises UsageError for heads of 256 features.
+    """
+    form = form or AttentionForm()
+    tile = tile or default_tile(form)
+    require_parts(form, tile)
+    T, S, B = sizes()
+    of_q, of_k, of_starts = tensors(form, heads, (T, S, B))
+    count = heads * form.group
+    of_rows, of_sums = lego.Tensor(f32, Row(count, T)), lego.Tensor(f32, Row(count, T, form.features))
+
+    @lego.kernel(
+        grid=(S // tile.keys + B, heads), block=32 * (tile.warps + WARPS), name="packed_attention_added_gradients"
+    )
+    def main(  # type: ignore[no-untyped-def]
+        q: of_q,  # type: ignore[valid-type]
+        k: of_k,  # type: ignore[valid-type]
+        v: of_k,  # type: ignore[valid-type]
+        do: of_q,  # type: ignore[valid-type]
+        lse: of_rows,  # type: ignore[valid-type]
+        delta: of_rows,  # type: ignore[valid-type]
+        starts_q: of_starts,  # type: ignore[valid-type]
+        starts_k: of_starts,  # type: ignore[valid-type]
+        sums: of_sums,  # type: ignore[valid-type]
+        dk: of_k,  # type: ignore[valid-type]
+        dv: of_k,  # type: ignore[valid-type]
+    ):
+        head, memory, n = lego.block_id[1], GradientMemory(form, tile), tile.queries
+        copies, computes = REGISTERS if tile.groups == 2 else (None, None)
+        with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
+            for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
+                memory.hold(k, v, head, at.keys_from + first)
+                for t, of, i in span_of(form, tile, head, first, at).all():
+                    memory.fill((q, do, lse, delta), t, of, at.queries_from + i * n, at.queries - i * n)
+        with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
+            for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
+                group = PackedGradients(form, tile, memory, first, at)
+                for t, of, i, mask in span_of(form, tile, head, first, at).segments():
+                    group.visit(sums, t, of, i * n, mask)
+                lego.wait_copies()
+                group.copy_out(dk, dv, head)
+
+    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (T, count))
+    return AddedGradients(prepare, main, round_)
+
+
+def by_rows(form: AttentionForm, types: tuple[Operand, ...], counts: tuple[Operand, int]) -> tuple[Kernel, Kernel]:
+    """The kernels before and after, which treat each row alone, of whatever sequence."""
+    of_q, of_rows, of_sums = types
+    rows, heads = counts
+    blocks = {"grid": (lego.cdiv(rows, ROWS), heads), "block": 128}
+    layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((ROWS, form.features))
+
+    @lego.kernel(**blocks, name="packed_attention_prepared_gradients")
+    def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
+        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
+        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
+        product.sum(axis=1).store(delta, at=at[:2])
+        lego.zeros(f32, layout).store(sums, at=at)
+
+    @lego.kernel(**blocks, name="packed_attention_rounded_gradients")
+    def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
+        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
+        (lego.load(sums, layout, at=at) * (1 / math.sqrt(form.features))).to(form.dtype).store(dq, at=at)
+
+    return prepare, round_
+
+
+def span_of(
+    form: AttentionForm, tile: AddedTile, head: Operand, first: Operand, at: PackedSequence
+) -> PackedQueryTiles:
+    """The tiles of queries that attend to the keys from `first` on of a sequence."""
+    position = first - at.shift if form.causal else first
+    return PackedQueryTiles(form, tile, head, position, at.queries, at.keys - first)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedQueryTiles(QueryTilesOfKeys):
+    """The tiles of queries of a sequence; `first` is the position of the first key among the queries.
+
+    All have a mask if fewer keys than those of a block are `left`.
+    """
+
+    left: Operand
+
+    @property
+    def begin(self) -> Operand:
+        """The first tile of each head."""
+        return lego.maximum(self.first, 0) // self.tile.queries if self.form.causal else 0
+
+    @property
+    def masks(self) -> bool:
+        """Some tiles have one."""
+        return True
+
+    @property
+    def middle(self) -> Operand:
+        """The end of the tiles with a mask."""
+        if self.form.window is not None:
+            return self.end
+        diagonal = lego.cdiv(self.first + self.tile.keys, self.tile.queries) if self.form.causal else 0
+        partial = lego.minimum(lego.maximum(self.tile.keys - self.left, 0), 1) * self.end
+        return lego.maximum(lego.maximum(lego.minimum(diagonal, self.end), partial), self.begin)
+
+
+class PackedGradients(GradientGroup):
+    """64 keys of a sequence."""
+
+    def __init__(
+        self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand, at: PackedSequence
+    ) -> None:
+        super().__init__(form, tile, memory, first)
+        self.at, self.queries_from = at, at.queries_from
+
+    def seen(self, query: Operand, key: Operand) -> Operand:
+        """Whether a query attends to a key, of those of the sequence."""
+        return self.form.allowed(query + self.at.shift if self.form.causal else query, key, self.at.keys)
+
+    def copy_out(self, dk: Operand, dv: Operand, head: Operand) -> None:
+        """The gradients of the keys and values, through the memory of this group's values."""
+        to = PackedTarget(head, self.at.keys_from + self.first, self.at.keys - self.first)
+        for value, target in ((self.dk * (1 / math.sqrt(self.form.features)), dk), (self.dv, dv)):
+            lego.barrier()
+            values: Operand = self.values
+            value.to(self.form.dtype).store(values)
+            lego.barrier()
+            copy_rows(self.values, target, to)

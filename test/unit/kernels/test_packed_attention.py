@@ -1,0 +1,125 @@
+"""Attention of packed sequences and its gradients against NumPy, with empty sequences and ones of odd lengths."""
+
+import itertools
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from lego_mlir import bf16
+from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.kernels import packed_attention, packed_gradients
+from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.toolchain import compile_kernel, ptxas
+
+ODD = [0, 70, 70, 75, 205], [0, 70, 80, 85, 90]  # no queries of the second sequence; fewer keys than queries at last
+EMPTY = [0, 0, 100, 150], [0, 3, 90, 90]  # no keys of the last sequence
+FORMS = [
+    (AttentionForm(causal=True, group=2), ODD),
+    (AttentionForm(features=128, dtype=bf16, causal=False), EMPTY),
+    (AttentionForm(causal=True, window=20), ODD),
+]
+
+
+class Packed:
+    """Drawn sequences, and what is expected of them in f64."""
+
+    def __init__(self, form, starts, heads=1):
+        random, self.form, self.starts = np.random.default_rng(0), form, starts
+        queries, keys = ((starts[0][-1], heads * form.group), (starts[1][-1], heads))
+        shapes = [(*n, form.features) for n in (queries, keys, keys, queries)]
+        self.q, self.k, self.v, self.do = (random.normal(size=shape).astype(form.dtype.numpy) for shape in shapes)
+        self.o, self.dq, self.dk, self.dv = (np.zeros(shape) for shape in (shapes[0], shapes[0], shapes[1], shapes[2]))
+        self.lse = np.full(queries[::-1], np.inf)
+        for rows, columns in zip(*([slice(*pair) for pair in itertools.pairwise(x)] for x in starts), strict=True):
+            if rows.start < rows.stop and columns.start < columns.stop:
+                self._expect(rows, columns)
+
+    def _expect(self, rows, columns):
+        form = self.form
+        given = ((self.q, rows), (self.do, rows), (self.k, columns), (self.v, columns))
+        q, do, k, v = (x[part].astype(np.float64).swapaxes(0, 1) for x, part in given)
+        k, v = (np.repeat(x, form.group, axis=0) for x in (k, v))
+        queries, keys = q.shape[1], k.shape[1]
+        row, column = np.indices((queries, keys))
+        seen = form.allowed(row + keys - queries if form.causal else row, column, keys)
+        scores = np.where(seen, q @ k.swapaxes(1, 2) / np.sqrt(form.features), -np.inf)
+        best = np.maximum(scores.max(-1, keepdims=True), -1e30)
+        weights = np.exp(scores - best)
+        total = weights.sum(-1, keepdims=True)
+        p = weights / np.where(total > 0, total, 1)
+        o = p @ v
+        ds = p * (do @ v.swapaxes(1, 2) - (do * o).sum(-1, keepdims=True)) / np.sqrt(form.features)
+        self.o[rows], self.dq[rows] = o.swapaxes(0, 1), (ds @ k).swapaxes(0, 1)
+        logarithm = np.log(np.where(total > 0, total, 1))
+        self.lse[:, rows] = np.where(total > 0, (best + logarithm) * np.log2(np.e), np.inf)[..., 0]
+        for target, product in ((self.dk, ds.swapaxes(1, 2) @ q), (self.dv, p.swapaxes(1, 2) @ do)):
+            target[columns] = product.reshape(-1, form.group, keys, form.features).sum(1).swapaxes(0, 1)
+
+    def run(self, kernels, names):
+        """Run kernels, and return the arrays of these names."""
+        arrays = {name: getattr(self, name) for name in ("q", "k", "v", "do")}
+        arrays |= {f"starts_{x}": np.array(starts, np.int32) for x, starts in zip("qk", self.starts, strict=True)}
+        rows = self.lse.shape
+        arrays |= {"o": self.o.astype(self.q.dtype), "lse": self.lse.astype(np.float32)}
+        arrays |= {"delta": np.zeros(rows, np.float32), "sums": np.full((*rows, self.form.features), 7, np.float32)}
+        arrays |= {name: np.full(getattr(self, name).shape, 7, arrays.get(name, self.q).dtype) for name in names}
+        sizes = {"T": len(self.q), "S": len(self.k), "B": len(self.starts[0]) - 1}
+        for kernel in kernels:
+            given = {p.name: arrays[p.name].reshape(-1) for p in kernel.params}
+            values = {s.name: sizes[s.name] for s in kernel.sizes}
+            report = PtxRun(target="sm_90a")(kernel, given, values)
+            assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+        return [arrays[name].astype(np.float64) for name in names]
+
+
+def tolerance(form):
+    return 2**-6 if form.dtype == bf16 else 2**-9
+
+
+@pytest.mark.parametrize(("form", "starts"), FORMS)
+def test_results_of_packed_sequences(form, starts):
+    packed = Packed(form, starts)
+    o, lse = packed.run([packed_attention.build(form, 1, AttentionTile(2, 64))], ["o", "lse"])
+    assert np.abs(o - packed.o).max() <= tolerance(form) * np.abs(packed.o).max()
+    finite = np.isfinite(packed.lse)
+    assert np.array_equal(np.isfinite(lse), finite)
+    assert np.abs(lse[finite] - packed.lse[finite]).max() < 2**-8
+
+
+@pytest.mark.parametrize(("form", "starts"), FORMS)
+def test_gradients_of_packed_sequences(form, starts):
+    packed, kernels = Packed(form, starts), packed_gradients.build(form, 1)
+    names = ["dq", "dk", "dv"]
+    found = packed.run([kernels.prepare, kernels.main, kernels.round], names)
+    for name, gradient in zip(names, found, strict=True):
+        wanted = getattr(packed, name)
+        assert np.abs(gradient - wanted).max() <= tolerance(form) * np.abs(wanted).max(), name
+
+
+def test_many_sequences_are_found_by_their_blocks():
+    form, lengths = AttentionForm(causal=False), [3, 0, 1] * 12
+    starts = [0, *np.cumsum(lengths).tolist()]
+    packed = Packed(form, (starts, starts))
+    (o,) = packed.run([packed_attention.build(form, 1, AttentionTile(1, 64))], ["o"])
+    assert np.abs(o - packed.o).max() <= tolerance(form) * np.abs(packed.o).max()
+
+
+def test_gradients_of_wide_heads_are_refused():
+    with pytest.raises(UsageError, match=r"heads of 64 or 128 features.*got 256"):
+        packed_gradients.build(AttentionForm(features=256))
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@pytest.mark.parametrize("features", [64, 128])
+def test_the_machine_code_serializes_nothing(features, tmp_path):
+    form = AttentionForm(features=features, causal=True)
+    for kernel in (packed_attention.build(form, 16), packed_gradients.build(form, 16).main):
+        source = tmp_path / "kernel.ptx"
+        source.write_text(compile_kernel(kernel, target="sm_90a").text)
+        command = [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)

@@ -1,0 +1,56 @@
+"""`lego_mlir.attention_varlen` on arrays: in the interpreter, without a GPU, and what it refuses."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lego_mlir
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.runtime import packed_attention_calls
+
+STARTS = np.array([0, 5, 5, 70], np.int32)
+
+
+def drawn(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float16)
+
+
+def expected(q, k, v):
+    """The causal results of one head, sequence by sequence."""
+    found = np.zeros(q.shape)
+    for first, end in itertools.pairwise(STARTS):
+        x, y, z = (a[first:end, 0].astype(np.float64) for a in (q, k, v))
+        weights = np.where(np.tri(end - first), np.exp(x @ y.T / np.sqrt(q.shape[-1])), 0)
+        found[first:end, 0] = (weights / weights.sum(-1, keepdims=True)) @ z
+    return found
+
+
+def test_sequences_of_arrays():
+    q, k, v = (drawn(70, 1, 64) for _ in "qkv")
+    found = lego_mlir.attention_varlen(q, k, v, STARTS, causal=True, check=True)
+    np.testing.assert_allclose(found, expected(q, k, v), atol=4e-3)
+
+
+def test_gradients_of_arrays():
+    q, k, v, do = (drawn(70, 1, 64) for _ in range(4))
+    form = AttentionForm(64, causal=True)
+    by_heads = packed_attention_calls._by_heads
+    o, lse = packed_attention_calls._kernel(form, 1)(*map(by_heads, (q, k, v)), STARTS, STARTS, check=True)
+    saved = (q, k, v, STARTS, STARTS, by_heads(o), lse)
+    _, _, dv = packed_attention_calls._differentiated(saved, do, packed_attention_calls._gradients(form, 1), True)
+    np.testing.assert_allclose(dv[:5].sum(0), do[:5].astype(float).sum(0), atol=2e-2)  # weights of a row sum to 1
+
+
+@pytest.mark.parametrize(("shapes", "starts", "words"), [
+    ([(70, 64)] * 3, STARTS, r"q is an array of \[rows, heads, features\], got \(70, 64\)"),
+    ([(70, 1, 64)] * 3, STARTS[None], r"cu_seqlens_q is an array of \[sequences \+ 1\]"),
+    ([(70, 1, 64)] * 3, STARTS.astype(np.int64), "of int32, got"),
+    ([(70, 1, 64)] * 3, STARTS[:1], "of one length from 2 on"),
+    ([(70, 3, 64), (70, 2, 64), (70, 2, 64)], STARTS, "a divisor of its heads"),
+    ([(70, 1, 80)] * 3, STARTS, "heads of 64, 128, 256 features"),
+])  # fmt: skip
+def test_arrays_that_are_refused(shapes, starts, words):
+    with pytest.raises(UsageError, match=words):
+        lego_mlir.attention_varlen(*(drawn(*shape) for shape in shapes), starts, check=True)
