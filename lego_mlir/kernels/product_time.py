@@ -22,7 +22,7 @@ the same matrices, or `rotated` ones, with B from memory each time as in the lay
 
 A new kind of kernel takes part by describing itself as a BlockTile. What no field expresses is a term of its own: add
 the count to `product_counts.TileCounts`, its constant to MatrixPath, both to the equations of `time_of`, and recorded
-runs to the fit. `product_choice` lists the candidates.
+runs to the fit. `choices`, `warpgroup_choices` and `few_rows` list the candidates.
 """
 
 from __future__ import annotations
