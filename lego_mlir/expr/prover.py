@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne: (Eq, False)}
 SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
-THOROUGHLY = "intervals, by cases"  # the name of proofs by `ThoroughFacts`
+THOROUGHLY = "cases"  # the name of proofs by `ThoroughFacts`
 MOST_TIMEOUTS = 5  # side conditions on which Z3 may time out before it is skipped for the rest
 MOST_VALUES = 1 << 18  # combinations of the symbols' values that enumeration tries, as arrays
 FEW_VALUES = 1 << 16  # above these, some are tried before all

@@ -24,7 +24,7 @@ third sentence for each cut, with n and A arbitrary.
 
 >>> from lego_mlir.expr.index import size
 >>> Cuts([size("H"), size("W")], [(2, size("w"))]).check()
-Proved(by='each cut partitions an interval, whatever its size (intervals, z3, arithmetic)')
+Proved(by='each cut partitions an interval, whatever its size (intervals, cases, arithmetic)')
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def stencil(
     >>> one = stencil(128, "7-point", block=(1, 4, 32), bricks=False)
     >>> wide = stencil(128, "7-point", block=(1, 4, 32), each=(4, 4), bricks=False)
     >>> one.blocks // wide.blocks, one.loads, wide.loads
-    (16, 28.0, 120.0)
+    (16, 28.0, 88.0)
     """
     (planes, width), points = each, STENCILS[name]
     radius = max(abs(d) for point in points for d in point[:3])

@@ -50,14 +50,14 @@ def test_thorough_facts_hold_at_every_value(extreme, coefficients, divisor, boun
 def test_the_rows_left_in_a_group_of_tiles_need_no_solver(no_solver):
     rows, columns = Size("R"), Size("C")
     left = Smaller(rows - 8 * FloorDiv(x, 8 * columns), 8)
-    assert prove(Ne(left, 0), {x: Range(0, rows * columns)}) == Proved("intervals, by cases")
+    assert prove(Ne(left, 0), {x: Range(0, rows * columns)}) == Proved("cases")
 
 
 def test_a_maximum_is_not_dropped_by_thorough_facts():
     rows, columns = Size("R"), Size("C")
     left = Smaller(rows - 8 * FloorDiv(x, 8 * columns), 8)
     found = simplify(FloorDiv(x, Larger(left, 1)), {x: Range(0, rows * columns)})
-    assert all(step.proof != "intervals, by cases" for step in found.steps)
+    assert all(step.proof != "cases" for step in found.steps)
 
 
 def test_a_tile_that_reaches_past_the_end_of_a_matrix_is_refuted_without_a_solver(no_solver):

@@ -19,7 +19,7 @@ from lego_mlir.templates.library.rows import layer_norm, softmax
 from lego_mlir.tuning import packed, template_checks, triton_trials
 from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.child import attempt
-from lego_mlir.tuning.gpu_workbench import Preparing, gpu_workbench
+from lego_mlir.tuning.gpu_workbench import Preparing, gpu_workbench, toolchain
 from lego_mlir.tuning.sized import SizedProblem
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 
@@ -325,6 +325,7 @@ def test_the_workbench_of_templates_needs_no_mlir(machine, monkeypatch):
         raise DependencyError("MLIR is missing")
 
     monkeypatch.setattr(bindings, "load", missing)
+    toolchain.cache_clear()
     candidate = tuned().prune({"N": 100}).kept[0]
     assert workbench_for(candidate).prepare(candidate, {"N": 100}).emit == "triton"
     with pytest.raises(DependencyError, match="MLIR is missing"):
