@@ -21,6 +21,7 @@ from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.bypass_l1 import COPY
+from lego_mlir.transforms.passes.carried_values import carrying, repeat, yielding
 from lego_mlir.transforms.passes.merge_barriers import BARRIER
 from lego_mlir.transforms.passes.operations import ancestor_in, is_pure, is_shared, loops, named, operations, producer
 from lego_mlir.transforms.passes.rotate_fragments import MMA
@@ -69,36 +70,16 @@ def _rotate(loop: Op, stores: list[Op], loads: list[Op], barrier: Op) -> None:
     body = loop.regions[0].blocks[0]
     head = _needed(loads, body)
     with loop.location, ir.InsertionPoint(loop):
-        first = _repeat(head, {body.arguments[0]: loop.operands[0]})
+        first = repeat(head, {body.arguments[0]: loop.operands[0]})
         values = [store.operands[0] for store in stores]
-        made = ir.Operation.create(
-            "scf.for",
-            results=[r.type for r in (*loop.results, *values)],
-            operands=[*loop.operands, *(first[value] for value in values)],
-            attributes={name: loop.attributes[name] for name in loop.attributes},
-            regions=1,
-        )
-        types = [a.type for a in body.arguments] + [value.type for value in values]
-        after = made.regions[0].blocks.append(*types, arg_locs=[loop.location] * len(types))
-    for operation in operations(body):
-        after.append(operation)
-    for old, new in zip(body.arguments, after.arguments, strict=False):
-        old.replace_all_uses_with(new)
-    for store, argument in zip(stores, list(after.arguments)[len(body.arguments) :], strict=True):
+        made, carried = carrying(loop, [first[value] for value in values])
+    after = made.regions[0].blocks[0]
+    for store, argument in zip(stores, carried, strict=True):
         store.operands[0] = argument
-    end = operations(after)[-1]
     products = next(op for op in operations(after) if barrier.is_before_in_block(op))
     with loop.location, ir.InsertionPoint(products):
-        ahead = _repeat(head, {after.arguments[0]: _next(made, after.arguments[0])})
-    with loop.location, ir.InsertionPoint(end):
-        ir.Operation.create("scf.yield", operands=[*end.operands, *(ahead[value] for value in values)])
-    end.erase()
-    for operation in reversed(head):
-        if not any(list(result.uses) for result in operation.results):
-            operation.erase()
-    for old, new in zip(loop.results, made.results, strict=False):
-        old.replace_all_uses_with(new)
-    loop.erase()
+        ahead = repeat(head, {after.arguments[0]: _next(made, after.arguments[0])})
+    yielding(made, [ahead[value] for value in values], head, loop)
 
 
 def _next(loop: Op, now: Value) -> Value:
@@ -128,15 +109,3 @@ def _needed(loads: list[Op], block: Block) -> list[Op]:
                 if outer is not None and outer != operation:
                     open_.append(outer)
     return [operation for operation in operations(block) if operation in chosen]
-
-
-def _repeat(head: list[Op], mapping: dict[Value, Value]) -> dict[Value, Value]:
-    """Copies of operations and of the branches in them at the insertion point; the mapping of their results."""
-    for operation in head:
-        copy = operation.clone().operation
-        for inner in (copy, *walk(copy)):
-            for number, operand in enumerate(inner.operands):
-                if operand in mapping:
-                    inner.operands[number] = mapping[operand]
-        mapping.update(zip(operation.results, copy.results, strict=True))
-    return mapping

@@ -91,12 +91,13 @@ def create(
 
 
 def clone(operation: Op, mapping: Mapping[Value, Value]) -> Op:
-    """A copy at the current insertion point, with operands replaced as `mapping` says."""
-    copy = operation.clone()
-    for number, operand in enumerate(operation.operands):
-        if operand in mapping:
-            copy.operation.operands[number] = mapping[operand]
-    return copy.operation
+    """A copy at the current insertion point, with operands replaced as `mapping` says, those in its branches too."""
+    copy = operation.clone().operation
+    for inner in (copy, *walk(copy)):
+        for number, operand in enumerate(inner.operands):
+            if operand in mapping:
+                inner.operands[number] = mapping[operand]
+    return copy
 
 
 def needed(operations_: list[Op], block: Block) -> list[Op]:

@@ -18,9 +18,9 @@ from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.bypass_l1 import COPY
+from lego_mlir.transforms.passes.carried_values import repeat
 from lego_mlir.transforms.passes.merge_barriers import BARRIER
 from lego_mlir.transforms.passes.operations import loops, named, needed, operations
-from lego_mlir.transforms.passes.rotate_fragments import repeat
 
 GROUP = "nvgpu.device_async_create_group"
 _LESS = 2  # arith.cmpi, signed

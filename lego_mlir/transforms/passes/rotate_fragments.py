@@ -17,11 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Block, Module, Op, Value
+from lego_mlir.aliases import Block, Module, Op
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.carried_values import carrying, repeat, yielding
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, WAIT
-from lego_mlir.transforms.passes.operations import clone, is_shared, loops, named, needed, operations, producer
+from lego_mlir.transforms.passes.operations import is_shared, loops, named, needed, operations, producer
 
 MMA = "nvgpu.mma.sync"
 LOADS = ("nvgpu.ldmatrix", "vector.load", "memref.load")
@@ -68,20 +69,8 @@ def _rotate(loop: Op) -> None:
     with loop.location, ir.InsertionPoint(loop):
         bound = [loop.operands[0], *list(loop.operands)[3:]]
         ahead = repeat(head, dict(zip(body.arguments, bound, strict=True)))
-        made = ir.Operation.create(
-            "scf.for",
-            results=[r.type for r in (*loop.results, *fragments)],
-            operands=[*loop.operands, *(ahead[f] for f in fragments)],
-            attributes={name: loop.attributes[name] for name in loop.attributes},
-            regions=1,
-        )
-        types = [a.type for a in body.arguments] + [f.type for f in fragments]
-        rotated = made.regions[0].blocks.append(*types, arg_locs=[loop.location] * len(types))
-    for operation in operations(body):
-        rotated.append(operation)
-    carried = list(rotated.arguments)[len(body.arguments) :]
-    for old, new in zip(body.arguments, rotated.arguments, strict=False):
-        old.replace_all_uses_with(new)
+        made, carried = carrying(loop, [ahead[f] for f in fragments])
+    rotated = made.regions[0].blocks[0]
     end = operations(rotated)[-1]
     tail = [product for product, step in products.items() if step == last]
     for product in tail:
@@ -93,23 +82,7 @@ def _rotate(loop: Op) -> None:
         ahead = repeat(head, dict(zip(rotated.arguments, [following, *end.operands], strict=False)))
     for fragment, argument in zip(fragments, carried, strict=True):
         fragment.replace_all_uses_with(argument)
-    with loop.location, ir.InsertionPoint(end):
-        ir.Operation.create("scf.yield", operands=[*end.operands, *(ahead[f] for f in fragments)])
-    end.erase()
-    for operation in reversed(head):
-        if not any(list(result.uses) for result in operation.results):
-            operation.erase()
-    for old, new in zip(loop.results, made.results, strict=False):
-        old.replace_all_uses_with(new)
-    loop.erase()
-
-
-def repeat(head: list[Op], mapping: dict[Value, Value]) -> dict[Value, Value]:
-    """Copies of operations at the insertion point, each using the copies before it; the mapping of their results."""
-    for operation in head:
-        copy = clone(operation, mapping)
-        mapping.update(zip(operation.results, copy.results, strict=True))
-    return mapping
+    yielding(made, [ahead[f] for f in fragments], head, loop)
 
 
 def _first_loads(body: Block, products: dict[Op, int]) -> list[Op]:
