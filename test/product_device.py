@@ -8,6 +8,24 @@ from cuda_stand_in import Machine, OwnLibrary
 
 from lego_mlir import interp
 from lego_mlir.runtime import driver, products
+from lego_mlir.runtime.data import concrete
+
+
+def run_launch(compilation, entry, parameters, grid=None):
+    """Run a launch in the interpreter on the memory that its parameters point to; without a grid, on the compiled one."""
+    (kernel,) = compilation.sources
+    count = len(kernel.params)
+    sizes = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
+    known = dict(zip((size.name for size in kernel.sizes), sizes, strict=True))
+    memories = []
+    for i, parameter in enumerate(kernel.params):
+        address = ctypes.c_uint64.from_address(parameters[i]).value
+        words = (ctypes.c_ubyte * (concrete(parameter.size, known) * parameter.dtype.bytes)).from_address(address)
+        memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
+    by_warpgroups = "tensor_maps" in compilation.stage("transformed")  # which no interpreter of MLIR runs
+    text = compilation.stage("mlir" if by_warpgroups else "transformed")
+    report = interp.launch(text, entry, grid, kernel.block, args=[*memories, *sizes])
+    assert report.clean, [str(fault) for fault in report.faults]
 
 
 class Device:
@@ -32,14 +50,7 @@ class Device:
     def launch(self, parameters, grid):
         problem, compilation = list(self.compiled.items())[-1]
         self.problems.append(problem)
-        (kernel,) = compilation.sources
-        memories = []
-        for i, parameter in enumerate(kernel.params):
-            address = ctypes.c_uint64.from_address(parameters[i]).value
-            words = (ctypes.c_ubyte * (int(parameter.size) * parameter.dtype.bytes)).from_address(address)
-            memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
-        by_warpgroups = "tensor_maps" in compilation.stage("transformed")  # which no interpreter of MLIR runs
-        assert interp.launch(compilation.stage("mlir" if by_warpgroups else "transformed"), args=memories).clean
+        run_launch(compilation, "matmul", parameters)  # clusters: not the grid of the module before its script
 
 
 @pytest.fixture(scope="module")

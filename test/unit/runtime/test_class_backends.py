@@ -1,20 +1,18 @@
 """`lego_mlir.matmul` by classes of sizes, with a stand-in for the driver: what is compiled, and the results."""
 
-import ctypes
 import threading
 import time
 
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
+from product_device import run_launch
 
 import lego_mlir
-from lego_mlir import interp
 from lego_mlir.kernels import warpgroup_choices
 from lego_mlir.kernels.class_tiles import MOST
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
 from lego_mlir.runtime import class_backends, driver, fused_products, products
-from lego_mlir.runtime.manifest import evaluate, kernel_from
 
 
 class Device:
@@ -43,22 +41,8 @@ class Device:
         monkeypatch.setattr(class_backends, "backend_of", backend)
 
     def launch(self, parameters, grid):
-        (kernel,) = self.latest.sources
-        entry = kernel_from(self.latest.manifest["kernels"][0])
         self.launched.append(self.latest)
-        count = len(kernel.params)
-        values = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
-        sizes = dict(zip((size.name for size in kernel.sizes), values, strict=True))
-        memories = []
-        for i, parameter in enumerate(kernel.params):
-            address = ctypes.c_uint64.from_address(parameters[i]).value
-            size = evaluate(entry.arguments[i].elements, sizes) * parameter.dtype.bytes
-            words = (ctypes.c_ubyte * size).from_address(address)
-            memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
-        by_warpgroups = "tensor_maps" in self.latest.stage("transformed")  # which no interpreter of MLIR runs
-        text = self.latest.stage("mlir" if by_warpgroups else "transformed")
-        report = interp.launch(text, "matmul", grid, args=[*memories, *values])
-        assert report.clean, report.faults
+        run_launch(self.latest, "matmul", parameters, grid)
 
 
 @pytest.fixture(scope="module")

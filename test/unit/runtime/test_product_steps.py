@@ -6,13 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
+from product_device import run_launch
 
 import lego_mlir
-from lego_mlir import interp
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import aligned_products, split_choices, warpgroup_choices
 from lego_mlir.runtime import driver, products
-from lego_mlir.runtime.data import concrete
 from lego_mlir.runtime.products import Problem, wide_of
 
 
@@ -37,20 +36,7 @@ class StepsDevice:
 
     def launch(self, entry, parameters, grid):
         compilation = next(made for made in self.compiled.values() if made.sources[0].name == entry)
-        (kernel,) = compilation.sources
-        count = len(kernel.params)
-        sizes = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
-        known = dict(zip((size.name for size in kernel.sizes), sizes, strict=True))
-        memories = []
-        for i, parameter in enumerate(kernel.params):
-            address = ctypes.c_uint64.from_address(parameters[i]).value
-            elements = concrete(parameter.size, known)
-            words = (ctypes.c_ubyte * (elements * parameter.dtype.bytes)).from_address(address)
-            memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
-        by_warpgroups = "tensor_maps" in compilation.stage("transformed")
-        text = compilation.stage("mlir" if by_warpgroups else "transformed")
-        report = interp.launch(text, entry, grid, kernel.block, args=[*memories, *sizes])
-        assert report.clean, [str(fault) for fault in report.faults]
+        run_launch(compilation, entry, parameters, grid)
 
     def entries(self):
         return [launch[0] for launch in self.machine.launches]
