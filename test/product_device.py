@@ -12,7 +12,7 @@ from lego_mlir.runtime.data import concrete
 
 
 def run_launch(compilation, entry, parameters, grid=None):
-    """Run a launch in the interpreter on the memory that its parameters point to; without a grid, on the compiled one."""
+    """Interpret a launch on the memory that its parameters point to, by default on the grid that was compiled."""
     (kernel,) = compilation.sources
     count = len(kernel.params)
     sizes = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
