@@ -6,20 +6,25 @@ from hypothesis import strategies as st
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import warpgroup_choices
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
 
 
-def planned(m, n, k, layouts, tile):
+UNITS = {"f16": "f16", "f8e4m3fn": "e4m3", "i8": "s8", "f32": "tf32"}
+
+
+def planned(m, n, k, layouts, tile, dtype="f16", result="f16"):
     """The plan of a choice; raises LayoutError where the units cannot multiply it."""
     a, b = (
-        StagedOperand("f16", size, k, extent, 64, "k" if layouts[i] == "NT"[i] else "mn", tile.cluster[1 - i])
+        StagedOperand(dtype, size, k, extent, tile.step, "k" if layouts[i] == "NT"[i] else "mn", tile.cluster[1 - i])
         for i, (size, extent) in enumerate(((m, tile.m), (n, tile.n)))
     )
     rows, columns = tile.tiles(m, n)
     return ProductPlan(
-        "p", a, b, "f16", rows * columns, tile.persistent(132) or rows * columns, tile.stages, lockstep=tile.lockstep,
+        "p", a, b, result, rows * columns, tile.persistent(132) or rows * columns, tile.stages, lockstep=tile.lockstep,
         cluster=tile.cluster, dependent=tile.dependent, depth_parts=tile.parts,
+        unit=UNITS[dtype], exact=tile.exact,
     )  # fmt: skip
 
 
@@ -32,6 +37,33 @@ def test_every_choice_can_be_planned(m, n, k, layouts):
     assert plan.shared_bytes <= LARGEST_SHARED_BYTES
     assert tile.order(m, n).dims() == tile.tiles(m, n)
     assert plan.cluster_blocks * plan.blocks <= 132
+
+
+FUSED = [
+    *((layouts, "f16", result) for layouts in ("NN", "NT", "TN", "TT") for result in ("f16", "f32")),
+    *(("NT", dtype, result) for dtype in ("f8e4m3fn", "f32") for result in ("bf16", "f32")), ("NT", "i8", "i32"),
+]  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), st.sampled_from(FUSED), st.sampled_from([0, 4]))
+def test_every_fused_choice_can_be_planned(m, n, k, types, exact):
+    m, n, k, (layouts, dtype, result) = 16 * m, 16 * n, 16 * k, types
+    exact = 0 if dtype == "i8" else exact
+    size = ELEMENT_BYTES[dtype]
+    tile = warpgroup_choices.choose(m, n, k, 132, layouts, size, exact, fused=True, operands=1)
+    plan = planned(m, n, k, layouts, tile, dtype, result)
+    assert plan.shared_bytes <= LARGEST_SHARED_BYTES
+
+
+def test_whole_columns_of_128_bytes_count_in_shared_memory():
+    """In rows of N, a tile of 72 columns of B takes the room of 128."""
+    along_k, along_n = (warpgroup_choices.choose(1000, 1048, 1040, 132, name, fused=True) for name in ("TT", "TN"))
+    for name, tile in (("TT", along_k), ("TN", along_n)):
+        assert planned(1000, 1048, 1040, name, tile).shared_bytes <= LARGEST_SHARED_BYTES
+    tile = warpgroup_choices.tile_of(1000, 1048, 1040, (128, 72), 132, layouts="TT")
+    assert planned(1000, 1048, 1040, "TN", tile).shared_bytes > LARGEST_SHARED_BYTES
+    assert warpgroup_choices.tile_of(1000, 1048, 1040, (128, 72), 132, layouts="TN").stages < tile.stages
 
 
 def test_odd_sizes_fill_the_last_round():
