@@ -10,7 +10,6 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import warpgroup_choices
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
 
-
 UNITS = {"f16": "f16", "f8e4m3fn": "e4m3", "i8": "s8", "f32": "tf32"}
 
 
