@@ -2,7 +2,7 @@
 
     lego-mlir tune bench/recipes/structured-dsylmm.json --store bench/recipes/structured_timings.jsonl
 
-`structured.vector.generate.default` chooses without tuning. `test/unit/tuning/test_recipes_shipped.py` reads the
+`structured.vector.generate.default` chooses without tuning. `test/unit/tuning/test_shipped_recipes.py` reads the
 timings of these recipes: the default of each size is among them, and not much slower than the fastest.
 """
 
@@ -14,8 +14,12 @@ PROGRAMS = {
     "dsyrk": "S = Symmetric(U, {n}); A = Matrix({n}, 4); S = A*A' + S;",
     "dtrsv": "x = Vector({n}); L = LowerTriangular({n}); x = L \\ x;",
     "dsylmm": "A = Matrix({n}, {n}); S = Symmetric(U, {n}); L = LowerTriangular({n}); A = S*L + A;",
+    "dlusmm": "A = Matrix({n}, {n}); L = LowerTriangular({n}); U = UpperTriangular({n}); S = Symmetric(L, {n}); "
+    "A = L*U + S;",
+    "composite": "A = Matrix({n}, {n}); L0 = LowerTriangular({n}); L1 = LowerTriangular({n}); S = Symmetric(L, {n}); "
+    "x = Vector({n}); A = (L0 + L1)*S + x*x';",
 }
-"""Cases of bench/structured.py; its other two are sums of these."""
+"""The cases of bench/structured.py."""
 SPACE = {"width": [2, 4, 8], "tile": [(4, 4), (8, 2), (8, 1), (4, 2)], "rolled": [False, True]}
 
 
@@ -29,4 +33,4 @@ def tunable(name: str) -> lego.Tunable:
     return lego.tune(space=SPACE, key=["n"])(build)
 
 
-dsyrk, dtrsv, dsylmm = (tunable(name) for name in PROGRAMS)
+dsyrk, dtrsv, dsylmm, dlusmm, composite = (tunable(name) for name in PROGRAMS)
