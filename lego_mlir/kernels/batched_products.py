@@ -21,6 +21,7 @@ from lego_mlir import Row, Strided, f16
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
+    CHUNK_BYTES,
     GROUPS,
     LARGEST,
     USES,
@@ -74,6 +75,11 @@ class BatchedForm:
         return self.dtype if self.result is None else self.result
 
     @property
+    def aligned(self) -> bool:
+        """Whether rows of the result are multiples of 16 bytes, as tile copies need them."""
+        return self.multiple * self.stored.bytes % CHUNK_BYTES == 0
+
+    @property
     def contiguous(self) -> tuple[str, str]:
         """The contiguous dimension of a and of b."""
         return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
@@ -102,7 +108,11 @@ def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks:
         with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
             used = RingUse()
             for place in sizes.tiles(tile, blocks):
-                stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+                sums = rings.sums(place, used)
+                if form.aligned:
+                    stores.copy(sums, c, place)
+                else:
+                    stores.store(sums, c, place, min(form.multiple, stores.width))
 
     return batched_product
 
@@ -143,8 +153,8 @@ class BatchedSizes:
 
     def tiles(self, tile: RoleTile, blocks: int) -> Iterator[OutputTile]:
         """The places of a block's tiles."""
-        down, across = (lego.cdiv(n, extent) for n, extent in ((self.m, tile.rows), (self.n, tile.columns)))
-        each = bound(down * across, USES)
+        down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, tile.rows), (self.n, tile.columns)))
+        each = bound(down * across, USES, first=1)
         for number in lego.range(lego.block_id.x, bound(down * across * self.products, USES), blocks):
             turn = bound(number, USES)
             product = bound(turn // each)

@@ -1,9 +1,10 @@
 """The parts of products with warp roles: rings of tiles, their sums, and stores of rows that end anywhere.
 
 One role copies tiles of A and B into rings. Two groups of 4 warps multiply them, each its part of the rows or of the
-columns of a tile of C, and store it: chunks of 128 bytes a row go through shared memory, so that a thread stores 16
-bytes, and every row and column is compared with its end. Blocks are persistent; the role that copies is ahead by the
-stages of the ring, in the next tile while the last one is stored.
+columns of a tile of C, and store it: chunks of 128 bytes a row go through shared memory, from where a tile copy takes
+those whose ends are the tensor's. Where a row may end anywhere, a thread stores 16 bytes, and every row and column is
+compared with its end. Blocks are persistent; the role that copies is ahead by the stages of the ring, in the next tile
+while the last one is stored.
 
 `grouped_products` and `batched_products` decide which tiles a block computes.
 """
@@ -185,7 +186,7 @@ class ProductRings:
 
 
 class RowStores:
-    """Stores of a group's sums through its buffers."""
+    """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row."""
 
     def __init__(self, tile: RoleTile, result: DType) -> None:
         self.tile, self.result = tile, result
@@ -195,21 +196,45 @@ class RowStores:
 
     def store(self, sums: Operand, c: Operand, place: OutputTile, width: int) -> None:
         """Store what is before the ends of rows and columns, `width` elements at once."""
+        chunks = self._chunks(place)
+        if len(chunks) % BUFFERS:
+            lego.barrier()
+        for number, at in enumerate(chunks):
+            self._rows(c, place, self._staged(sums, number), at, width)
+
+    def copy(self, sums: Operand, c: Operand, place: OutputTile) -> None:
+        """Store by tile copies what is inside of c; `place` must end where c does.
+
+        A buffer is written again two chunks later: its copy has read it before the barrier of the chunk in between.
+        """
+        chunks = self._chunks(place)
+        if len(chunks) % BUFFERS:
+            lego.wait_copies()
+            lego.barrier()
+        for number, at in enumerate(chunks):
+            first = self._staged(sums, number, copied=True)
+            lego.copy_async(self.buffers.part((first, 0), (ROWS, self.line)), c, at=(*place.of_c, *at))
+            lego.commit_copies()
+
+    def _chunks(self, place: OutputTile) -> list[tuple[Operand, Operand]]:
+        """The first rows and columns of a group's parts of 64 rows of 128 bytes."""
         rows, columns = self.tile.part
-        chunk = f2.MmaSync((WARPS, 1)).layout((ROWS, self.line))
-        registers, count = sums.registers, ROWS * self.line // (32 * WARPS)
         by_rows = rows < self.tile.rows
         top = place.row + lego.group_id * rows if by_rows else place.row
         left = place.column if by_rows else place.column + lego.group_id * columns
-        chunks = [(row, column) for row in range(0, rows, ROWS) for column in range(0, columns, self.line)]
-        if len(chunks) % BUFFERS:
-            lego.barrier()
-        for number, (row, column) in enumerate(chunks):
-            first = (lego.group_id * BUFFERS + number % BUFFERS) * ROWS
-            here = lego.Spread(chunk, f32, registers[number * count : (number + 1) * count])
-            here.to(self.result).store(self.buffers, at=(first, 0))
-            lego.barrier()
-            self._rows(c, place, first, (top + row, left + column), width)
+        return [(top + row, left + column) for row in range(0, rows, ROWS) for column in range(0, columns, self.line)]
+
+    def _staged(self, sums: Operand, number: int, *, copied: bool = False) -> Operand:
+        """The row of the buffers where the sums of a part are, for all threads of the group."""
+        chunk = f2.MmaSync((WARPS, 1)).layout((ROWS, self.line))
+        count = ROWS * self.line // (32 * WARPS)
+        first = (lego.group_id * BUFFERS + number % BUFFERS) * ROWS
+        here = lego.Spread(chunk, f32, sums.registers[number * count : (number + 1) * count])
+        here.to(self.result).store(self.buffers, at=(first, 0))
+        if copied:
+            lego.wait_copies()
+        lego.barrier()
+        return first
 
     def _rows(self, c: Operand, place: OutputTile, first: Operand, at: tuple[Operand, Operand], width: int) -> None:
         """Store one buffer, which begins at row `first`, to C."""
@@ -228,8 +253,8 @@ def bound(x: Operand, end: Operand = LARGEST, first: int = 0) -> Operand:
 
 def in_panels(number: Operand, down: Operand, across: Operand) -> tuple[Operand, Operand]:
     """The row and column of a tile of `down` x `across`, in panels of `TOGETHER` rows."""
-    number, down = bound(number, USES), bound(down)
-    panel = number // (TOGETHER * across)
+    number, down, each = bound(number, USES), bound(down), bound(TOGETHER * across, USES, first=1)
+    panel = bound(number // each)
     height = bound(lego.minimum(down - panel * TOGETHER, TOGETHER), TOGETHER + 1, first=1)
-    inside = number - panel * TOGETHER * across
+    inside = bound(number % each, USES)
     return bound(panel * TOGETHER + inside % height), bound(inside // height)

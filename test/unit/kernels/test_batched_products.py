@@ -13,6 +13,7 @@ from lego_mlir.kernels import batched_products
 from lego_mlir.kernels.batched_products import BatchedForm
 from lego_mlir.kernels.role_products import RoleTile
 from lego_mlir.runtime.data import concrete
+from lego_mlir.toolchain import compile_kernel
 
 BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
 
@@ -73,3 +74,13 @@ def test_matrices_of_any_stride_are_multiplied(form, shape, on, batch):
 def test_what_is_refused(options, words):
     with pytest.raises(UsageError, match=words):
         BatchedForm(**options)
+
+
+@pytest.mark.parametrize(("form", "copied"), [
+    (BatchedForm(), True),
+    (BatchedForm(result=f32, layouts="NT", multiple=4), True),
+    (BatchedForm(layouts="NT", multiple=4), False),
+])  # fmt: skip
+def test_results_are_stored_by_tile_copies_where_rows_are_multiples_of_16_bytes(form, copied):
+    text = compile_kernel(kernel(form), target="sm_90a", cache=None).text
+    assert ("cp.async.bulk.tensor.3d.global.shared::cta" in text) is copied
