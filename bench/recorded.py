@@ -62,8 +62,19 @@ def first_day(results: Mapping[str, Any]) -> str:
     return about + mlir_kernels.table(heads, lines)
 
 
+def cluster_softmax(results: Mapping[str, Any]) -> str:
+    """Milliseconds by the number of blocks that hold a row, beside PyTorch's softmax and a copy of the same bytes."""
+    known = {(row["case"][0], row["kernel"]): row for row in results["rows"]}
+    names = list(dict.fromkeys(name for _, name in known))
+    cases = list(dict.fromkeys(case for case, _ in known))
+    lines = [[case, *(mlir_kernels.time_cell(known.get((case, name))) for name in names)] for case in cases]
+    about = f"{mlir_kernels.circumstances('cluster_softmax', results, 'torch')}; in ms.\n\n"
+    return about + mlir_kernels.table("|".join(["rows x columns", *names]), lines)
+
+
 # The function, the page, the name of the results and of the marker, and what was measured.
 TABLES = (
     (launch, "launch", "launch", "host time of a call"),
     (first_day, "first-day", "first_day", "the kernels of a first day against PyTorch, cuSPARSE and CUB"),
+    (cluster_softmax, "triton-softmax", "cluster_softmax", "softmax of rows that a cluster of blocks holds"),
 )
