@@ -19,6 +19,16 @@ RUN = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ct
 ALIGNMENT = 256  # of a device's allocations
 
 
+class Encoded(ctypes.Structure):
+    """What the stand-in keeps of a tensor map."""
+
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("strides", ctypes.c_uint64 * 4), ("type", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32), ("swizzle", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 5),
+        ("box", ctypes.c_uint32 * 5),
+    )  # fmt: skip
+
+
 @cache
 def library_file():
     path = Path(mkdtemp(prefix="lego-cuda-"), "libcuda.so")

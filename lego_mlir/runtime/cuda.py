@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
 from lego_mlir.runtime import passable
 from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry, check_code, evaluate, read
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, DeviceArray, Json
 
 
 def cupy() -> Any:
@@ -68,6 +71,10 @@ class Launcher:
             for declared, given in zip(self.kernel.arguments, arguments, strict=True)
         ]
         passable.require_apart(self.kernel.entry, self.kernel.arguments, passed)
+        passed = [
+            array if declared.tensor_map is None else self.mapped(declared.tensor_map, array, sizes)
+            for declared, array in zip(self.kernel.arguments, passed, strict=True)
+        ]
         passed += [numpy.int64(sizes[size.name]) for size in self.kernel.sizes]
         self.function(
             launch_extents("grid", self.kernel.grid, grid, sizes, self.kernel.entry),
@@ -75,6 +82,15 @@ class Launcher:
             tuple(passed),
             shared_mem=self.kernel.dynamic_shared_bytes,
         )
+
+    def mapped(self, described: Json, array: DeviceArray, sizes: Mapping[str, int]) -> Array:
+        """The tensor map of an array: CuPy passes structures in NumPy's arrays by value."""
+        from lego_mlir.hardware.tensor_map_forms import form_from
+        from lego_mlir.runtime.driver import driver
+        from lego_mlir.runtime.tensor_map_frames import encoded
+
+        form = form_from(described)
+        return encoded(driver(), form.at([sizes[size.name] for size in self.kernel.sizes]), array.data.ptr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.hardware.tensor_maps import DATA_TYPES, SWIZZLE_NUMBERS, TensorMap
 from lego_mlir.runtime.driver import Driver, Frame, LoadedFunction
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
 
 MAP_BYTES: Final = 128
 MAP_ALIGNMENT: Final = 64
@@ -37,6 +40,16 @@ def encode(driver: Driver, tensor_map: TensorMap, address: int, destination: int
         ctypes.c_int(_ZEROS_OUTSIDE),
     )  # fmt: skip
     driver.check(failed, f"encoding {tensor_map} at {address:#x}")
+
+
+def encoded(driver: Driver, tensor_map: TensorMap, address: int) -> Array:
+    """A map of the array at an address, as a NumPy array of one structure. Raises LaunchError."""
+    import numpy
+
+    memory = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+    begin = -ctypes.addressof(memory) % MAP_ALIGNMENT
+    encode(driver, tensor_map, address, ctypes.addressof(memory) + begin)
+    return numpy.frombuffer(memoryview(memory).cast("B"), numpy.dtype([("words", "u8", MAP_BYTES // 8)]), 1, begin)
 
 
 class TensorMapFrame(Frame):

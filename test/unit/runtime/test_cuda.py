@@ -3,6 +3,7 @@
 `test_on_a_gpu` at the end runs the same road on a real device, where there is one.
 """
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -12,14 +13,16 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda_stand_in import Encoded, Machine
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f32
+from lego_mlir import Col, Row, f16, f32, schedule
 from lego_mlir.cli import main as cli
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernels import copy, transpose
+from lego_mlir.kernels import copy, epilogues, matmul, transpose
 from lego_mlir.runtime import __main__ as command
 from lego_mlir.runtime import cuda, data, passable
+from lego_mlir.runtime import driver as device_driver
 from lego_mlir.runtime.manifest import Argument
 from lego_mlir.toolchain import compile_kernel
 
@@ -132,6 +135,37 @@ def test_a_launch_passes_pointers_then_sizes(tmp_path, machine):
     assert arguments[0] is source
     assert arguments[1] is target
     assert [(type(a), int(a)) for a in arguments[2:]] == [(np.int64, 100), (np.int64, 64)]
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    yield Machine().plug_in(monkeypatch)
+    device_driver.driver.cache_clear()
+
+
+def test_a_launch_encodes_tensor_maps(tmp_path, machine, stand_in):
+    """A kernel of warpgroups takes maps of its matrices by value, and an epilogue's numbers by pointer."""
+    recorded = machine()
+    m, n, k = (lego.size(name, min=1, max=65536, multiple_of=8) for name in "MNK")
+    order = schedule.grouped(lego.cdiv(m, 64), lego.cdiv(n, 64), rows=2)
+    kernel = matmul.build(
+        m, n, k, f16, b=Col(k, n), result=f16, tiling=matmul.Tiling(64, 64, 64, (4, 1)), order=order, blocks=2,
+        epilogue=epilogues.bias(n),
+    )  # fmt: skip
+    compiled = compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"stages": 2})
+    (tmp_path / "k.ptx").write_bytes(compiled.bytes)
+    (tmp_path / "k.json").write_text(json.dumps(compiled.manifest))
+    a, b, c = array((96, 64), np.float16), array((128, 64), np.float16), array((96, 128), np.float16)
+    bias = array(128)
+    launcher = cuda.load(tmp_path / "k.ptx").kernel()
+    launcher(a, b, c, bias, sizes={"M": 96, "N": 128, "K": 64})
+    ((_, _, _, arguments, _),) = recorded.launches
+    assert arguments[3] is bias and sorted(int(size) for size in arguments[4:]) == [64, 96, 128]
+    assert ctypes.c_int.in_dll(stand_in.library, "stand_in_encoded").value == 3
+    for passed, given, sizes in zip(arguments, (a, b, c), ((64, 96), (64, 128), (128, 96)), strict=False):
+        assert (passed.nbytes, passed.dtype.itemsize) == (128, 128)
+        found = Encoded.from_buffer_copy(passed.tobytes())
+        assert (found.address, tuple(found.sizes[:2])) == (given.data.ptr, sizes)
 
 
 def halves():

@@ -3,7 +3,7 @@
 import ctypes
 
 import pytest
-from cuda_stand_in import Machine
+from cuda_stand_in import Encoded, Machine
 
 from lego_mlir.errors import LaunchError
 from lego_mlir.hardware.tensor_maps import TensorMap
@@ -11,16 +11,6 @@ from lego_mlir.runtime import driver
 from lego_mlir.runtime.tensor_map_frames import MAPS_KEPT, TensorMapFrame, encode
 
 MAP = TensorMap("bf16", (72, 40), (144,), (64, 8), 128)
-
-
-class Encoded(ctypes.Structure):
-    """What the stand-in keeps of a map."""
-
-    _fields_ = (
-        ("address", ctypes.c_uint64), ("strides", ctypes.c_uint64 * 4), ("type", ctypes.c_uint32),
-        ("rank", ctypes.c_uint32), ("swizzle", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 5),
-        ("box", ctypes.c_uint32 * 5),
-    )  # fmt: skip
 
 
 @pytest.fixture
