@@ -94,7 +94,7 @@ def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks:
     sizes = BatchedSizes.of(form)
     of_a, of_b = (lego.Tensor(form.dtype, layout) for layout in sizes.layouts(form))
 
-    @lego.kernel(grid=blocks, block=tile.threads)
+    @lego.kernel(grid=blocks, block=tile.threads, cluster=tile.cluster)
     def batched_product(  # type: ignore[no-untyped-def]
         a: of_a,  # type: ignore[valid-type]
         b: of_b,  # type: ignore[valid-type]
@@ -113,6 +113,7 @@ def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks:
                     stores.copy(sums, c, place)
                 else:
                     stores.store(sums, c, place, min(form.multiple, stores.width))
+        rings.meet()
 
     return batched_product
 
@@ -153,9 +154,9 @@ class BatchedSizes:
 
     def tiles(self, tile: RoleTile, blocks: int) -> Iterator[OutputTile]:
         """The places of a block's tiles."""
-        down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, tile.rows), (self.n, tile.columns)))
+        down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, tile.height), (self.n, tile.columns)))
         each = bound(down * across, USES, first=1)
-        for number in lego.range(lego.block_id.x, bound(down * across * self.products, USES), blocks):
+        for number in lego.range(tile.number, bound(down * across * self.products, USES), blocks // tile.cluster):
             turn = bound(number, USES)
             product = bound(turn // each)
             row, column = in_panels(turn % each, down, across)
@@ -163,7 +164,7 @@ class BatchedSizes:
                 (bound(product // by % count, count),) for by, count in zip(self.shared, self.matrices, strict=True)
             )
             yield OutputTile(
-                row * tile.rows,
+                row * tile.height + tile.first_row,
                 column * tile.columns,
                 self.m,
                 self.n,

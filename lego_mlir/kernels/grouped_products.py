@@ -83,7 +83,7 @@ def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks:
     P = N if form.multiple == ALIGNED else lego.size("P", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
     of_b = lego.Tensor(form.dtype, Row(G, K, P) if form.b == "N" else Row(G, N, K))
 
-    @lego.kernel(grid=blocks, block=tile.threads)
+    @lego.kernel(grid=blocks, block=tile.threads, cluster=tile.cluster)
     def grouped_product(  # type: ignore[no-untyped-def]
         a: lego.Tensor(form.dtype, Row(T, K)),  # type: ignore[valid-type]
         b: of_b,  # type: ignore[valid-type]
@@ -101,6 +101,7 @@ def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks:
             used = RingUse()
             for place in order.tiles(offsets):
                 stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+        rings.meet()
 
     return grouped_product
 
@@ -114,19 +115,23 @@ class GroupOrder:
     sizes: tuple[Operand, Operand, Operand, Operand]
 
     def tiles(self, offsets: Operand) -> Iterator[OutputTile]:
-        """The places of the block's tiles; `following` is the number of its next tile in the next group."""
-        rows, groups, depth, columns = self.sizes
-        across = lego.cdiv(columns, self.tile.columns)
-        begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(lego.block_id.x))
+        """The places of the block's tiles; `following` is the number of its next tile, in the present group or later.
+
+        The end of the next group is loaded while this one is visited.
+        """
+        (rows, groups, depth, columns), clusters = self.sizes, self.blocks // self.tile.cluster
+        across = bound(lego.cdiv(columns, self.tile.columns))
+        begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(self.tile.number))
+        ahead = lego.register(i32, offsets[0])
         for group in lego.range(groups):
-            first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), offsets[group]))
-            down = lego.cdiv(lego.maximum(end - first, 0), self.tile.rows)
+            first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), ahead.get()))
+            begin.set(ahead)
+            ahead.set(offsets[lego.minimum(group + 1, groups - 1)])
+            down = bound(lego.cdiv(lego.maximum(end - first, 0), self.tile.height))
             count = bound(down * across, USES)
-            next_ = lego.index(following.get(), range=(0, self.blocks))
-            for number in lego.range(next_, count, self.blocks):
+            for number in lego.range(lego.index(following.get(), range=(0, USES)), count, clusters):
                 row, column = in_panels(number, down, across)
-                yield OutputTile(
-                    bound(first + row * self.tile.rows), column * self.tile.columns, end, columns, depth, of_b=(group,),
-                )  # fmt: skip
-            following.set(lego.i32((next_ - count) % self.blocks))
-            begin.set(offsets[group])
+                top = bound(first + row * self.tile.height + self.tile.first_row)
+                yield OutputTile(top, column * self.tile.columns, end, columns, depth, of_b=(group,))
+                following.set(following + clusters)
+            following.set(following - lego.i32(count))

@@ -50,11 +50,15 @@ TOGETHER: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RoleTile:
-    """A block's tile of C and its stages: 64 rows are divided by columns among the groups, more rows by rows."""
+    """A block's tile of C and its stages: 64 rows are divided by columns among the groups, more rows by rows.
+
+    The tiles of a cluster's blocks are below each other: each block copies its part of B's tile for all of them.
+    """
 
     rows: int = 128
     columns: int = 256
     stages: int = 4
+    cluster: int = 1
 
     def __post_init__(self) -> None:
         if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns not in (64, 128, 256):
@@ -69,6 +73,8 @@ class RoleTile:
             )
         if self.stages < 2:
             raise UsageError(f"a ring of {self.stages} stages: at least 2")
+        if self.cluster not in (1, 2):
+            raise UsageError(f"clusters of {self.cluster} blocks: 1 or 2")
 
     @property
     def part(self) -> tuple[int, int]:
@@ -79,12 +85,27 @@ class RoleTile:
     def threads(self) -> int:
         return 32 * WARPS * (GROUPS + 1)
 
+    @property
+    def height(self) -> int:
+        """Rows of a cluster's tiles."""
+        return self.rows * self.cluster
+
+    @property
+    def first_row(self) -> Operand:
+        """The first row of this block's tile in those of its cluster."""
+        return lego.cluster_rank * self.rows if self.cluster > 1 else 0
+
+    @property
+    def number(self) -> Operand:
+        """The number of this block's cluster."""
+        return lego.block_id.x // self.cluster
+
     def shared_bytes(self, element: int = 2) -> int:
         """Bytes of shared memory for elements of A and B."""
         return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE_BYTES
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.stages}"
+        return f"{self.rows}x{self.columns}x{self.stages}" + (f"x{self.cluster}" if self.cluster > 1 else "")
 
 
 def panels(stages: int, rows: int, columns: int, element: int = 2) -> Layout:
@@ -137,8 +158,9 @@ class ProductRings:
             lego.shared(dtype, panels(tile.stages, *self._shape(side), dtype.bytes), name)
             for side, name in enumerate(("left", "right"))
         ]
-        self.full = lego.barriers(tile.stages, arrivals=WARPS)
-        self.empty = lego.barriers(tile.stages, arrivals=WARPS * GROUPS)
+        self.full = lego.barriers(tile.stages, arrivals=WARPS * tile.cluster)
+        self.empty = lego.barriers(tile.stages, arrivals=WARPS * GROUPS * tile.cluster)
+        self.meet()
 
     def _shape(self, side: int) -> tuple[int, int]:
         extent = self.extents[side]
@@ -150,14 +172,36 @@ class ProductRings:
         for step in lego.range(steps):
             use = used.at(step)
             self.empty[use - self.tile.stages].wait()
-            full, k = self.full[use], step * DEPTH
             for side, (source, outer, first) in enumerate(((a, place.of_a, place.row), (b, place.of_b, place.column))):
-                height, width = self._shape(side)
-                at = (first, k) if self.contiguous[side] == "k" else (k, first)
-                target = self.rings[side].part((use % self.tile.stages * height, 0), (height, width))
-                lego.copy_async(source, target, at=(*outer, *at), barrier=full)
-            full.arrive()
+                self._copy(side, source, outer, first, step * DEPTH, use)
+            self._arrive(self.full[use])
         used.add(steps)
+
+    def _copy(self, side: int, source: Operand, outer: Sequence[IndexLike], first: Operand, k: Operand,
+              use: Operand) -> None:  # fmt: skip
+        """Copy the tile of A, side 0, or this block's part of the tile of B, for all blocks of the cluster."""
+        (height, width), (top, left) = self._shape(side), (first, k) if self.contiguous[side] == "k" else (k, first)
+        begin, count = use % self.tile.stages * height, height
+        options: dict[str, str] = {}
+        if side == 1 and self.tile.cluster > 1:
+            count = height // self.tile.cluster
+            begin, top = begin + lego.cluster_rank * count, top + lego.cluster_rank * count
+            options["blocks"] = "all"
+        target = self.rings[side].part((begin, 0), (count, width))
+        lego.copy_async(source, target, at=(*outer, top, left), barrier=self.full[use], **options)
+
+    def _arrive(self, barrier: Operand) -> None:
+        """Arrive at the barrier in all blocks of the cluster."""
+        if self.tile.cluster == 1:
+            barrier.arrive()
+            return
+        for block in lego.unroll(self.tile.cluster):
+            barrier.arrive(block=block)
+
+    def meet(self) -> None:
+        """The blocks of a cluster meet: before they use each other's rings, and before one of them ends."""
+        if self.tile.cluster > 1:
+            lego.cluster_barrier()
 
     def sums(self, place: OutputTile, used: RingUse) -> Operand:
         """The sums of this group's part of a tile."""
@@ -170,7 +214,7 @@ class ProductRings:
             self.full[use].wait()
             slot = use % self.tile.stages
             total.set(lego.mma(self._part(0, slot), self._part(1, slot), total))
-            self.empty[use].arrive()
+            self._arrive(self.empty[use])
         used.add(steps)
         return total.get()
 

@@ -1,5 +1,6 @@
 """Batched products against NumPy: by wgmma in the emulator, by mma.sync in the interpreter; pitches stay unread."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,8 +20,8 @@ BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
 
 
 @cache
-def kernel(form):
-    return batched_products.build(form, SMALL, BLOCKS)
+def kernel(form, cluster=1):
+    return batched_products.build(form, replace(SMALL, cluster=cluster), BLOCKS - BLOCKS % -cluster)
 
 
 def pitched(x, columns_first):
@@ -45,9 +46,18 @@ def pitched(x, columns_first):
     (BatchedForm(bf16, f32, "TN"), (72, 136, 67), "sm_90a"),
     (BatchedForm(layouts="TN"), (72, 136, 67), "sm_80"),
 ])  # fmt: skip
-@pytest.mark.parametrize("batch", [(4, (2, 2), (4, 1))])
-def test_matrices_of_any_stride_are_multiplied(form, shape, on, batch):
-    (m, n, k), (products, (of_a, by_a), (of_b, by_b)) = shape, batch
+def test_matrices_of_any_stride_are_multiplied(form, shape, on):
+    multiply(form, shape, on)
+
+
+@pytest.mark.parametrize("layouts", ["NN", "TT"])
+@pytest.mark.parametrize("on", ["interp", "sm_90a"])
+def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):
+    multiply(BatchedForm(layouts=layouts), (136, 136, 72), on, cluster=2)
+
+
+def multiply(form, shape, on, cluster=1):
+    (m, n, k), (products, (of_a, by_a), (of_b, by_b)) = shape, (4, (2, 2), (4, 1))
     random = np.random.default_rng(m)
     a, b = (random.integers(-3, 4, s).astype(form.dtype.numpy) for s in ((of_a, m, k), (of_b, k, n)))
     wanted = np.stack([a[z // by_a % of_a].astype(f32.numpy) @ b[z // by_b % of_b].astype(f32.numpy)
@@ -57,7 +67,7 @@ def test_matrices_of_any_stride_are_multiplied(form, shape, on, batch):
     )
     sizes = {"Z": products, "A": of_a, "B": of_b, "DA": by_a, "DB": by_b, "M": m, "N": n, "K": k,
              "SA": step_a, "PA": pitch_a, "SB": step_b, "PB": pitch_b}  # fmt: skip
-    run = kernel(form)
+    run = kernel(form, cluster)
     memory = {"a": memory_a, "b": memory_b, "c": np.full(products * m * n, 7, form.stored.numpy)}
     assert all(memory[p.name].size == concrete(p.size, sizes) for p in run.params)
     report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)

@@ -19,13 +19,13 @@ from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-BLOCKS, SMALL, UNTOUCHED = 3, RoleTile(64, 128, 2), 7
+BLOCKS, SMALL, PAIRED, UNTOUCHED = 3, RoleTile(64, 128, 2), RoleTile(64, 128, 2, cluster=2), 7
 ENDS = {"empty groups": [0, 70, 70, 201, 201], "one row": [1], "skewed": [2, 3, 190], "nothing": [0, 0]}
 
 
 @cache
 def kernel(form, tile=SMALL):
-    return grouped_products.build(form, tile, BLOCKS)
+    return grouped_products.build(form, tile, BLOCKS - BLOCKS % -tile.cluster)
 
 
 def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
@@ -92,6 +92,12 @@ def test_the_example(on):
     np.testing.assert_allclose(memory["c"], wanted.reshape(-1), rtol=2**-9, atol=2**-6)
 
 
+@pytest.mark.parametrize(("b", "on"), [("N", "interp"), ("N", "sm_90a"), ("T", "sm_90a")])
+def test_blocks_of_a_cluster_share_tiles_of_b(b, on):
+    found, wanted = multiply(GroupedForm(b=b), [100, 100, 330], 340, 136, 136, on, PAIRED)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_more_panels_than_one():
     rows = role_products.TOGETHER * 64 + 70
     found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
@@ -123,6 +129,7 @@ def test_tiles_by_the_rows_of_a_group():
     (lambda: RoleTile(256, 256), "a group sums 128 x 256 numbers"),
     (lambda: RoleTile(64, 64), "a group sums 64 x 32 numbers"),
     (lambda: RoleTile(64, 128, 1), "at least 2"),
+    (lambda: RoleTile(64, 128, 2, 4), "clusters of 4 blocks: 1 or 2"),
     (lambda: GroupedForm(f32), "of f16 or bf16"),
     (lambda: GroupedForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
 ])  # fmt: skip
