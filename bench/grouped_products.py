@@ -1,4 +1,4 @@
-"""`lego_mlir.kernels.grouped_products` and `batched_products` against torch, on an H200.
+"""`lego_mlir.kernels.grouped_products`, `grouped_depths` and `batched_products` against torch, on an H200.
 
     python bench/grouped_products.py render          the kernels as cubins for sm_90a, no GPU
     python bench/grouped_products.py check           on the GPU machine: every kernel at odd sizes, then three times
@@ -7,8 +7,9 @@
     python bench/grouped_products.py table           the table of docs/results/grouped-products.md
 
 Grouped: mixtures of experts, their rows balanced or skewed among the groups, against `torch._grouped_mm` and a loop of
-`torch.mm` that knows the offsets on the host. Batched: against `torch.bmm`. All in bf16. Each is timed in every tile,
-and the row has the fastest, beside what `role_choices` chooses.
+`torch.mm` that knows the offsets on the host. Depth: the gradients of their matrices, groups along K, against the same.
+Batched: against `torch.bmm`. All in bf16. Each is timed in every tile, and the row has the fastest, beside what
+`role_choices` chooses. A tile of four numbers is one of clusters of two blocks.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ import mlir_kernels
 NAME, TARGET, FOLDER = "grouped_products", "sm_90a", harness.ARTIFACTS / "grouped"
 BLOCKS, TOLERANCE = 132, 1e-2
 TILES = ((128, 256, 4), (64, 256, 4), (128, 128, 6), (256, 128, 4), (64, 128, 8), (128, 64, 8))
+PAIRED = ((128, 256, 4, 2), (128, 128, 6, 2))
+"""Tiles of clusters of two blocks."""
 KERNELS = [
-    *(("grouped", "T", tile) for tile in TILES),
+    *(("grouped", "T", tile) for tile in (*TILES, *PAIRED)),
     *(("grouped", "N", tile) for tile in TILES[:2]),
-    *(("batched", layouts, tile) for layouts in ("NN", "NT") for tile in TILES),
+    *(("batched", layouts, tile) for layouts in ("NN", "NT") for tile in (*TILES, *PAIRED)),
     *(("batched", layouts, TILES[0]) for layouts in ("TN", "TT")),
+    *(("depth", "TN", tile) for tile in (TILES[0], TILES[2], TILES[3])),
 ]
 GROUPED = [
     ("grouped", groups, rows, depth, columns, shares)
@@ -57,23 +61,26 @@ BATCHED = [
     )
     for layouts in ("NN", "NT")
 ]  # fmt: skip
-CASES: list[harness.Case] = [*GROUPED, *BATCHED]
+DEPTHS = [("depth", *case[1:]) for case in GROUPED if case[2] == 16384 and case[3] != 4096]
+CASES: list[harness.Case] = [*BATCHED, *GROUPED, *DEPTHS]
 QUICK = [
     ("grouped", 8, 16384, 4096, 4096, "balanced"),
     ("grouped", 64, 16384, 2048, 7168, "skewed"),
     ("grouped", 64, 4096, 7168, 2048, "balanced"),
     ("batched", 16, 2048, 2048, 2048, "NT"),
+    ("batched", 12, 1000, 1000, 1000, "NN"),
+    ("depth", 8, 16384, 2048, 7168, "balanced"),
 ]
 
 
-def label(kind: str, orders: str, tile: tuple[int, int, int]) -> str:
+def label(kind: str, orders: str, tile: tuple[int, ...]) -> str:
     return f"{kind}-{orders}-{'x'.join(map(str, tile))}"
 
 
 def render() -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir import bf16
-    from lego_mlir.kernels import batched_products, grouped_products
+    from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
     from lego_mlir.kernels.role_products import RoleTile
     from lego_mlir.toolchain import compile_kernel
 
@@ -83,6 +90,8 @@ def render() -> None:
             continue
         if kind == "grouped":
             kernel = grouped_products.build(grouped_products.GroupedForm(bf16, b=orders), RoleTile(*tile), BLOCKS)
+        elif kind == "depth":
+            kernel = grouped_depths.build(grouped_depths.DepthForm(bf16), RoleTile(*tile), BLOCKS)
         else:
             kernel = batched_products.build(batched_products.BatchedForm(bf16, layouts=orders), RoleTile(*tile), BLOCKS)
         made = compile_kernel(kernel, target=TARGET, emit="cubin")
@@ -92,7 +101,7 @@ def render() -> None:
         print(path.name, flush=True)
 
 
-def kernel_of(kind: str, orders: str, tile: tuple[int, int, int]) -> Any:
+def kernel_of(kind: str, orders: str, tile: tuple[int, ...]) -> Any:
     import lego_mlir
 
     return lego_mlir.load_kernels(str(FOLDER / label(kind, orders, tile)))[f"{kind}_product"]
@@ -152,6 +161,51 @@ class GroupedTensors:
         return max(errors)
 
 
+class DepthTensors:
+    """The gradients of the matrices of a grouped product: a.T @ b for each group of rows of a and b."""
+
+    def __init__(self, groups: int, rows: int, depth: int, columns: int, shares: str) -> None:
+        import torch
+
+        make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
+        self.ends = ends_of(groups, rows, shares)
+        self.a, self.b = make((rows, depth)), make((rows, columns))
+        self.offsets = torch.tensor(self.ends, device="cuda", dtype=torch.int32)
+
+    def ours(self) -> dict[str, Callable[[], Any]]:
+        sizes = {"M": self.a.shape[1], "N": self.b.shape[1]}
+        return {
+            label(kind, orders, tile): partial(kernel_of(kind, orders, tile), self.a, self.b, self.offsets, **sizes)
+            for kind, orders, tile in KERNELS
+            if kind == "depth"
+        }
+
+    def looped(self) -> Any:
+        import torch
+
+        parts = zip([0, *self.ends], self.ends, strict=False)
+        return torch.stack([self.a[begin:end].T @ self.b[begin:end] for begin, end in parts])
+
+    def torch(self) -> dict[str, Callable[[], Any]]:
+        import torch
+
+        found: dict[str, Callable[[], Any]] = {"torch loop": self.looped}
+        if hasattr(torch, "_grouped_mm"):
+            found["torch grouped"] = lambda: torch._grouped_mm(self.a.T, self.b, offs=self.offsets)
+        return found
+
+    def error(self, found: Any, what: str) -> float:
+        """The largest error of all groups, each against a product in f32."""
+        errors = []
+        for group, (begin, end) in enumerate(zip([0, *self.ends], self.ends, strict=False)):
+            if end == begin:
+                assert not found[group].any(), f"{what}: an empty group has zeros"
+            else:
+                wanted = self.a[begin:end].float().T @ self.b[begin:end].float()
+                errors.append(harness.require_close(found[group].float(), wanted, TOLERANCE, what))
+        return max(errors)
+
+
 class BatchedTensors:
     """A batched product on the GPU, and every way to compute it."""
 
@@ -187,7 +241,7 @@ class BatchedTensors:
 
 def tensors(case: harness.Case) -> Any:
     kind, *facts = case
-    return (GroupedTensors if kind == "grouped" else BatchedTensors)(*facts)
+    return {"grouped": GroupedTensors, "depth": DepthTensors, "batched": BatchedTensors}[kind](*facts)
 
 
 def timed(folder: Path, *case: Any) -> list[harness.Contender]:
@@ -216,6 +270,8 @@ def check() -> None:
     for kind, orders, _ in KERNELS:
         if kind == "grouped":
             problems[kind + orders] = GroupedTensors(11, 1500, 1096, 776, "skewed", orders)
+        elif kind == "depth":
+            problems[kind + orders] = DepthTensors(11, 1500, 328, 776, "skewed")
         else:
             problems[kind + orders] = BatchedTensors(5, 328, 392, 200, orders)
     for problem in problems.values():
@@ -228,7 +284,7 @@ def check() -> None:
     for case in QUICK:
         problem = tensors(case)
         for name, run in {**problem.ours(), **problem.torch()}.items():
-            if clock.monotonic() - started > 9:
+            if clock.monotonic() - started > 12:
                 return
             try:
                 run()
@@ -255,7 +311,7 @@ def time(words: list[str]) -> int:
 
 def products_of(case: harness.Case) -> int:
     """Multiplications."""
-    return math.prod(case[2:5]) * (1 if case[0] == "grouped" else case[1])
+    return math.prod(case[2:5]) * (case[1] if case[0] == "batched" else 1)
 
 
 def table() -> None:

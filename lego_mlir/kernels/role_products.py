@@ -120,7 +120,8 @@ def panels(stages: int, rows: int, columns: int, element: int = 2) -> Layout:
 class OutputTile:
     """A tile of C: its first row and column, the ends of its rows and columns, and the matrices of A, B and C.
 
-    A matrix is the indices before its row and column, none for a tensor of two dimensions; `depth` is the end along K.
+    A matrix is the indices before its row and column, none for a tensor of two dimensions. The sums are of `depth`
+    products, from `start` on along K.
     """
 
     row: Operand
@@ -131,6 +132,7 @@ class OutputTile:
     of_a: tuple[IndexLike, ...] = ()
     of_b: tuple[IndexLike, ...] = ()
     of_c: tuple[IndexLike, ...] = ()
+    start: Operand = 0
 
 
 class RingUse:
@@ -171,24 +173,27 @@ class ProductRings:
         steps = lego.cdiv(place.depth, DEPTH)
         for step in lego.range(steps):
             use = used.at(step)
-            self.empty[use - self.tile.stages].wait()
-            for side, (source, outer, first) in enumerate(((a, place.of_a, place.row), (b, place.of_b, place.column))):
-                self._copy(side, source, outer, first, step * DEPTH, use)
+            self.copy(a, b, place, step * DEPTH, use, self.full[use])
             self._arrive(self.full[use])
         used.add(steps)
 
-    def _copy(self, side: int, source: Operand, outer: Sequence[IndexLike], first: Operand, k: Operand,
-              use: Operand) -> None:  # fmt: skip
+    def copy(self, a: Operand, b: Operand, place: OutputTile, k: Operand, use: Operand, barrier: Operand) -> None:
+        """Copy the tiles from `k` on into the stage of a use, as soon as it is empty; they complete on the barrier."""
+        self.empty[use - self.tile.stages].wait()
+        for side, (source, outer, first) in enumerate(((a, place.of_a, place.row), (b, place.of_b, place.column))):
+            self._copy(side, source, outer, first, place.start + k, use, barrier)
+
+    def _copy(self, side: int, source: Operand, outer: Sequence[IndexLike], first: Operand, k: Operand, use: Operand,
+              barrier: Operand) -> None:  # fmt: skip
         """Copy the tile of A, side 0, or this block's part of the tile of B, for all blocks of the cluster."""
         (height, width), (top, left) = self._shape(side), (first, k) if self.contiguous[side] == "k" else (k, first)
         begin, count = use % self.tile.stages * height, height
-        options: dict[str, str] = {}
-        if side == 1 and self.tile.cluster > 1:
+        shared = side == 1 and self.tile.cluster > 1
+        if shared:
             count = height // self.tile.cluster
             begin, top = begin + lego.cluster_rank * count, top + lego.cluster_rank * count
-            options["blocks"] = "all"
         target = self.rings[side].part((begin, 0), (count, width))
-        lego.copy_async(source, target, at=(*outer, top, left), barrier=self.full[use], **options)
+        lego.copy_async(source, target, at=(*outer, top, left), barrier=barrier, blocks="all" if shared else None)
 
     def _arrive(self, barrier: Operand) -> None:
         """Arrive at the barrier in all blocks of the cluster."""

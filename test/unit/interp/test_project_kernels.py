@@ -41,6 +41,7 @@ ELSEWHERE = {
     "attention_gradients",
     "added_gradients",
     "batched_products",
+    "grouped_depths",
     "grouped_products",
     "packed_attention",
     "packed_gradients",

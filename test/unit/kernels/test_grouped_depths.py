@@ -1,0 +1,89 @@
+"""Products of groups along K against NumPy: the rows after a group's end are infinite, and count for nothing."""
+
+import re
+import subprocess
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lego_mlir import bf16, f32
+from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.kernels import grouped_depths
+from lego_mlir.kernels.grouped_depths import DepthForm
+from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.toolchain import compile_kernel, ptxas
+
+BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
+
+
+@cache
+def kernel(form, tile=SMALL):
+    return grouped_depths.build(form, tile, BLOCKS)
+
+
+def multiply(form, ends, rows, columns, on, tile=SMALL, infinite=()):
+    """The result of a kernel and the expected one; the rows of the groups `infinite` are infinite in a and b."""
+    random, groups = np.random.default_rng(rows), len(ends)
+    total, begins = ends[-1] + 70, [0, *ends[:-1]]
+    a, b = (random.integers(-3, 4, (total, n)).astype(form.dtype.numpy) for n in (rows, columns))
+    wanted = np.stack([a[s:e].astype(np.float32).T @ b[s:e].astype(np.float32)
+                       for s, e in zip(begins, ends, strict=True)])  # fmt: skip
+    for group in infinite:
+        a[begins[group] : ends[group]] = b[begins[group] : ends[group]] = np.inf
+    a[ends[-1] :] = b[ends[-1] :] = np.nan
+    pitches = [-(-n // 8) * 8 for n in (rows, columns)]
+    memory = {name: np.pad(x, ((0, 0), (0, pitch - x.shape[1]))).reshape(-1)
+              for name, x, pitch in zip("ab", (a, b), pitches, strict=True)}  # fmt: skip
+    memory |= {"offsets": np.array(ends, np.int32), "c": np.full(groups * rows * columns, 7, form.stored.numpy)}
+    sizes = {"T": total, "G": groups, "M": rows, "N": columns, "PA": pitches[0], "PB": pitches[1]}
+    run = kernel(form, tile)
+    report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)
+    assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+    found = memory["c"].reshape(wanted.shape).astype(np.float64)
+    finite = [group for group in range(groups) if group not in infinite]
+    np.testing.assert_array_equal(found[finite], wanted[finite].astype(form.stored.numpy).astype(np.float64))
+
+
+@pytest.mark.parametrize("on", ["interp", "sm_80", "sm_90a"])
+def test_groups_of_any_depth_are_multiplied(on):
+    multiply(DepthForm(), [0, 70, 70, 198, 199], 72, 136, on)
+
+
+def test_rows_of_the_next_group_count_for_nothing():
+    multiply(DepthForm(bf16, f32), [3, 80, 81], 64, 128, "sm_90a", infinite=[1])
+
+
+@pytest.mark.parametrize(("form", "shape"), [(DepthForm(multiple=1), (67, 131)), (DepthForm(bf16, f32, 4), (5, 132))])
+def test_matrices_of_any_size(form, shape):
+    multiply(form, [70, 130], *shape, "sm_90a")
+
+
+@pytest.mark.parametrize("tile", [(64, 256), (128, 128)])
+def test_every_division_of_a_tile_among_the_groups(tile):
+    multiply(DepthForm(), [66, 73], 72, 264, "sm_90a", RoleTile(*tile, 2))
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
+    text = compile_kernel(kernel(DepthForm(bf16), RoleTile(128, 256, 4)), target="sm_90a", cache=None).text
+    (tmp_path / "k.ptx").write_text(text)
+    command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
+    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    assert resources.spill_stores == resources.spill_loads == 0
+    assert "cp.async.bulk.tensor.3d.global.shared::cta" in text
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: DepthForm(f32), "take f16 or bf16"),
+    (lambda: DepthForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
+    (lambda: grouped_depths.build(tile=RoleTile(cluster=2)), "in clusters of 2 blocks: take 1"),
+])  # fmt: skip
+def test_what_is_refused(make, words):
+    with pytest.raises(UsageError, match=words):
+        make()
