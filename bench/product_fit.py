@@ -29,6 +29,7 @@ import numpy as np
 import product_tuning
 
 from lego_mlir.kernels.choices import Choice, choice_from
+from lego_mlir.kernels.few_rows import exchanged
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_counts import BlockTile, ProductSize, TileCounts, counts_of
 from lego_mlir.kernels.product_time import (
@@ -54,10 +55,11 @@ LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
 FOLDS = 10
+FEW_TILE = re.compile(r"(.+) (\d+) stages")
 PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+)-(..)-(\d+)x(\d+)x(\d+)-(\d)x(\d)w-(\d)s-grouped(-1r)?")
 
 FITTED = {
-    "device": ("l2", "latency", "cold", "cluster", "arrival", "sum", "dram_power", "rounds"),
+    "device": ("l2", "latency", "cold", "cluster", "dram_power", "rounds"),
     "flushed": ("start", "power", "dirty"), "steady": ("start", "early"), "rotated": ("start",),
     "mma.sync": tuple(f.name for f in fields(MatrixPath) if f.name != "held"),
     "warpgroups": tuple(f.name for f in fields(MatrixPath) if f.name not in ("held", "issue")),
@@ -65,7 +67,7 @@ FITTED = {
 """The constants that are fitted; others have sources."""
 EXPONENTS = ("rounds", "units", "waits", "limits")
 START = replace(
-    H200, l2=1.3e5, latency=0.6, cold=0.6, cluster=0.6, arrival=0.5, sum=0.1, dram_power=2e-8, rounds=20.0,
+    H200, l2=1.3e5, latency=0.6, cold=0.6, cluster=0.6, dram_power=2e-8, rounds=20.0,
     launches={
         "flushed": LaunchKind(5.0, 5.0, 0.9, 1.0, 1.0, 2e7), "steady": LaunchKind(1.5, 1.0, 1.0, 0.0, 0.0, 0.0),
         "rotated": LaunchKind(2.5, 2.5, 1.0, 0.0, 1.0, 0.0),
@@ -73,13 +75,13 @@ START = replace(
     paths={
         "mma.sync": MatrixPath(
             matrix=1.6, issue=1.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=50.0, chain=5.0, fill=1000.0,
-            drain=300.0, store=1.0, held=1.0, matrix_power=1.0, line_power=0.5, shared_power=0.1, units=4.0, waits=4.0,
-            limits=4.0,
+            drain=300.0, store=1.0, arrival=0.5, sum=0.1, held=1.0, matrix_power=1.0, line_power=0.5,
+            shared_power=0.1, units=4.0, waits=4.0, limits=4.0,
         ),
         "warpgroups": MatrixPath(
             matrix=1.3, issue=0.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=20.0, chain=3.0, fill=500.0,
-            drain=300.0, store=1.0, held=2.0, matrix_power=1.0, line_power=0.5, shared_power=0.1, units=4.0, waits=4.0,
-            limits=4.0,
+            drain=300.0, store=1.0, arrival=0.5, sum=0.1, held=2.0, matrix_power=1.0, line_power=0.5,
+            shared_power=0.1, units=4.0, waits=4.0, limits=4.0,
         ),
     },
 )  # fmt: skip
@@ -97,11 +99,14 @@ class Measured:
     us: float
     ratio: float = 1.0
     dtype: str = "f16"
+    exchanged: bool = False
 
     @property
     def group(self) -> tuple[str, ProductSize, str, str]:
-        """What is compared: the candidates of one size in one run."""
-        return self.run, self.product, self.launches, self.dtype
+        """What is compared: the candidates of one size in one run. `exchanged` ones compute the transposed product."""
+        p = self.product
+        named = ProductSize(p.n, p.m, p.k, exchanged(p.layouts)) if self.exchanged else p
+        return self.run, named, self.launches, self.dtype
 
 
 # -- recorded runs
@@ -109,7 +114,7 @@ class Measured:
 
 def recorded() -> list[Measured]:
     """All runs."""
-    return compared([*_tuning(), *_spaces(), *_papers(), *_hopper(), *_small()])
+    return compared([*_tuning(), *_spaces(), *_papers(), *_hopper(), *_small(), *_few()])
 
 
 def compared(rows: list[Measured]) -> list[Measured]:
@@ -173,6 +178,21 @@ def _hopper() -> Iterable[Measured]:
             yield Measured(run, product, tile.block_tile, "steady", 1e3 * row["ms"], dtype=dtype)
             if row.get("single_ms"):
                 yield Measured(run, product, tile.block_tile, "flushed", 1e3 * row["single_ms"], dtype=dtype)
+
+
+def _few() -> Iterable[Measured]:
+    """Few rows and tiles by warpgroups; a transposed product is that of B^T and A^T."""
+    for row in _rows("few_rows"):
+        found = FEW_TILE.fullmatch(row["tile"])
+        if found:  # not of cuBLAS
+            (m, n, k), layouts = row["size"], row["layouts"]
+            tile = tile_from((m, n, k), found[1], int(found[2]), product_tuning.SMS)
+            if (tile.group == 1 and tile.tiles(m, n)[0] > 1) or not tile.shares_rows(m, n):
+                continue  # an order, or boxes outside of A, that the model has no term for
+            product = ProductSize(m, n, k, layouts)
+            if tile.transposed:
+                product = ProductSize(n, m, k, exchanged(layouts))
+            yield Measured("few_rows", product, tile.block_tile, "steady", 1e3 * row["ms"], exchanged=tile.transposed)
 
 
 def _of_run(run: str) -> list[tuple[str, dict[str, Any]]]:
@@ -365,6 +385,7 @@ RUNS = {
     "choice_check 0": "two tiles of warpgroups each",
     "choice_check 1": "the same in another run",
     "product_choices": "the choices of this model and those before",
+    "few_rows": "few rows and tiles by warpgroups",
     "small_products": "few rows, K in parts",
     "small_parts": "the same with more tiles and parts, in an earlier run",
 }

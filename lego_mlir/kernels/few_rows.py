@@ -10,12 +10,13 @@ means give it blocks, and each has a price:
 
 Rings are deep: shared memory has room for 16 stages of such tiles. Or they leave room for a second block, which may
 be that of the next kernel: it begins while this one ends. All blocks run at once: a cluster of 4 fits a device 30
-times, not 33, since its blocks are neighbours. The estimate is that of `product_time`, whose terms for parts of K are
-fitted to other kernels. `bench/few_rows.py` measures the candidates; `warpgroup_choices` takes narrow tiles and parts
-of K where an H200 was quicker with them. Two resident blocks were mostly slower than one with a deep ring.
+times, not 33, since its blocks are neighbours. The estimate is that of `product_time`. `bench/few_rows.py` measures the
+candidates; `warpgroup_choices` takes narrow tiles and parts of K where an H200 was quicker with them. Two resident
+blocks were mostly slower than one with a deep ring. Tiles of the same columns of B are next to each other in the order:
+row by row, 128 x 4096 x 4096 took 1.14 times as long.
 
->>> [str(tile) for tile in candidates((64, 4096, 4096), 132)][:2]
-['64x32 group 1 dependent', '64x64 group 1 in 2 parts dependent']
+>>> [str(tile) for tile in candidates((64, 4096, 4096), 132)][0]
+'64x64 group 32 in 2 parts dependent'
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from dataclasses import replace
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTES
-from lego_mlir.kernels.product_counts import BYTES, ProductSize
+from lego_mlir.kernels.product_counts import BYTES, ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.kernels.warpgroup_choices import (
     BARRIERS,
     ENOUGH_STAGES,
+    GROUP,
     LEAST_STAGES,
+    MOST_BLOCKS,
     OUT_BUFFER,
     STEP,
     WarpgroupTile,
@@ -47,10 +50,6 @@ LEAST_FILLED: Final = 0.6
 """The share of multiprocessors that a candidate uses, at least."""
 SIDES: Final = (1, 2, 4)
 PARTS: Final = (1, 2, 4, 8)
-MOST_BLOCKS: Final = 8
-"""Blocks of a cluster."""
-FITTING: Final = {1: 1.0, 2: 1.0, 4: 30 / 33, 8: 14 / 16}
-"""The share of a device that clusters of this size reach: 30 clusters of 4 fit an H200; that of 8 is assumed."""
 WIDTHS: Final = {64: range(24, 257, 8), 128: range(32, 257, 8), 192: range(96, 257, 16), 256: range(64, 193, 8)}
 """Columns of tiles by their rows."""
 TRANSPOSED_ROWS: Final = (16, 32, 48, 64)
@@ -74,14 +73,14 @@ def candidates(sizes: Sizes, multiprocessors: int, layouts: str = "NT", count: i
 
 def microseconds(sizes: Sizes, tile: WarpgroupTile, multiprocessors: int, layouts: str = "NT") -> float:
     """The estimate of the model of all products (`product_time`)."""
-    (m, n, k), device = sizes, replace(H200, sms=fitting(tile, multiprocessors))
+    (m, n, k), device = sizes, replace(H200, sms=multiprocessors)
     product = ProductSize(n, m, k, exchanged(layouts)) if tile.transposed else ProductSize(m, n, k, layouts)
     return product_time(product, tile.block_tile, device, "steady").microseconds
 
 
 def fitting(tile: WarpgroupTile, multiprocessors: int) -> int:
     """The multiprocessors that blocks of such clusters reach."""
-    return int(multiprocessors * FITTING[tile.cluster[0] * tile.cluster[1] * tile.parts])
+    return reached_by(tile.cluster[0] * tile.cluster[1] * tile.parts, multiprocessors)
 
 
 def exchanged(layouts: str) -> str:
@@ -105,8 +104,8 @@ def _all(sizes: Sizes, multiprocessors: int, layouts: str) -> Iterator[Warpgroup
             for along_n in SIDES:
                 for parts in PARTS:
                     tile = WarpgroupTile(
-                        height, width, LEAST_STAGES, (along_m, along_n), group=1, dependent=True, parts=parts,
-                        transposed=transposed,
+                        height, width, LEAST_STAGES, (along_m, along_n), GROUP // (height * along_m),
+                        dependent=True, parts=parts, transposed=transposed,
                     )  # fmt: skip
                     tile = replace(tile, stages=stages_of(tile, k, layouts))
                     if _divides(tile, sizes, layouts) and _fills(tile, (m, n), multiprocessors):
@@ -117,12 +116,19 @@ def _divides(tile: WarpgroupTile, sizes: Sizes, layouts: str) -> bool:
     """Whether the units take the tile and its shares, and no block of a cluster is outside of C."""
     (m, n, k), (along_m, along_n) = sizes, tile.cluster
     shares = tile.m % (8 * along_n) == 0 and tile.n % (8 * along_m) == 0
-    inside = tile.m * (along_m - 1) < m and tile.n * (along_n - 1) < n
+    inside = tile.m * (along_m - 1) < m and tile.n * (along_n - 1) < n and tile.shares_rows(m, n)
     deep = -(-k // STEP) >= LEAST_STEPS * tile.parts
     high = tile.m <= 64 or tile.m * (along_m - 1) + tile.m // 2 < m
-    kept = tile.parts == 1 or tile.m * tile.n * 4 <= tile.stages * (min(tile.m, m) + tile.n) * STEP * BYTES
     halves = tile.m != 3 * STEP or layouts[1] == "T" or tile.n % (2 * STEP) == 0  # columns of 64 where N is contiguous
-    return shares and inside and deep and high and kept and halves and along_m * along_n * tile.parts <= MOST_BLOCKS
+    return (
+        shares
+        and inside
+        and deep
+        and high
+        and tile.keeps_sums(m, k, layouts)
+        and halves
+        and along_m * along_n * tile.parts <= MOST_BLOCKS
+    )
 
 
 def _fills(tile: WarpgroupTile, rows: tuple[int, int], multiprocessors: int) -> bool:

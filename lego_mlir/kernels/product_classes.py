@@ -48,8 +48,6 @@ LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
 """Those that mma.sync multiplies."""
-WIDTHS: Final = 16
-"""What the width of a tile is a multiple of, so that masks for all sizes keep the form that the script reads."""
 CHOICES: Final = 1024
 """Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
@@ -186,7 +184,7 @@ def _tiles(
         return _microseconds((m, n, k), layouts, tile.block_tile, device)
 
     tiles = warpgroup_choices.candidates(top, n, k, multiprocessors, layouts, bytes_, exact, wide, operands)
-    found = few_tiles([tile for tile in tiles if tile.tiling.n % WIDTHS == 0], time, top)
+    found = few_tiles(tiles, time, top)
     early = [tile.lockstep == 0 and time(tile, 3 * top // 4) < warpgroup_choices.SHORT for tile in found]
     step = warpgroup_choices.STEP * BYTES // bytes_
     return tuple(

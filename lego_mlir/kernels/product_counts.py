@@ -39,6 +39,9 @@ REGISTERS_PER_SM: Final = 65536
 THREADS_PER_SM: Final = 2048
 GROUP_ROWS: Final = 2048
 """Rows of C in a group of the tile order."""
+REACHED: Final = {4: 30 / 33, 8: 14 / 16}
+"""The share of an H200's SMs that clusters of as many blocks reach, whose blocks are neighbours: 30 of 33 clusters of 4
+fit, that of 8 is assumed."""
 SUMS: Final = 1024
 """Sums of a tile that count as one, where parts of K are added."""
 
@@ -89,8 +92,9 @@ class TileCounts(NamedTuple):
     slowest block, `lines` of L2 on average, and its depth in `chained` matrix instructions.
     Of a tile: `steps`, `stored` sectors. Of a launch: `units`, tiles times `parts`; `whole` rounds of `resident` blocks
     per SM, and the blocks of the fullest SM in the `last` one; `rounds` of any blocks, and `waves`, units over those in
-    flight; `sums` in parts that a block adds. `read` are bytes of A and B if each wave reads its own once, `wave` those
-    of one wave. `stages`, `persistent`, `clustered`, `lockstep` and `dependent` describe the kernel.
+    flight; `sums` in parts that a block adds, `peers` that it waits for. `read` are bytes of A and B if each wave reads
+    its own once, `wave` those of one wave. `stages`, `persistent`, `clustered`, `lockstep` and `dependent` describe the
+    kernel.
     """
 
     matrix: float
@@ -111,6 +115,7 @@ class TileCounts(NamedTuple):
     resident: float
     waves: float
     sums: float
+    peers: float
     read: float
     wave: float
     bytes_a: float
@@ -162,23 +167,34 @@ def grid_of(product: ProductSize, tile: BlockTile) -> tuple[int, int]:
     return -(-product.m // (tile.m * along_m)) * along_m, -(-product.n // (tile.n * along_n)) * along_n
 
 
+def clustered_blocks(tile: BlockTile) -> int:
+    """Blocks of a cluster: those that share operands, times the parts of K of warpgroups."""
+    return tile.cluster[0] * tile.cluster[1] * (tile.parts if tile.family == "warpgroups" else 1)
+
+
+def reached_by(blocks: int, sms: int) -> int:
+    """The SMs that clusters of that many blocks reach."""
+    return int(sms * REACHED.get(blocks, 1.0))
+
+
 def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
     """The counts of a product on a device with this many SMs."""
     p, t, grid = product, tile, grid_of(product, tile)
-    resident, blocks = resident_blocks(t), t.cluster[0] * t.cluster[1]
-    slots = sms * resident // blocks * blocks  # blocks at the same time: whole clusters
+    resident, blocks = resident_blocks(t), clustered_blocks(t)
+    slots = reached_by(blocks, sms) * resident // blocks * blocks  # blocks at the same time: whole clusters
     units = grid[0] * grid[1] * t.parts
     whole, rest = divmod(units, slots)
     rounds = whole + (rest > 0)
     fetched, (read, wave) = fetched_by(p, t, grid, rounds), waves_of(p, t, grid, slots)
     by_warps = t.m + t.n * (t.m // WARPGROUP_ROWS) if t.family == "warpgroups" else t.m * t.warps[1] + t.n * t.warps[0]
+    added, peers = (1, t.parts - 1) if t.family == "warpgroups" else (t.parts, min(t.parts - 1, 1))
     return TileCounts(
         matrix=t.m * t.n * t.k / PRODUCTS, shared=(t.m + t.n + by_warps) * t.k * BYTES / SHARED_WAVEFRONT,
         **fetched._asdict(), chained=t.k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (t.k * t.parts))),
         stored=p.m / grid[0] * touched(p.n / grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES),
         units=units, parts=t.parts, whole=whole, last=-(-rest // sms), rounds=rounds, resident=resident,
-        waves=units / slots, sums=t.parts * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), read=read, wave=wave,
-        bytes_a=BYTES * p.m * p.k, bytes_b=BYTES * p.k * p.n, bytes_c=BYTES * p.m * p.n, stages=t.stages,
+        waves=units / slots, sums=added * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), peers=peers, read=read,
+        wave=wave, bytes_a=BYTES * p.m * p.k, bytes_b=BYTES * p.k * p.n, bytes_c=BYTES * p.m * p.n, stages=t.stages,
         persistent=t.resident > 0, clustered=blocks > 1, lockstep=t.lockstep, dependent=t.dependent,
     )  # fmt: skip
 

@@ -45,9 +45,10 @@ class MatrixPath:
 
     `matrix` of an m16n8k16, `issue` of a warp's copy, `shared` of a wavefront, `row` of 128 bytes that arrives, `line`
     and `sector` of a further one that an unaligned row touches; `wait` of a step and `chain` of each 16 of its depth
-    for a block that is alone; `fill` before its first step, `drain` after its last, `store` of a sector of C. `held`
-    are the stages that products occupy. `matrix_power`, `line_power` and `shared_power` are clocks at the power limit.
-    `units` joins the units of a step, `waits` the step and its latency, `limits` SMs, power, DRAM and L2.
+    for a block that is alone; `fill` before its first step, `drain` after its last, `store` of a sector of C. Of parts
+    of K, in microseconds: `arrival` of another part, and `sum` of 1024 elements. `held` are the stages that products
+    occupy. `matrix_power`, `line_power` and `shared_power` are clocks at the power limit. `units` joins the units of a
+    step, `waits` the step and its latency, `limits` SMs, power, DRAM and L2.
     """
 
     matrix: float
@@ -61,6 +62,8 @@ class MatrixPath:
     fill: float
     drain: float
     store: float
+    arrival: float
+    sum: float
     held: float
     matrix_power: float
     line_power: float
@@ -91,9 +94,9 @@ class ProductDevice:
     """A device: its SMs, clocks a microsecond, bytes a microsecond of DRAM, lines a microsecond of L2 and its bytes.
 
     `latency` of memory for a step, in L2, and `cold` more in DRAM, in microseconds; `cluster` what a launch in clusters
-    takes besides, `arrival` of a tile's parts, and `sum` for each 1024 sums of a part. `dram_power` are microseconds of
-    a byte at the power limit; `drift` how often a wave reads its bytes again without lockstep, as far as they do not
-    fit L2. `rounds` is the exponent that joins resident blocks.
+    takes besides. `dram_power` are microseconds of a byte at the power limit; `drift` how often a wave reads its bytes
+    again without lockstep, as far as they do not fit L2: blocks begin together, and drift apart from tile to tile.
+    `rounds` is the exponent that joins resident blocks.
     """
 
     sms: int
@@ -104,8 +107,6 @@ class ProductDevice:
     latency: float
     cold: float
     cluster: float
-    arrival: float
-    sum: float
     dram_power: float
     drift: float
     rounds: float
@@ -128,23 +129,23 @@ class ProductTime:
 
 
 H200: Final = ProductDevice(
-    sms=132, frequency=1900.0, dram=4.2e6, l2=1.47e5, l2_bytes=50e6, latency=0.791, cold=0.312, cluster=1.09,
-    arrival=2.18, sum=0.104, dram_power=3.24e-08, drift=4.0, rounds=20.0,
+    sms=132, frequency=1900.0, dram=4.2e6, l2=1.48e5, l2_bytes=50e6, latency=0.727, cold=0.207, cluster=1.05,
+    dram_power=3.17e-09, drift=4.0, rounds=13.9,
     launches={
-        "flushed": LaunchKind(start=5.06, early=5.06, power=0.854, cold_a=1.0, cold_b=1.0, dirty=2.17e7),
-        "steady": LaunchKind(start=1.11, early=0.692, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
-        "rotated": LaunchKind(start=0.908, early=0.908, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
+        "flushed": LaunchKind(start=5.07, early=5.07, power=0.875, cold_a=1.0, cold_b=1.0, dirty=2.27e7),
+        "steady": LaunchKind(start=0.857, early=0.574, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
+        "rotated": LaunchKind(start=0.869, early=0.869, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
     },
     paths={
         "mma.sync": MatrixPath(
-            matrix=1.62, issue=4.32, shared=0.671, row=2.15, line=1.76, sector=1.1, wait=26.0, chain=1.6, fill=188.0,
-            drain=50.2, store=2.06, held=1.0, matrix_power=1.54, line_power=0.107, shared_power=0.189, units=4.32,
-            waits=4.03, limits=3.62,
+            matrix=1.56, issue=4.24, shared=0.664, row=2.02, line=1.74, sector=1.15, wait=13.7, chain=2.76, fill=144.0,
+            drain=54.9, store=2.08, arrival=2.13, sum=0.108, held=1.0, matrix_power=1.58, line_power=0.224,
+            shared_power=0.0729, units=4.34, waits=3.06, limits=3.24,
         ),
         "warpgroups": MatrixPath(
-            matrix=1.09, issue=0.0, shared=0.8, row=1.65, line=1.33, sector=0.703, wait=28.6, chain=3.79, fill=684.0,
-            drain=53.8, store=0.0342, held=2.0, matrix_power=1.28, line_power=0.0675, shared_power=0.00564, units=20.0,
-            waits=10.4, limits=3.65,
+            matrix=1.03, issue=0.0, shared=0.667, row=1.5, line=1.43, sector=0.693, wait=41.9, chain=3.53, fill=955.0,
+            drain=170.0, store=0.0918, arrival=0.316, sum=0.0786, held=2.0, matrix_power=1.39, line_power=0.0235,
+            shared_power=0.00367, units=19.9, waits=9.34, limits=3.81,
         ),
     },
 )  # fmt: skip
@@ -187,7 +188,7 @@ def dram_bytes(counts: TileCounts, device: ProductDevice, kind: LaunchKind) -> f
     once = at_least(lost, kind.cold_a) * (c.bytes_a + c.bytes_c) + at_least(lost, kind.cold_b) * c.bytes_b
     operands, smaller = c.bytes_a + c.bytes_b, at_most(c.bytes_a, c.bytes_b)
     outside = at_least(1 - device.l2_bytes / c.wave, 0.0) * share(smaller / held - 1)
-    read = c.read * (1 + device.drift * outside * (1 - c.lockstep))
+    read = c.read * (1 + device.drift * outside * (1 - c.lockstep) * share(c.waves - 1))
     return once + at_least(read - operands, 0.0) * share(operands / held - 1)
 
 
@@ -197,9 +198,9 @@ def clocks_of(
     """Clocks of the SM with the most work, of the matrix units in a step, and of shared memory in a step."""
     c, lines = counts, counts.units * counts.steps * counts.lines
     matrix, shared = c.matrix * path.matrix, c.shared * path.shared
+    cold = share(from_dram / (lines * LINE_BYTES))
     fetch = c.rows * path.row + c.split_lines * path.line + c.split_sectors * path.sector
     busy = joined((matrix, shared + c.copies * path.issue, fetch), path.units)
-    cold = share(from_dram / (lines * LINE_BYTES))
     latency = (device.latency + device.cold * cold) * device.frequency / at_least(c.stages - path.held, 0.5)
     alone = joined((busy + path.wait + path.chain * c.chained, latency), path.waits)
     store = c.stored * path.store
@@ -226,7 +227,7 @@ def time_of(counts: TileCounts, path: MatrixPath, device: ProductDevice, kind: L
     sm, power = clocks / device.frequency, kind.power * (each * energy + moved * device.dram_power)
     dram, l2 = moved / device.dram, steps * c.lines / device.l2
     start = kind.start + (kind.early - kind.start) * c.dependent + device.cluster * c.clustered
-    parts = (c.parts > 1) * (device.arrival * c.rounds + device.sum * c.sums)
+    parts = path.arrival * c.peers * c.rounds + (c.parts > 1) * path.sum * c.sums
     total = start + joined((sm, power, dram, l2), path.limits) + parts
     return ProductTime(total, sm, each * matrix, each * shared, power, dram, l2, c.waves)
 

@@ -18,10 +18,10 @@ from typing import Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
-from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES, SECTOR_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
+from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
@@ -30,18 +30,25 @@ STEP: Final = 64
 """Elements of 16 bits along K of a step: rows of 128 bytes."""
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 NARROW_TILES: Final = tuple((64, n) for n in range(56, 8, -8))
-FEW, MANY = 64, 2048
-"""Rows of C up to which, and columns from which, narrow tiles are considered: more blocks copy the other operand."""
-PARTS: Final = ((2, 1.0), (4, 30 / 33))
-"""Parts of K within a cluster, and the share of an H200 that clusters of as many blocks reach."""
-PARTED_WIDTHS: Final = range(24, 129, 8)
+"""Considered where tiles of 64 x 64 do not fill a device: more blocks copy the other operand."""
+TALLER: Final = 192
+"""Rows of tiles whose two consumers divide the columns; they are considered without an epilogue."""
+TALLER_WIDTHS: Final = range(256, 127, -16)
+PARTS: Final = (2, 4, 8)
+"""Parts of K within a cluster."""
+PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8))
+PARTED_CLUSTERS: Final = ((1, 1), (2, 1))
+MOST_BLOCKS: Final = 8
+"""Blocks of a cluster."""
 LEAST_PART: Final = 4
 """Steps along K of a part."""
-PARTED_BYTES: Final = 2**25
-"""Bytes of A and B up to which parts are considered: of more than L2 holds, the estimates rank them wrongly."""
-PARTED_GAIN: Final = 0.8
+LEAST_FILLED: Final = 0.6
+"""The share of multiprocessors that blocks with parts of K use, at least."""
+PARTED_GAIN: Final = 0.95
 """The time with parts relative to whole sums from which they are taken: kernels of a class have none."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
+SECTOR: Final = SECTOR_BYTES // BYTES
+"""Elements of a sector: boxes that begin within one took 1.5 times as long at 2560 NN, so tiles are whole ones."""
 MOST_PROMOTED: Final = 192
 """Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
 PLAIN_ROWS: Final = 128
@@ -131,6 +138,20 @@ class WarpgroupTile:
         """The grid of clusters' tiles."""
         return -(-m // self.tiling.m), -(-n // self.tiling.n)
 
+    def shares_rows(self, m: int, n: int) -> bool:
+        """Whether each block of a cluster copies something of a shared operand.
+
+        Boxes outside of a matrix are slow: with 16 rows in clusters of 1 x 2 that share 64, an H200 took 2.5 times as
+        long as without clusters.
+        """
+        along_m, along_n = self.cluster
+        return self.m // along_n * (along_n - 1) < m and self.n // along_m * (along_m - 1) < n
+
+    def keeps_sums(self, m: int, k: int, layouts: str) -> bool:
+        """Whether the ring has room for the sums of a block, which those of other parts of K read from there."""
+        stage = min(self.m, m) + columns_of(self.n, layouts)
+        return self.parts == 1 or self.m * self.n * 4 <= self.stages * stage * STEP * BYTES
+
     def clusters(self, multiprocessors: int) -> int:
         """Clusters that run at the same time: `resident` blocks on each multiprocessor."""
         return multiprocessors * self.resident // (self.cluster[0] * self.cluster[1] * self.parts)
@@ -195,29 +216,46 @@ def candidates(
 ) -> list[WarpgroupTile]:  # fmt: skip
     """All divisions that are ranked, for K in elements of 16 bits; the arguments are those of `choose`."""
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
-    tiles = [*TILES, *(NARROW_TILES if m <= FEW and n >= MANY and not (exact or fused) else ())]
-    return [
+    tiles = list(TILES)
+    if not (exact or fused):
+        few = -(-m // STEP) * -(-n // STEP) < multiprocessors
+        tiles += NARROW_TILES if few else ()
+    made = (
         tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
         for tile, cluster in _candidates(tiles, unit, exact, operands)
-    ]
+    )
+    whole = layouts[1] == "N" and n % SECTOR == 0
+    return [tile for tile in made if tile.shares_rows(m, n) and not (whole and tile.n % SECTOR)]
+
+
+def taller_tiles(layouts: str) -> list[tuple[int, int]]:
+    """Tiles of 192 rows: each consumer has whole columns of 128 bytes where N is contiguous in B."""
+    unit = 2 * STEP if layouts[1] == "N" else TALLER_WIDTHS.step
+    return [(TALLER, n) for n in TALLER_WIDTHS if n % unit == 0]
 
 
 def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
-    """Divisions of a product of few tiles whose K the blocks of a cluster divide; all blocks run at once.
-
-    Measured are products with K contiguous in both matrices (`bench/few_rows.py`); others have none.
-    """
-    few = -(-m // FEW) * -(-n // FEW) * PARTS[-1][0] <= multiprocessors
-    if layouts != "NT" or not few or (m + n) * k * BYTES > PARTED_BYTES:
-        return []
+    """Divisions of a product of few tiles whose K the blocks of a cluster divide; all blocks run at once."""
     found = []
-    for width in PARTED_WIDTHS:
-        for parts, reached in PARTS:
-            tile = WarpgroupTile(64, width, stages_of(64, width, -(-k // parts), layouts), group=1, parts=parts)
-            down, across = tile.tiles(m, n)
-            deep = k >= STEP * LEAST_PART * parts
-            if deep and down * across * parts <= int(multiprocessors * reached):
-                found.append(tile)
+    for height, width in PARTED_TILES:
+        for cluster in PARTED_CLUSTERS:
+            down, across = -(-m // (height * cluster[0])), -(-n // (width * cluster[1]))
+            shared = cluster[0] * cluster[1]
+            for parts in PARTS:
+                blocks, reached = down * across * shared * parts, reached_by(shared * parts, multiprocessors)
+                filled = LEAST_FILLED * multiprocessors <= blocks <= reached // (shared * parts) * shared * parts
+                if (
+                    not filled
+                    or k < STEP * LEAST_PART * parts
+                    or width % (8 * cluster[0])
+                    or shared * parts > MOST_BLOCKS
+                ):
+                    continue
+                stages = stages_of(height, width, -(-k // parts), layouts)
+                group = GROUP // (height * cluster[0])
+                tile = WarpgroupTile(height, width, stages, cluster, group, parts=parts)
+                if tile.keeps_sums(m, k, layouts) and tile.shares_rows(m, n):
+                    found.append(tile)
     return found
 
 
@@ -231,7 +269,7 @@ def _candidates(
         for height, width in tiles
         for cluster in CLUSTERS
         if width % (unit * cluster[0]) == 0
-        and (height <= PLAIN_ROWS or width <= tall)
+        and (height <= PLAIN_ROWS or width <= tall or (height == TALLER and not operands))
         and (width <= MOST_PROMOTED or not exact)
     ]
 

@@ -12,6 +12,7 @@ from lego_mlir.kernels.class_tiles import MOST, covering, few_tiles, octave
 from lego_mlir.kernels.product_classes import class_for, class_of
 from lego_mlir.kernels.product_counts import ProductSize
 from lego_mlir.kernels.product_time import product_time
+from lego_mlir.toolchain import compile_kernel
 
 SMS = 132
 TIMES = st.integers(1, 6).flatmap(
@@ -64,10 +65,17 @@ def test_a_class_has_a_tile_close_to_the_best_for_all_rows(n, k, layouts):
     assert len(classes) <= MOST
 
 
-def test_all_tiles_of_classes_keep_the_form_of_masks():
-    for m in (300, 777, 2500, 6000):
-        tile = class_of((m, 4096, 4096), "NT", "f16", "f16", SMS).tile
-        assert tile.tiling.n % product_classes.WIDTHS == 0
+@pytest.mark.parametrize(
+    ("layouts", "tile", "cluster"),
+    [("NT", (128, 232), (1, 1)), ("NN", (128, 232), (1, 2)), ("TT", (64, 40), (1, 1)), ("TN", (256, 104), (1, 2))],
+)
+def test_a_class_of_any_width_is_read(layouts, tile, cluster):
+    chosen = warpgroup_choices.tile_of(4104, 4104, 4104, tile, SMS, cluster, lockstep=0, layouts=layouts)
+    made = product_classes.ProductClass("f16", "f16", layouts, chosen, chosen.clusters(SMS), False)
+    text = compile_kernel(
+        made.kernel(), transform=made.script, parameters=made.parameters, target="sm_90a", emit="transformed"
+    ).text
+    assert "nvvm.cp.async.bulk.tensor" in text
 
 
 def test_a_batch_meets_few_classes():

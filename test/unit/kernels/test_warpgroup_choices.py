@@ -79,7 +79,7 @@ def test_rows_that_touch_two_lines_share_their_copies():
 
 def test_short_products_begin_early():
     assert warpgroup_choices.choose(512, 512, 512, 132).dependent
-    assert warpgroup_choices.choose(64, 4096, 4096, 132).n == 32
+    assert warpgroup_choices.choose(64, 4096, 4096, 132).parts == 2  # 0.95 of the time of 32 columns
     assert warpgroup_choices.choose(64, 5120, 5120, 132).n == 40  # 0.79 of the time of 64 columns
     assert warpgroup_choices.choose(64, 6144, 4096, 132).n == 48  # 0.84
     assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
@@ -107,6 +107,5 @@ def test_a_tile_reads_back_as_it_prints():
 
 def test_tiles_along_rows_of_n_begin_at_whole_sectors():
     """At 2560, tiles of 200 columns took 1.5 times as long as those of 208 in a cluster."""
-    tile = warpgroup_choices.choose(2560, 2560, 2560, 132, "NN")
-    assert tile.n * 2 % 32 == 0
-    assert str(tile).startswith("128x208 cluster 2x1")
+    for n in (2560, 2576, 4096):
+        assert all(tile.n * 2 % 32 == 0 for tile in warpgroup_choices.candidates(n, n, n, 132, "NN"))

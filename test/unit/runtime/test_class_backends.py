@@ -187,7 +187,7 @@ def test_which_other_types_have_a_class(size, dtype, result, layouts, kind):
     found = class_for(size, layouts, dtype, result, "sm_90a", 132)
     assert type(found) is (kind or type(None))
     if kind:
-        assert found.tile.n >= 64  # narrow tiles store 16 bits
+        assert found.tile.n >= 64 or result == "bf16"  # narrow tiles store 16 bits
     assert class_for(size, layouts, dtype, result, "sm_80", 108) is None or dtype == "f16"
 
 
