@@ -3,6 +3,7 @@
     gelu()                        of the product
     bias(n).then(relu())          a number for each column added, then max(x, 0)
     scales(m, n).then(residual(m, n, f16))
+    gelu().then(amax())           and the largest absolute value of what is stored
 
 An epilogue sees vectors of f32 along C's contiguous axis, and where they are: what it loads beside is a number of each
 column, of each row, or an element of a matrix of C's shape. One written by hand is the same two functions.
@@ -41,6 +42,7 @@ class VectorPlace:
     column: IndexLike
     width: int
     axis: int
+    largest: tuple[LargestOfTile, ...] = ()
 
     def by_column(self, numbers: Operand) -> Operand:
         """The vector's elements of a tensor with a number for each column of C."""
@@ -56,18 +58,48 @@ class VectorPlace:
             return matrix.load(self.row, self.column, width=self.width)
         return matrix.T.load(self.column, self.row, width=self.width)
 
+    def include(self, value: Operand, in_largest: Operand) -> None:
+        """Count the vector's absolute values in the largest one of an operand among `Epilogue.largest`."""
+        size = abs(value)
+        for kept in self.largest:
+            if kept.operand is in_largest:
+                for lane in range(self.width):
+                    kept.cell.set(lego.maximum(kept.cell, size[lane] if self.width > 1 else size))
+
+
+@dataclass(frozen=True, slots=True)
+class LargestOfTile:
+    """The largest absolute value among a thread's elements of a tile, a variable, and the operand that it goes to."""
+
+    operand: Operand
+    cell: Operand
+
+    @classmethod
+    def begin(cls, operand: Operand) -> LargestOfTile:
+        """Before the first element: 0."""
+        return cls(operand, lego.register(f32, 0.0))
+
+    def end(self) -> None:
+        """After the last element: one lane of each warp updates the operand."""
+        total = lego.warp_reduce(self.cell, "max")
+        with lego.when(lego.lane_id < 1):
+            self.operand.atomic_max(total, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """A function applied to each value of A B before it is stored.
 
     `function(value, place, *operands)` gets a vector of f32, its `VectorPlace`, and the arguments for `operands`;
-    `reference(product, *operands)` is the same on whole arrays, in NumPy.
+    `reference(product, *operands)` is the same on whole arrays, in NumPy. `largest` names the operands, tensors of one
+    f32, that become the larger of themselves and the absolute values that `VectorPlace.include` counts; the reference
+    updates them in place.
     """
 
     function: Callable[..., Any]
     reference: Callable[..., Any]
     operands: Mapping[str, Any] = field(default_factory=dict)
+    largest: tuple[str, ...] = ()
 
     def then(self, after: Epilogue) -> Epilogue:
         """This epilogue, and another one of its result. Raises UsageError where both have an operand of one name."""
@@ -85,7 +117,7 @@ class Epilogue:
             found: Array = after.reference(self.reference(product, *given[:count]), *given[count:])
             return found
 
-        return Epilogue(function, reference, {**self.operands, **after.operands})
+        return Epilogue(function, reference, {**self.operands, **after.operands}, (*self.largest, *after.largest))
 
 
 def relu() -> Epilogue:
@@ -189,6 +221,27 @@ def factors(count: SizeLike, name: str, *, rows: bool) -> Epilogue:
         return found
 
     return Epilogue(function, reference, {name: lego.Tensor(f32, Row(count))})
+
+
+def amax(name: str = "amax") -> Epilogue:
+    """The value as it is; the argument `amax`, one f32, becomes the larger of itself and the largest absolute value.
+
+    A maximum does not depend on the order of blocks. NaN is larger than every number. Delayed scaling of 8-bit types
+    takes the next scale from it (Micikevicius et al., "FP8 Formats for Deep Learning", 2022).
+    """
+
+    def function(value: Operand, place: VectorPlace, amax: Operand) -> Operand:
+        place.include(value, amax)
+        return value
+
+    def reference(product: Array, *given: Array, **named: Array) -> Array:
+        import numpy as np
+
+        (found,) = (*given, *named.values())
+        np.maximum(found, np.abs(product).max(initial=0), out=found, casting="same_kind")
+        return product
+
+    return Epilogue(function, reference, {name: lego.Tensor(f32, Row(1))}, (name,))
 
 
 def scales(m: SizeLike, n: SizeLike) -> Epilogue:

@@ -29,6 +29,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.kernels.built_products import BUILT, BuiltProduct
 from lego_mlir.kernels.epilogues import (
     Epilogue,
+    LargestOfTile,
     VectorPlace,
     bias,
     gelu,
@@ -145,6 +146,8 @@ def build(
         raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
     if split is not None and not is_static((M, N, K)):
         raise UsageError(f"matmul: the sizes must be ints with split={split}, got {M} x {N} x {K}")
+    if split is not None and function.largest:
+        raise UsageError(f"matmul: {', '.join(function.largest)} of the result with {split=}; leave out split")
     positions = layout.physical_size()
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
@@ -311,19 +314,27 @@ class _Plan:
             width //= 2
         places = thread_chunks((m, n), width, self.tiling.threads, lego.thread_id.x)
         in_rows = self.tiling.threads % (n // width) == 0 and len(places) % AT_ONCE == 0
-        if not in_rows:
+        named = dict(zip(self.epilogue.operands, operands, strict=False))
+        largest = tuple(LargestOfTile.begin(named[name]) for name in self.epilogue.largest)
+        if in_rows:
+            for first in lego.range(0, m, AT_ONCE * m // len(places)):
+                for row, column in places[:AT_ONCE]:
+                    self.store_one(out, target, operands, at, (first + row, column), width, largest)
+        else:
             for place in places:
-                self.store_one(out, target, operands, at, place, width)
-            return
-        for first in lego.range(0, m, AT_ONCE * m // len(places)):
-            for row, column in places[:AT_ONCE]:
-                self.store_one(out, target, operands, at, (first + row, column), width)
+                self.store_one(out, target, operands, at, place, width, largest)
+        for kept in largest:
+            kept.end()
 
-    def store_one(self, out: Any, target: Any, operands: Any, at: Any, inside: tuple[Any, Any], width: int) -> None:
+    def store_one(
+        self, out: Any, target: Any, operands: Any, at: Any, inside: tuple[Any, Any], width: int,
+        largest: tuple[LargestOfTile, ...],
+    ) -> None:  # fmt: skip
         """Store one contiguous vector of the tile."""
         m, n = out.dims()
         i, j = at[0] * m + inside[0], at[1] * n + inside[1]
-        place = VectorPlace(i, j, width, 1) if self.axis == 1 else VectorPlace(j, i, width, 0)
+        row, column, axis = (i, j, 1) if self.axis == 1 else (j, i, 0)
+        place = VectorPlace(row, column, width, axis, largest)
         value = out.load(*inside, width=width)
         if self.converted:
             value = value.to(f32)
@@ -353,8 +364,14 @@ def _reference(epilogue: Epilogue, result: DType, plan: _Plan) -> Callable[..., 
         product = a.astype(exact) @ b.astype(exact)
         if plan.converted:
             product = product.astype(np.float32)
-        c = epilogue.reference(product, *given, **named).astype(result.numpy)
-        return c if plan.split is None else (c, *plan.split.left(plan, a, b))
+        found = dict(zip(epilogue.operands, given, strict=False)) | named
+        found |= {name: np.array(found[name]) for name in epilogue.largest}
+        c = epilogue.reference(product, *found.values()).astype(result.numpy)
+        left = [
+            *(found[name] for name in epilogue.largest),
+            *([] if plan.split is None else plan.split.left(plan, a, b)),
+        ]
+        return (c, *left) if left else c
 
     names = ["a", "b", *epilogue.operands]
     matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.warpgroups.fragment_values import GROUP as COLUMNS
 from lego_mlir.transforms.warpgroups.fragment_values import LINES, FragmentFrame, FragmentValues
+from lego_mlir.transforms.warpgroups.largest_values import LargestOfFragments
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
 
@@ -48,6 +49,7 @@ def store_tile(
     fill = _fill_pairs if plan.result not in ROUNDED else _fill_transposed if plan.transposed else _fill_words
     own = t.op("muli", warp.group, t.i32(plan.out_buffers * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
+    largest = LargestOfFragments(t, thread)
     passes = [(part, column) for part in range(plan.parts) for column in plan.passes]
     for number, (part, column) in enumerate(passes):
         buffer = t.op("addi", first, t.i32(number % plan.out_buffers * plan.out_bytes))
@@ -59,6 +61,7 @@ def store_tile(
             t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else plan.out_buffers - 1} {{read}}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         fill(t, plan, warp, thread, parts[part], column, buffer)
+        largest.include(parts[part], range(column // COLUMNS, (column + plan.out_columns) // COLUMNS))
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         with t.block(f"scf.if {leads} {{"):
@@ -67,6 +70,7 @@ def store_tile(
             box = f"{rows[part]}, {there}" if plan.transposed else f"{there}, {rows[part]}"
             t.line(f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{box}] : !llvm.ptr, !llvm.ptr<3>")
             t.line("nvvm.cp.async.bulk.commit.group")
+    largest.update()
 
 
 def _fill_words(

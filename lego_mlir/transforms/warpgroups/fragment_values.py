@@ -17,6 +17,7 @@ from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import ProductPlan
 from lego_mlir.transforms.warpgroups.stored_values import (
     AppliedNode,
+    LargestNode,
     LoadNode,
     PassedNode,
     StoredValue,
@@ -58,7 +59,9 @@ class FragmentValues:
         self.known: dict[tuple[int, FragmentPlace], str] = {}
         self.numbers: dict[tuple[str, int], str] = {}
         self.depends = _dependences(value)
-        self.types = [_type_of(node, plan.sums) for node in value]
+        self.types: list[str] = []
+        for node in value:
+            self.types.append(_type_of(node, plan.sums, self.types))
 
     @property
     def type(self) -> str:
@@ -97,6 +100,8 @@ class FragmentValues:
                 return operand_name(argument)
             case LoadNode():
                 return self._loaded(number, node, place, seen)
+            case LargestNode(operands=(counted,)):
+                return self._name(counted, place)
         operands = ", ".join(self._name(operand, place) for operand in node.operands)
         attributes = ", ".join(f"{name} = {value}" for name, value in node.attributes)
         given, made = ", ".join(node.types[:-1]), node.types[-1]
@@ -143,26 +148,62 @@ class FragmentValues:
 
     def _line(self, line: int) -> str:
         """The row of C of a line."""
-        t, frame = self.text, self.frame
         if ("line", line) not in self.numbers:
-            warp = t.op("andi", t.op("shrui", frame.thread, t.i32(5)), t.i32(3))
-            inside = t.op("andi", t.op("shrui", frame.thread, t.i32(2)), t.i32(7))
-            first = t.op("addi", t.op("muli", warp, t.i32(16)), t.op("addi", inside, t.i32(LINES[line])))
-            row = t.op("addi", frame.row, first)
-            self.numbers["line", line] = self._clipped(row, "m", 1)
+            self.numbers["line", line] = self._clipped(self._row(line), "m", 1)
         return self.numbers["line", line]
+
+    def _row(self, line: int) -> str:
+        """The row of a line, an i32 that may be past the end of C."""
+        t, frame = self.text, self.frame
+        warp = t.op("andi", t.op("shrui", frame.thread, t.i32(5)), t.i32(3))
+        inside = t.op("andi", t.op("shrui", frame.thread, t.i32(2)), t.i32(7))
+        first = t.op("addi", t.op("muli", warp, t.i32(16)), t.op("addi", inside, t.i32(LINES[line])))
+        return t.op("addi", frame.row, first)
+
+    def row_inside(self, line: int) -> str | None:
+        """Whether a line is inside of C, an i1; None where all are."""
+        if ("row inside", line) not in self.numbers and self._ends_inside("m"):
+            self.numbers["row inside", line] = self._below(self._row(line), "m")
+        return self.numbers.get(("row inside", line))
+
+    def column_inside(self, group: int, lane: int) -> str | None:
+        """Whether an element's column is inside of C, an i1; None where all are."""
+        lane = lane if self.plan.transposed else 0
+        key = f"column inside {group}"
+        if (key, lane) not in self.numbers and self._ends_inside("n"):
+            column = self.text.op("addi", self._first_column(), self.text.i32(GROUP * group + lane))
+            self.numbers[key, lane] = self._below(column, "n")
+        return self.numbers.get((key, lane))
+
+    def _ends_inside(self, size: str) -> bool:
+        """Whether C may end inside of a tile, along m or n."""
+        return self.plan.launch_sizes is not None or self.plan.ragged[size == "n"]
+
+    def _below(self, value: str, size: str) -> str:
+        """Whether an i32 is less than M or N."""
+        t, plan = self.text, self.plan
+        if plan.launch_sizes is None:
+            extent = t.i32((plan.b if size == "n" else plan.a).rows)
+        else:
+            extent = t.value(f"arith.index_cast {self._size(size)} : index to i32")
+        return t.value(f"arith.cmpi ult, {value}, {extent} : i32")
 
     def _column(self, group: int, lane: int) -> str:
         """The column of C of an element of a group; of lane 0, both columns of the pair are inside of C."""
-        t, frame, known = self.text, self.frame, self.numbers
+        t, known = self.text, self.numbers
         key = f"column {group}"
         if (key, lane) not in known:
-            if ("first", 0) not in known:
-                twice = t.op("muli", t.op("andi", frame.thread, t.i32(3)), t.i32(2))
-                known["first", 0] = t.op("addi", frame.column, twice)
-            column = t.op("addi", known["first", 0], t.i32(GROUP * group + lane))
+            column = t.op("addi", self._first_column(), t.i32(GROUP * group + lane))
             known[key, lane] = self._clipped(column, "n", 1 if self.plan.transposed else ALIGNED - lane)
         return known[key, lane]
+
+    def _first_column(self) -> str:
+        """The first column of the thread's pair in the first group, an i32."""
+        t, known = self.text, self.numbers
+        if ("first", 0) not in known:
+            twice = t.op("muli", t.op("andi", self.frame.thread, t.i32(3)), t.i32(2))
+            known["first", 0] = t.op("addi", self.frame.column, twice)
+        return known["first", 0]
 
     def _clipped(self, value: str, size: str, before: int) -> str:
         """An i32 as an index, at most that number `before` the end of C along m or n."""
@@ -193,7 +234,7 @@ def _dependences(value: StoredValue) -> list[tuple[bool, bool]]:
                 found.append((True, True))
             case LoadNode():
                 found.append((node.row != 0, node.column != 0))
-            case AppliedNode():
+            case AppliedNode() | LargestNode():
                 rows, columns = ([found[i][axis] for i in node.operands] for axis in range(2))
                 found.append((any(rows), any(columns)))
             case _:
@@ -201,9 +242,11 @@ def _dependences(value: StoredValue) -> list[tuple[bool, bool]]:
     return found
 
 
-def _type_of(node: ValueNode, sums: str) -> str:
+def _type_of(node: ValueNode, sums: str, known: list[str]) -> str:
     """The type of a node's value; of a scalar argument, which no product stores as it is, that of the sums."""
     match node:
+        case LargestNode(operands=(counted,)):
+            return known[counted]
         case LoadNode(element=element):
             return element
         case AppliedNode(types=types):

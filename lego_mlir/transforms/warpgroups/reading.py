@@ -23,6 +23,7 @@ from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.base import PassError
 from lego_mlir.transforms.passes.operations import is_shared, named, operations, producer, users
 from lego_mlir.transforms.warpgroups.axis_sums import Array, Axis, AxisSum, IndexValues
+from lego_mlir.transforms.warpgroups.largest_values import UPDATE, LargestReader
 from lego_mlir.transforms.warpgroups.stored_values import STORES, StoredValue, StoredValueReader, StorePlace
 
 THREAD, TILE, STEP, ROW = "thread", "tile", "step", "row"
@@ -31,7 +32,7 @@ _COLUMNS: Final = 8
 # What a staged product consists of; anything else has an effect that would be lost.
 _ALLOWED: Final = (
     "arith.", "math.", "index.", "affine.apply", "vector.", "scf.for", "scf.if", "scf.yield", "gpu.thread_id",
-    "gpu.block_id", "gpu.barrier", "gpu.return", "ub.poison", "memref.load", "llvm.intr.assume",
+    "gpu.block_id", "gpu.barrier", "gpu.return", "ub.poison", "memref.load", "llvm.intr.assume", "gpu.shuffle", UPDATE,
 )  # fmt: skip
 
 
@@ -422,18 +423,24 @@ class ProductReader:
             raise NotStagedError(
                 f"tile {int(np.argmax(box.origins != expected))} of C is not that of its operands' tiles"
             )
-        values = {self._value(load, move, box): load for load, move in zip(loads, moves, strict=True)}
+        stores = {load: move.operation for load, move in zip(loads, moves, strict=True)}
+        largest = LargestReader(self.arguments, self.values, THREAD, self.threads, stores)
+        counted = [largest.read(update) for update in walk(self.function) if update.name == UPDATE]
+        values = {
+            self._value(load, move, box, [(argument, found[load]) for argument, found in counted]): load
+            for load, move in zip(loads, moves, strict=True)
+        }
         if len(values) > 1:
             raise NotStagedError(f"{loads[0].location}: the stores of C have different epilogues")
         return box, next(iter(values))
 
-    def _value(self, load: Op, move: StagedMove, box: Box) -> StoredValue:
-        """What is stored for the sums that were loaded from C's tile."""
+    def _value(self, load: Op, move: StagedMove, box: Box, largest: Sequence[tuple[int, Value]]) -> StoredValue:
+        """What is stored for the sums that were loaded from C's tile, and counted in the `largest` of arguments."""
         place = StorePlace(move.width, move.indices[0], move.indices[1], box.origins // box.pitch,
                            box.origins % box.pitch, TILE)  # fmt: skip
         kind = str(load.operands[0].type.element_type)
         reader = StoredValueReader(self.arguments, {load.results[0]: kind}, self.values.of, place)
-        return reader.read(move.operation.operands[0])
+        return reader.read(move.operation.operands[0], largest)
 
     def _written(self, sums: dict[Value, tuple[AxisSum, AxisSum]], m: int, n: int) -> Value:
         """The shared tile that holds the sums, each once and at its place."""

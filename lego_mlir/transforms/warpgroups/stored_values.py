@@ -11,7 +11,7 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -69,7 +69,15 @@ class AppliedNode:
     types: tuple[str, ...]
 
 
-ValueNode: TypeAlias = SumNode | PassedNode | LoadNode | AppliedNode
+@dataclass(frozen=True, slots=True)
+class LargestNode:
+    """The value of an earlier node, whose absolute value is counted in a maximum, an argument of the kernel."""
+
+    argument: int
+    operands: tuple[int]
+
+
+ValueNode: TypeAlias = SumNode | PassedNode | LoadNode | AppliedNode | LargestNode
 StoredValue: TypeAlias = tuple[ValueNode, ...]
 """The nodes of an expression; the last one is stored."""
 
@@ -96,10 +104,19 @@ class StoredValueReader:
         self.nodes: dict[ValueNode, int] = {}
         self.known: dict[Value, int] = {}
 
-    def read(self, value: Value) -> StoredValue:
-        """The expression of a value. Raises ModuleError, with the operation, for what is not elementwise."""
-        self._node(value)
-        return tuple(self.nodes)
+    def read(self, value: Value, largest: Sequence[tuple[int, Value]] = ()) -> StoredValue:
+        """The expression of a value, with those of values that are counted in an argument's maximum.
+
+        Raises ModuleError, with the operation, for what is not elementwise.
+        """
+        for argument, counted in largest:
+            self._numbered(LargestNode(argument, (self._node(counted),)))
+        number, nodes = self._node(value), tuple(self.nodes)
+        last = nodes[-1]
+        if number != len(nodes) - 1 and not (isinstance(last, LargestNode) and last.operands == (number,)):
+            raise ModuleError("a maximum of values that the stored one does not depend on; warpgroups compute maxima "
+                              "of what is stored, or of values on the way to it")  # fmt: skip
+        return nodes
 
     def _node(self, value: Value) -> int:
         if value not in self.known:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, i32, schedule
 from lego_mlir.errors import LayoutError, ToolchainError, UsageError
-from lego_mlir.kernels import matmul, warpgroup_choices
+from lego_mlir.kernels import epilogues, matmul, warpgroup_choices
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import compile_kernel, ptxas, sass
 from lego_mlir.transforms.kernel_facts import kernels
@@ -398,6 +398,7 @@ def test_ptxas_keeps_clusters_and_high_tiles_as_short(layouts, tile, cluster, st
         (f16, (1, 2), f32, None), (i8, (1, 1), i32, None),
         (f16, (1, 1), f16, matmul.bias(4096, f16).then(matmul.relu())),
         (bf16, (1, 1), bf16, matmul.bias(4096, bf16).then(matmul.gelu()).then(matmul.residual(4096, 4096, bf16))),
+        (bf16, (1, 1), bf16, matmul.bias(4096, bf16).then(matmul.gelu()).then(epilogues.amax())),
     ],
 )  # fmt: skip
 def test_high_tiles_with_an_epilogue_or_a_wide_result_spill_nothing(dtype, cluster, result, epilogue, tmp_path):
