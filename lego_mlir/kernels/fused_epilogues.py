@@ -1,6 +1,6 @@
 """What one call fuses into a product, as a value: the epilogue's parts, and how sums and operands are treated.
 
-    activation(scale_a * (a @ b) * scale_b + bias) + residual
+    activation(scale_a * (a @ b) * scale_b + bias) + residual, and amax = max(amax, the largest absolute value of it)
 
 It is part of the key of a kernel, so it holds kinds and types only. The epilogue itself is built for sizes, which are
 ints, or symbols for a kernel of a class of sizes.
@@ -28,16 +28,17 @@ class FusedEpilogue:
     bias: str = ""
     activation: str = ""
     residual: str = ""
+    amax: bool = False
 
     def __str__(self) -> str:
         named = (("scale", self.scale_a), ("by", self.scale_b), ("bias", self.bias), ("", self.activation),
-                 ("add", self.residual))  # fmt: skip
+                 ("add", self.residual), ("", "amax" * self.amax))  # fmt: skip
         return "_".join(f"{name}{kind}" for name, kind in named if kind)
 
     @property
     def operands(self) -> int:
-        """The number of tensors that the epilogue loads from."""
-        return sum(map(bool, (self.scale_a, self.scale_b, self.bias, self.residual)))
+        """The number of tensors that the epilogue takes."""
+        return sum(map(bool, (self.scale_a, self.scale_b, self.bias, self.residual, self.amax)))
 
     def build(self, m: SizeLike, n: SizeLike) -> Epilogue:
         """The epilogue of an m x n product; its operands are those that are not "", in the order of the fields."""
@@ -50,6 +51,7 @@ class FusedEpilogue:
             epilogues.bias(n, dtype_named(self.bias)) if self.bias else None,
             getattr(epilogues, self.activation)() if self.activation else None,
             epilogues.residual(m, n, dtype_named(self.residual)) if self.residual else None,
+            epilogues.amax() if self.amax else None,
         ]
         first, *others = [part for part in parts if part is not None]
         for other in others:
@@ -72,7 +74,7 @@ class FusedParts:
 
     @property
     def operands(self) -> int:
-        """The number of tensors that the epilogue loads from."""
+        """The number of tensors that the epilogue takes."""
         return 0 if self.epilogue is None else self.epilogue.operands
 
     def build(self, m: SizeLike, n: SizeLike) -> Epilogue | None:

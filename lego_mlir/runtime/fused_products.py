@@ -1,6 +1,6 @@
 """Products with an epilogue, of 8-bit types and TF32, and with promoted sums, called on arrays.
 
-    activation(scale_a * (a @ b) * scale_b + bias) + residual
+    activation(scale_a * (a @ b) * scale_b + bias) + residual, and amax = max(amax, the largest absolute value of it)
 
     matmul(a8, b8, scale_a=s, scale_b=t, result="bfloat16")    fp8 with a scale for each row and column, or one
     matmul(x, w, bias=v, activation="gelu")                    a layer
@@ -18,7 +18,7 @@ after `STEPS` steps of 128 bytes of K (`transforms.warpgroups.promotion`), which
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +67,7 @@ _known: dict[Hashable, FusedMultiplication] = {}
 def fused_product(
     a: Tensor, b: Tensor, given: Sequence[Tensor | None], options: FusedOptions, kernels: str | Path | None = None
 ) -> Tensor:
-    """The product with `given` = scale_a, scale_b, bias and residual. Raises UsageError as `matmul` does."""
+    """The product with `given` = scale_a, scale_b, bias, residual, amax. Raises UsageError as `matmul` does."""
     operands = [a, b, *(array for array in given if array is not None)]
     key = (key_of(tuple(operands)), tuple(array is None for array in given), options, kernels)
     known = _known.get(key)
@@ -77,7 +77,8 @@ def fused_product(
             _known.clear()
         _known[key] = known
     used = [array if copy is None else copy(array) for array, copy in zip(operands, known.copies, strict=True)]
-    return known.plan(tuple(used), None)
+    found = known.plan(tuple(used), None)
+    return found if given[-1] is None else found[0]  # amax is returned after the product
 
 
 def _bind(
@@ -198,22 +199,22 @@ def _epilogue(
     facts: list[ArrayFacts] = []
     kinds: list[str] = []
     wanted = (("scale_a", (m,), ("float32",)), ("scale_b", (n,), ("float32",)), ("bias", (n,), tuple(_FLOATS)),
-              ("residual", (m, n), tuple(_FLOATS)))  # fmt: skip
+              ("residual", (m, n), tuple(_FLOATS)), ("amax", (1,), ("float32",)))  # fmt: skip
     for array, (name, dims, dtypes) in zip(given, wanted, strict=True):
         if array is None:
             kinds.append("")
             continue
         found = _facts(name, array)
-        one = name.startswith("scale") and found.shape in ((), (1,))
+        one = name.startswith(("scale", "amax")) and found.shape in ((), (1,))
         rows = found.strides == (1,) or one or (len(dims) == 2 and products.order_of(found) == "N")
         if found.dtype not in dtypes or not (one or found.shape == dims) or not rows:
             raise UsageError(
                 f"matmul: {name} is {found.dtype} of shape {found.shape} and strides {found.strides}; it must be "
                 f"{' or '.join(dtypes)} of shape {dims}, contiguous"
             )
-        facts.append(found)
+        facts.append(replace(found, shape=(1,), strides=(1,)) if one else found)
         kinds.append(("one" if one else "each") if name.startswith("scale") else _FLOATS[found.dtype])
-    fused = FusedEpilogue(kinds[0], kinds[1], kinds[2], options.activation or "", kinds[3])
+    fused = FusedEpilogue(kinds[0], kinds[1], kinds[2], options.activation or "", kinds[3], bool(kinds[4]))
     return (fused if str(fused) else None), facts
 
 

@@ -106,7 +106,7 @@ def matmul(
     a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False,
     scale_a: Tensor | None = None, scale_b: Tensor | None = None, bias: Tensor | None = None,
     activation: str | None = None, residual: Tensor | None = None, accumulate: str | None = None,
-    tf32: bool | str = False,
+    tf32: bool | str = False, amax: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
@@ -120,14 +120,15 @@ def matmul(
 
     The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales
     are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
-    `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. On compute capability 9.0, a and b may
-    also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which cuts off their last 13 bits,
-    or `tf32="rounded"`, which rounds them as they are copied; `accumulate="exact"` promotes the
+    `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. `amax`, one f32, becomes the larger of
+    itself and the largest absolute value of the result before it is rounded; set it to 0 first. On compute capability
+    9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which cuts off
+    their last 13 bits, or `tf32="rounded"`, which rounds them as they are copied; `accumulate="exact"` promotes the
     units' sums, see `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
     DependencyError without a device, or without the compiler and a packed kernel.
     """
-    given = (scale_a, scale_b, bias, residual)
-    if tf32 or not (scale_a is scale_b is bias is residual is activation is accumulate is None):
+    given = (scale_a, scale_b, bias, residual, amax)
+    if tf32 or not (scale_a is scale_b is bias is residual is activation is accumulate is amax is None):
         from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
         return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32, fixed), kernels)

@@ -38,6 +38,24 @@ def test_everything_that_is_fused(device):
     assert problem.name == f"matmul_{M}x{N}x{K}_f16_f32_NN_scaleeach_byone_biasf16_relu_addf16"
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_the_largest_value_of_the_result(device, dtype, shape):
+    """It grows from call to call, and the product alone is returned."""
+    amax, largest = own(np.zeros(shape, np.float32)), 0.0
+    for seed in range(2):
+        a, b = matrix((M, K), dtype, seed), matrix((K, N), dtype, 4 + seed, order="F")
+        bias = matrix(N, np.float16, seed)
+        found = lego_mlir.matmul(own(a), own(b), bias=own(bias), activation="relu", result="float32", amax=amax)
+        expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0)
+        np.testing.assert_array_equal(found, expected)
+        largest = max(largest, np.abs(expected).max())
+        assert np.asarray(amax).reshape(()) == largest
+    (problem,) = device.compiled
+    assert problem.epilogue == FusedEpilogue(bias="f16", activation="relu", amax=True)
+    assert problem.name.endswith("_biasf16_relu_amax")
+
+
 @pytest.mark.parametrize("size", [(23, 31, 47), (24, 31, 50), (17, 32, 33)])
 def test_odd_sizes_with_an_epilogue(device, size):
     m, n, k = size
