@@ -219,7 +219,7 @@ def shipped(target: str) -> Iterator[tuple[str, Any, bytes]]:
     """The shipped kernels at odd sizes, compiled, with data to check with; `refused` is for launches that must fail."""
     from lego_mlir.kernels import matmul
     from lego_mlir.kernels.narrow_tiles import LEAST_COPY
-    from lego_mlir.runtime import data
+    from lego_mlir.runtime import data, data_files
     from lego_mlir.runtime.products import NOT_AHEAD, PIPELINED
     from lego_mlir.toolchain import compile_kernel
 
@@ -227,7 +227,7 @@ def shipped(target: str) -> Iterator[tuple[str, Any, bytes]]:
         compilation = compile_kernel(
             kernel, target=target, emit="ptx", transform=script, parameters=options, cache=None
         )
-        return name, compilation, data.to_npz(data.check_data(kernel, sizes))
+        return name, compilation, data_files.to_npz(data.check_data(kernel, sizes))
 
     M, N = (lego.size(name) for name in "MN")
     yield made("refused", transpose.build("vectorised", 64, 128, dtype_named("f32"), width=4), {})

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lego_mlir.interp.ptx import emulate
-from lego_mlir.runtime import data
+from lego_mlir.runtime import data, data_files
 from lego_mlir.toolchain import compile_kernel
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "transform_scripts"
@@ -17,7 +17,7 @@ def memories_of(kernel, logical):
     """The memory of each parameter: the drawn values in their places, a marker elsewhere."""
     found = {}
     for parameter in kernel.params:
-        memory = np.full(data.concrete(parameter.size, {}), data.UNWRITTEN).astype(parameter.dtype.numpy)
+        memory = np.full(data.concrete(parameter.size, {}), data_files.UNWRITTEN).astype(parameter.dtype.numpy)
         if parameter.read:
             memory[data.positions(parameter.layout, {})] = logical[parameter.name]
         found[parameter.name] = memory

@@ -171,7 +171,7 @@ def _manifest(compilation: Compilation, entries: Sequence[Runnable]) -> Json:
 
 def _data(args: argparse.Namespace, entries: Sequence[Runnable]) -> bytes:
     from lego_mlir import spec
-    from lego_mlir.runtime import data
+    from lego_mlir.runtime import data, data_files
 
     if not entries or not _has_manifest(args, "mlir"):
         raise UsageError("--with-data requires a spec, --emit ptx or cubin, and an output file")
@@ -183,7 +183,7 @@ def _data(args: argparse.Namespace, entries: Sequence[Runnable]) -> bytes:
         for kernel in entries:
             progress.update(kernel.name)
             arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given), file=file)
-        return data.to_npz(arrays)
+        return data_files.to_npz(arrays)
 
 
 def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes, tuple[Runnable, ...]]:

@@ -14,7 +14,6 @@ arrays (or takes those of `runtime.inputs`), computes the result with the refere
 from __future__ import annotations
 
 import inspect
-import io
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
+from lego_mlir.runtime.data_files import UNWRITTEN
 from lego_mlir.runtime.value_ranges import require_distinct, require_values
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Parameter
     from lego_mlir.tracing.program import Runnable
 
-UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones
 
@@ -407,12 +406,3 @@ def _expectation(
         where[at] = True
         arrays[f"{name}/where"] = where
     return arrays
-
-
-def to_npz(arrays: Mapping[str, numpy.ndarray]) -> bytes:
-    """The bytes of a compressed `.npz` file."""
-    import numpy
-
-    buffer = io.BytesIO()
-    numpy.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()

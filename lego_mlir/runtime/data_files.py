@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime import comparing
@@ -21,6 +21,19 @@ from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
+
+UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
+
+
+def to_npz(arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of a compressed `.npz` file."""
+    import io
+
+    import numpy
+
+    buffer = io.BytesIO()
+    numpy.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 def read(path: Path | bytes) -> Mapping[str, Array]:

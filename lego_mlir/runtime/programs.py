@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.data import UNWRITTEN, concrete
+from lego_mlir.runtime.data import concrete
+from lego_mlir.runtime.data_files import UNWRITTEN
 from lego_mlir.tracing.program import KernelProgram, ProgramNumber, ProgramStep, ProgramTensor
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ workbench.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime import data_files
 from lego_mlir.store import replace_file
+from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate
 from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
 from lego_mlir.tuning.interpreted import interpreted_data
@@ -91,7 +94,9 @@ def is_template(candidate: Candidate) -> bool:
 class Preparing:
     """Makes the trials of candidates for one target, with the data of their checks.
 
-    With `small`, a kernel that is checked at a small size has no data of the timed one: for files that travel.
+    With `small`, for files that travel, the data of the timed sizes are computed where they are used, from the
+    reference as code (`computed_checks`). `uncarried` has the kernels whose reference cannot travel, with the reason:
+    those are checked at small sizes alone, or have the data of the only ones.
     """
 
     target: str
@@ -99,6 +104,7 @@ class Preparing:
     emit: str = "ptx"
     small: bool = False
     folder: Path = field(init=False)
+    uncarried: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="lego-tuning-"))
@@ -131,16 +137,35 @@ class Preparing:
             )
         run = built.kernel if isinstance(built, TracedKernelCalls) else built
         timed = data.choose_sizes(run, data.sizes_of_kernel(run, sizes))
-        checks = [self._data(run, candidate.digest, at) for at in _check_sizes(run, timed, self.small)]
+        checks = self._checks(run, candidate.digest, timed)
         return build_of(built, checks, timed, self.target, self.emit, self.device)
 
+    def _checks(self, built: Runnable, digest: str, timed: Mapping[str, int]) -> list[Path]:
+        """The files of the checks: data, and with `small` a description in place of those of the timed sizes."""
+        described = self._described(built, timed) if self.small else None
+        at = _check_sizes(built, timed, self.small)
+        if described is not None:
+            return [*(self._data(built, digest, sizes) for sizes in at if sizes != dict(timed)), described]
+        return [self._data(built, digest, sizes) for sizes in at]
+
+    def _described(self, built: Runnable, timed: Mapping[str, int]) -> Path | None:
+        """The description of a check; None, and the reason kept, where the reference cannot travel as code."""
+        try:
+            text = json.dumps(computed_checks.describe(built, timed), indent=1)
+        except UsageError as error:
+            self.uncarried.setdefault(built.name, str(error))
+            return None
+        path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}{computed_checks.SUFFIX}"
+        if not path.is_file():
+            replace_file(path, text.encode())
+        return path
+
     def _template(self, built: TemplateLaunch, digest: str) -> TemplateBuild:
-        from lego_mlir.runtime import data
         from lego_mlir.tuning import template_checks, template_trials
 
         path = self.folder / f"{template_checks.identity(built)}.npz"
         if not path.is_file():
-            replace_file(path, data.to_npz(template_checks.check_arrays(built, ENTRY)))
+            replace_file(path, data_files.to_npz(template_checks.check_arrays(built, ENTRY)))
         return template_trials.build_of(built, ENTRY, [path], self.target)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
@@ -150,7 +175,7 @@ class Preparing:
         path = self.folder / f"{words}.npz"
         if not path.is_file():
             made = interpreted_data(built, sizes) if built.expected is None else data.check_data(built, sizes)
-            replace_file(path, data.to_npz(made))
+            replace_file(path, data_files.to_npz(made))
         return path
 
 

@@ -3,27 +3,31 @@
     candidates.json       the tunable, its space, the toolchain; each size with its candidates, best predicted first
     code/<digest>.ptx     the code of a candidate, once for all sizes that share it; its manifest beside it; the code
                           of a CUDA template is a cubin, that of a Triton template its text (.triton)
-    checks/<digest>.npz   input and expected output of a check
+    checks/<digest>.npz   input and expected output of a check, or
+    checks/<digest>.json  what they are computed from there: the reference as code, the input as a seed
 
 `write` compiles what pruning leaves and adds a size to the folder, or replaces it; `read` needs neither the compiler
 nor the spec. A candidate that could not be compiled is listed with the reason, and is a failure where it is measured.
 
-A kernel with symbolic sizes is compiled once, and checked at a small size alone: data of a large one would travel too.
-A kernel for exactly one size has the data of that size.
+A kernel with symbolic sizes is compiled once, and checked with data of a small size. The check of the sizes that are
+timed is computed where they are (`computed_checks`), because its data may be as large as memory. A kernel whose
+reference cannot travel as code is checked at the small size alone; one for exactly one size has the data of that size.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.store import key, replace_file
-from lego_mlir.tuning.candidates import Candidate, Configuration
+from lego_mlir.tuning import computed_checks
+from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
 from lego_mlir.tuning.sized import SizedProblem
 
@@ -34,7 +38,9 @@ if TYPE_CHECKING:
     from lego_mlir.tuning.tunable import Tunable
     from lego_mlir.tuning.workbench import Workbench
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+READ: Final = (1, 2)
+"""Formats that can be read; the first one has neither computed checks nor all of a prediction."""
 INDEX: Final = "candidates.json"
 
 
@@ -42,7 +48,7 @@ INDEX: Final = "candidates.json"
 class PackedCandidates:
     """A folder of candidates: what they are of, what compiled them for which target, and the problems.
 
-    `recipe` is the digest of the recipe that they were packed from; empty for others.
+    `recipe` is the digest of the recipe that they were packed from, `budget` its time for each size; empty for others.
     """
 
     folder: Path
@@ -52,6 +58,10 @@ class PackedCandidates:
     target: str
     rows: tuple[Json, ...]
     recipe: str = ""
+    budget: str = ""
+    computed: computed_checks.ComputedChecks = field(
+        default_factory=computed_checks.ComputedChecks, repr=False, compare=False
+    )
 
     @property
     def problems(self) -> list[SizedProblem]:
@@ -69,15 +79,19 @@ class PackedCandidates:
         return key("packed", self.toolchain.encode(), triton_text.version())[:16]
 
     def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuTrial:
-        """The trial of a candidate. Raises UsageError for one that was not compiled."""
+        """The trial of a candidate, the data of its checks made. Raises UsageError for one that was not compiled."""
         job = next(job for job in self.rows if job["sizes"] == dict(sizes))
         row = next(row for row in job["candidates"] if row["digest"] == candidate.digest)
         if "failure" in row:
             raise UsageError(row["failure"])
         code = self.folder / "code" / row["code"]
         described = json.loads(_bytes(code.with_suffix(".json")))
-        checks = tuple(self.folder / "checks" / name for name in row["checks"])
+        checks = tuple(self._check(self.folder / "checks" / name, row["sizes"]) for name in row["checks"])
         return GpuTrial(_bytes(code), described, checks, row["sizes"])
+
+    def _check(self, path: Path, sizes: Mapping[str, int]) -> Path:
+        """The data of a check: as packed, or computed here."""
+        return self.computed.data(_bytes(path), sizes) if path.suffix == computed_checks.SUFFIX else path
 
     def workbench(self, device: int = 0) -> Workbench:
         """The workbench of a CUDA device of this machine for these candidates. DependencyError without a GPU."""
@@ -103,10 +117,11 @@ def write(
     build: Callable[[Candidate, Mapping[str, int]], GpuBuild | TemplateBuild],
     on_candidate: Callable[[], None] = lambda: None,
     recipe: str = "",
+    budget: str = "",
 ) -> PackedCandidates:
     """Compile the candidates into a folder. Raises UsageError for a folder of another tunable, space or toolchain.
 
-    `recipe` is the digest of the recipe that names these sizes, all of them.
+    `recipe` is the digest of the recipe that names these sizes, all of them, and `budget` the time for each.
     """
     head = {"tunable": tunable.name, "space": tunable.space.digest, "toolchain": toolchain, "target": target}
     rows: list[Json] = []
@@ -133,7 +148,8 @@ def write(
         rows = [row for row in rows if row["sizes"] != dict(problem.sizes)]
         rows.append({"sizes": dict(problem.sizes), "candidates": found})
         of_recipe = all(row["sizes"] in [dict(p.sizes) for p in problems] for row in rows)
-        index = {"format": FORMAT, **head, "recipe": recipe if of_recipe else "", "jobs": rows}
+        of = {"recipe": recipe, "budget": budget} if of_recipe else {"recipe": "", "budget": ""}
+        index = {"format": FORMAT, **head, **of, "jobs": rows}
         replace_file(folder / INDEX, (json.dumps(index, indent=1) + "\n").encode())
     return read(folder)
 
@@ -143,11 +159,11 @@ def read(folder: Path) -> PackedCandidates:
     path = folder / INDEX
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
+        if data["format"] not in READ:
             raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
         return PackedCandidates(
             folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"]),
-            data.get("recipe", ""),
+            data.get("recipe", ""), data.get("budget", ""),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpecError(
@@ -172,15 +188,16 @@ def _written(
     replace_file(folder / "code" / name, trial.code)
     replace_file((folder / "code" / name).with_suffix(".json"), described)
     checks = []
-    for data in (c if isinstance(c, bytes) else c.read_bytes() for c in trial.checks):
-        checks.append(f"{hashlib.sha256(data).hexdigest()[:24]}.npz")
+    for check in trial.checks:
+        data, suffix = (check, ".npz") if isinstance(check, bytes) else (check.read_bytes(), check.suffix)
+        checks.append(f"{hashlib.sha256(data).hexdigest()[:24]}{suffix}")
         replace_file(folder / "checks" / checks[-1], data)
     return {**row, "code": name, "checks": checks, "sizes": dict(trial.sizes)}
 
 
 def _head(candidate: Candidate) -> Json:
-    time = candidate.predicted.microseconds if candidate.predicted else None
-    return {"configuration": candidate.configuration.to_data(), "predicted_us": time}
+    predicted = None if candidate.predicted is None else dataclasses.asdict(candidate.predicted)
+    return {"configuration": candidate.configuration.to_data(), "predicted": predicted}
 
 
 def _again(candidate: Candidate, sizes: Mapping[str, int], made: Mapping[str, Json]) -> Json | None:
@@ -201,7 +218,8 @@ def _candidate(row: Mapping[str, Json]) -> Candidate:
         raise UsageError(f"{configuration} is packed code; trace it from its spec")
 
     configuration = Configuration.from_data(row["configuration"])
-    made = replace(Candidate(configuration, refuse))
+    predicted = row.get("predicted")
+    made = Candidate(configuration, refuse, None if predicted is None else PredictedTime(**predicted))
     made.__dict__["digest"] = row["digest"]
     return made
 

@@ -1,31 +1,26 @@
 """The data of a template's check: its memory before the launch, and what its reference makes of it.
 
 Input is drawn from a seed, so that large arrays are made where they are measured, and of a large result a sample is
-compared: its ends and SAMPLED positions drawn at random.
+compared (`computed_checks.sampled`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.comparing import FLOATS, STORED, numbers
-from lego_mlir.runtime.data import UNWRITTEN, elements_of
+from lego_mlir.runtime.comparing import numbers
+from lego_mlir.runtime.data import elements_of
 from lego_mlir.runtime.data_files import drawn
+from lego_mlir.tuning.computed_checks import fill_of, sampled
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 
 if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.tracing.tensor import Tensor
-
-SAMPLED: Final = 1 << 14
-SMALL: Final = 1 << 16
-"""Elements of a result that is compared as a whole."""
-TOLERANCES: Final = {"f64": 1e-9, "f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "f8e4m3fn": 0.15, "f8e5m2": 0.3}
-"""Of the largest value: a few roundings to the type, and sums in another order."""
 
 
 def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:
@@ -54,8 +49,7 @@ def check_arrays(launch: TemplateLaunch, entry: str) -> dict[str, numpy.ndarray]
             memory = numbers(drawn(tensor.dtype.name, size, seed), tensor.dtype.name)
             logical[name] = _logical(tensor, memory.astype("float64" if tensor.dtype.is_float else memory.dtype))
         else:
-            fill = UNWRITTEN if tensor.dtype.name not in ("bf16", "f8e4m3fn", "f8e5m2") else 0x7F
-            arrays[f"{entry}/{name}/fill"] = numpy.array(fill).astype(STORED[tensor.dtype.name])
+            arrays[f"{entry}/{name}/fill"] = fill_of(tensor.dtype.name)
     for name, value in launch.arguments.items():
         if isinstance(value, numpy.ndarray):
             arrays[f"{entry}/{name}"] = value
@@ -133,15 +127,9 @@ def _expected(name: str, tensor: Tensor, result: numpy.ndarray, tolerance: float
     """The expectation of a result: all of it, or of a large one its ends and a sample."""
     import numpy
 
-    flat = numpy.asarray(result).reshape(-1)
-    relative = TOLERANCES.get(tensor.dtype.name, 0.0) if tolerance is None else tolerance
-    at = numpy.arange(flat.size)
-    if flat.size > SMALL:
-        among = numpy.random.default_rng(0).integers(0, flat.size, SAMPLED)
-        at = numpy.unique([*range(SAMPLED // 8), *range(flat.size - SAMPLED // 8, flat.size), *among])
-    largest = float(numpy.abs(flat).max(initial=0)) if tensor.dtype.name in FLOATS else 0.0
-    places = at if _row_major(tensor) else elements_of(tensor.layout, {}).positions.reshape(-1)[at]
-    chosen = flat[at].astype("float32" if tensor.dtype.name in FLOATS and tensor.dtype.name != "f64" else flat.dtype)
-    return {
-        f"{name}/expected": chosen, f"{name}/at": places, f"{name}/allowed": numpy.array([relative * largest]),
-    }  # fmt: skip
+    def positions(index: Sequence[numpy.ndarray]) -> numpy.ndarray:
+        if _row_major(tensor):
+            return numpy.ravel_multi_index(tuple(index), tuple(int(n) for n in tensor.layout.dims()))
+        return elements_of(tensor.layout, {}).positions[tuple(index)]
+
+    return sampled(name, numpy.asarray(result), tensor.dtype.name, positions, tolerance)

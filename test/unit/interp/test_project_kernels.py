@@ -16,7 +16,7 @@ import pytest
 import lego_mlir.kernels
 from lego_mlir import f16, f32, interp
 from lego_mlir.kernels import box_stencil, copy, dot_products, matmul, transpose
-from lego_mlir.runtime import comparing, data, tolerance
+from lego_mlir.runtime import comparing, data, data_files, tolerance
 from lego_mlir.toolchain import compile_kernel
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "transform_scripts"
@@ -69,7 +69,7 @@ def test_runs_clean_and_right(name: str):
     allowed = tolerance.allowed(kernel, logical, {}, expected)
     memories = {}
     for parameter in kernel.params:
-        memory = np.full(data.concrete(parameter.size, {}), data.UNWRITTEN).astype(parameter.dtype.numpy)
+        memory = np.full(data.concrete(parameter.size, {}), data_files.UNWRITTEN).astype(parameter.dtype.numpy)
         if parameter.read:
             memory[data.positions(parameter.layout, {})] = logical[parameter.name]
         memories[parameter.name] = memory

@@ -21,7 +21,7 @@ from lego_mlir.cli import main as cli
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import copy, epilogues, matmul, transpose
 from lego_mlir.runtime import __main__ as command
-from lego_mlir.runtime import cuda, data, passable
+from lego_mlir.runtime import cuda, data, data_files, passable
 from lego_mlir.runtime import driver as device_driver
 from lego_mlir.runtime.manifest import Argument
 from lego_mlir.toolchain import compile_kernel
@@ -121,7 +121,7 @@ def written(folder, kernel, *, target="sm_80", with_data=False, **sizes):
     (folder / "k.ptx").write_bytes(compiled.bytes)
     (folder / "k.json").write_text(json.dumps(compiled.manifest))
     if with_data:
-        (folder / "k.npz").write_bytes(data.to_npz(data.check_data(kernel, sizes)))
+        (folder / "k.npz").write_bytes(data_files.to_npz(data.check_data(kernel, sizes)))
     return folder / "k.ptx"
 
 
@@ -460,7 +460,7 @@ def test_a_kernel_that_writes_nothing_is_wrong(tmp_path, machine, capsys):
     machine()
     path = written(tmp_path, transpose.build("padded", M, N, f32), with_data=True)
     assert command.main([str(path)]) == 1
-    assert f"found {float(data.UNWRITTEN)}" in capsys.readouterr().out
+    assert f"found {float(data_files.UNWRITTEN)}" in capsys.readouterr().out
 
 
 def test_without_data_it_is_launched_and_nothing_is_claimed(tmp_path, machine, capsys):

@@ -9,7 +9,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Padded, Row, f32, gallery
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernels import transpose
-from lego_mlir.runtime import data
+from lego_mlir.runtime import data, data_files
 
 M, N = lego.size("M"), lego.size("N", min=8, max=100, multiple_of=8)
 I0 = lego.size("i0")
@@ -95,7 +95,7 @@ def test_a_padded_layout_says_where_its_elements_are():
     assert where[:, :8].all()
     assert not where[:, 8].any()
     assert arrays["copy/dst"].size == 72
-    assert (arrays["copy/dst"] == data.UNWRITTEN).all()
+    assert (arrays["copy/dst"] == data_files.UNWRITTEN).all()
 
 
 def test_the_file_has_a_bound_for_each_element_of_a_rounded_result():
@@ -108,7 +108,7 @@ def test_the_file_has_a_bound_for_each_element_of_a_rounded_result():
 
 def test_the_file_reads_back():
     arrays = data.check_data(transpose.build("padded", M, N, f32), {"M": 7, "N": 16})
-    back = dict(np.load(io.BytesIO(data.to_npz(arrays))))
+    back = dict(np.load(io.BytesIO(data_files.to_npz(arrays))))
     names = ("src", "dst", "dst/expected", "dst/allowed", "M", "N")
     assert back.keys() == {f"transpose/{name}" for name in names}
     assert back["transpose/dst/allowed"].tolist() == [0]  # a copy is exact

@@ -12,7 +12,7 @@ import lego_mlir as lego
 from lego_mlir import Row, bf16, f32
 from lego_mlir.errors import KernelFaultError, LaunchError, UsageError
 from lego_mlir.kernels import matmul
-from lego_mlir.runtime import data, driver
+from lego_mlir.runtime import data, data_files, driver
 from lego_mlir.tuning import device_launch, gpu_trials
 from lego_mlir.tuning.child import attempt
 
@@ -60,7 +60,7 @@ def counted(machine, name):
 
 def saved(folder, kernel, **sizes):
     path = folder / f"{kernel.name}{''.join(map(str, sizes.values()))}.npz"
-    path.write_bytes(data.to_npz(data.check_data(kernel, sizes)))
+    path.write_bytes(data_files.to_npz(data.check_data(kernel, sizes)))
     return path
 
 

@@ -12,6 +12,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.runtime import data_files
 from lego_mlir.tuning import packed, several_devices
 from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.gpu_workbench import Preparing
@@ -62,8 +63,13 @@ def test_a_folder_has_code_manifests_and_checks_and_needs_no_spec(tmp_path):
     trial = again.trial(problem.candidates[0], problem.sizes)
     assert b".entry double" in trial.code
     assert dict(trial.sizes) == {"N": 1 << 20}
-    assert trial.checks == again.trial(again.problems[0].candidates[0], {"N": 1000}).checks
-    assert len(trial.checks) == 1  # the data of the timed size would be 8 MiB
+    other = again.trial(again.problems[0].candidates[0], {"N": 1000})
+    assert trial.checks[0] == other.checks[0]  # of a small size, as data
+    timed = [data_files.read(checks[1]) for checks in (trial.checks, other.checks)]
+    assert [int(data["double/N"]) for data in timed] == [1 << 20, 1000]
+    assert "double/x" not in timed[0]  # 4 MiB that follow from a seed
+    assert sum(file.stat().st_size for file in (tmp_path / "checks").iterdir()) < 1 << 16
+    assert [c.predicted for c in problem.candidates] == [c.predicted for c in kept]
     with pytest.raises(UsageError, match="is packed code; trace it from its spec"):
         _ = problem.candidates[0].built
 

@@ -4,13 +4,14 @@ import json
 
 import pytest
 from cuda_stand_in import Machine
+from stand_in_child import keep_modules
 
 from lego_mlir import spec
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
 from lego_mlir.errors import DependencyError
 from lego_mlir.runtime import driver
-from lego_mlir.tuning import isolated
+from lego_mlir.tuning import isolated, recipes
 from lego_mlir.tuning.timings import TimingStore
 
 SPEC = """
@@ -112,3 +113,33 @@ def test_a_gpu_machine_without_mlir_is_told_to_measure_packed_candidates(machine
         assert code == BAD_INPUT
         assert "MLIR's Python bindings are not installed; a machine without it measures packed candidates" in err
         assert "lego-mlir tune SPEC --pack FOLDER where it is installed, and lego-mlir tune FOLDER here" in err
+
+
+FIXED = SPEC.replace('    N = lego.size("N")\n', "").replace(
+    "def doubled(threads, sign):", "def doubled(threads, sign, N):"
+)
+
+
+@pytest.mark.tools
+def test_packed_kernels_of_one_size_check_themselves_by_their_reference(machine, folder, capsys, monkeypatch):
+    keep_modules(monkeypatch, folder / "modules")
+    (folder / "spec.py").write_text(FIXED)
+    code, out, _ = call(capsys, "tune", folder / "recipe.json", "--pack", folder / "packed", "--target", "sm_80")
+    assert (code, "travels as data" in out) == (DONE, False)
+    assert [path.suffix for path in (folder / "packed" / "checks").iterdir()] == [".json", ".json"]
+    (folder / "spec.py").unlink()  # the machine of the device needs neither the spec nor the compiler
+    exported = folder / "choices.json"
+    code, *_ = call(capsys, "tune", folder / "packed", "--store", folder / "timings.jsonl", "--export", exported)
+    assert code == DONE, [t.failure for t in TimingStore(folder / "timings.jsonl")]
+    for n in (200, 3000):
+        failed = {
+            t.configuration.key: t.failure
+            for t in TimingStore(folder / "timings.jsonl").timings(sizes={"N": n})
+            if t.failure
+        }
+        assert sorted(failed) == ["sign=-1 threads=32", "sign=-1 threads=64"]
+        assert all(reason.startswith("wrong: y: WRONG: ") for reason in failed.values())
+    table = json.loads(exported.read_text())
+    (folder / "spec.py").write_text(FIXED)
+    assert table["recipe"] == recipes.read(folder / "recipe.json").digest
+    assert [row["configuration"]["threads"] for row in table["choices"]] == [32, 32]
