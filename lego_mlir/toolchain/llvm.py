@@ -132,6 +132,8 @@ def to_ptx(text: str, target: Target) -> str:
 
 def emit(text: str, target: Target) -> str:
     """PTX of an LLVM IR module, in this process, which LLVM aborts if the target lacks an instruction."""
+    from lego_mlir.toolchain import wide_extremes
+
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.cpu, features=target.features, opt=OPTIMISATION_LEVEL
@@ -142,7 +144,7 @@ def emit(text: str, target: Target) -> str:
     options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION_LEVEL)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return str(machine.emit_assembly(module))
+    return wide_extremes.for_target(str(machine.emit_assembly(module)), target)
 
 
 def _emit_apart(text: str, target: Target) -> str:

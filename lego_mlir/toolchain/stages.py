@@ -106,7 +106,7 @@ STAGES: Final = (
     Stage("transformed", ".mlir", _transformed, _script_key),
     Stage("nvvm", ".mlir", _nvvm, lambda settings: (*_mlir_key(settings), str(settings.pipeline))),
     Stage("llvm", ".ll", _llvm, lambda settings: (*_mlir_key(settings), llvm.version())),
-    Stage("ptx", ".ptx", _ptx, lambda settings: (llvm.version(), repr(settings.target))),
+    Stage("ptx", ".ptx", _ptx, lambda settings: (llvm.version(), "wide extremes", repr(settings.target))),
     Stage("cubin", ".cubin", _cubin, lambda settings: (ptxas.version(), repr(settings.target))),
 )
 NAMES: Final = tuple(stage.name for stage in STAGES)
