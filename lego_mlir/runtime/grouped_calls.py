@@ -1,14 +1,16 @@
 """`lego_mlir.grouped_matmul(a, b, offsets)`: each group of rows of a times a matrix of its own, on a GPU.
 
     c = lego_mlir.grouped_matmul(tokens, experts, ends)      # [T, K], [G, K, N], [G] of int32 -> [T, N]
+    d = lego_mlir.grouped_matmul(tokens.mT, gradients, ends)  # [K, T], [T, N] -> [G, K, N]
 
-The host does not read the offsets: one launch of persistent blocks finds its tiles on the device
-(`kernels.grouped_products`). A kernel takes all T, G, K and N of its tile, types and orders. With `check=True` the
-interpreter runs it, on the host.
+The host does not read the offsets: one launch of persistent blocks finds its tiles on the device (`grouped_products`,
+`grouped_depths`). A kernel takes all T, G, K and N of its tile, types and orders. With `check=True` the interpreter
+runs it, on the host. Each form is the gradient of another, so PyTorch's tensors have gradients.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,13 +18,15 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
-from lego_mlir.runtime.products import ALIGNMENT, INPUTS, RESULTS, require_no_gradient
+from lego_mlir.runtime.products import ALIGNMENT, INPUTS, RESULTS
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Foreign, Tensor
+    from lego_mlir.kernels.grouped_depths import DepthForm
     from lego_mlir.kernels.grouped_products import GroupedForm
     from lego_mlir.kernels.role_products import RoleTile
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.dtypes import DType
 
 ALIGNED: Final = 8
 """Elements of 16 bytes, of which K and the rows of b are multiples."""
@@ -33,36 +37,59 @@ _KEPT: Final = 1024
 
 
 def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False) -> Tensor:
-    """c[begin:end] = a[begin:end] @ b[g] for each group g of rows, which ends at row offsets[g], where the next begins.
+    """The products of groups, each of which ends at one of `offsets`, [G] of int32, where the next begins.
 
-    `a` is [T, K] and `b` is [G, K, N], f16 or bf16; `offsets` are [G] of int32, on the same device, not decreasing and
-    at most T. The result is [T, N] of the type of a, or of `result`: "float16", "bfloat16" or "float32"; rows after the
-    last group are undefined. b may be the transpose of [G, N, K]; what is in other orders, and a K or rows of b that
-    are not multiples of 8, are copied. Raises UsageError for other shapes, types and devices.
+    | a | b | result | |
+    |---|---|---|---|
+    | [T, K] | [G, K, N] | [T, N] | c[begin:end] = a[begin:end] @ b[g]; rows after the last group are undefined |
+    | [G, M, K] | [K, T] | [M, T] | c[:, begin:end] = a[g] @ b[:, begin:end], the transpose of the first form |
+    | [M, T] | [T, N] | [G, M, N] | c[g] = a[:, begin:end] @ b[begin:end], zeros for an empty group |
+
+    The offsets do not decrease, and are on the device of a and b. These are f16 or bf16; the result has the type of a,
+    or of `result`: "float16", "bfloat16" or "float32". In place are, in this order of forms, a in rows and b in rows or
+    the transpose of [G, N, K], and a the transpose of [T, M] with b in rows; other orders are copied, and so are rows
+    that are not multiples of 8. PyTorch's tensors have gradients. Raises UsageError for other arrays.
     """
     key = (key_of((a, b, offsets)), result, check)
     known = _known.get(key)
     if known is not None and not (known.of_a(a) | known.of_b(b)) % ALIGNMENT:
         return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets, check=check)
     first, second = _facts(a, b, offsets)
-    (rows, depth), (groups, _, columns) = first.shape, second.shape
     name = first.dtype if result is None else result
     if name not in RESULTS:
         raise UsageError(f"grouped_matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
-    wanted = {n for n, facts in (("a", first), ("b", second)) if facts.needs_gradient}
-    if wanted:
-        require_no_gradient(tuple(sorted(wanted)))
+    if (first.needs_gradient or second.needs_gradient) and gradients_enabled():
+        from lego_mlir.runtime.grouped_gradients import differentiable
+
+        return differentiable(grouped_matmul, a, b, offsets, name, check)
+    match (len(first.shape), len(second.shape)):
+        case 2, 2:
+            return _of_depths(a, b, offsets, name, check)
+        case 3, 2:
+            found = grouped_matmul(b.swapaxes(0, 1), a.swapaxes(1, 2), offsets, result=name, check=check)
+            return found.swapaxes(0, 1)
+    (rows, depth), (groups, _, columns) = first.shape, second.shape
     turned = second.strides[1] == 1 and second.strides[2] != 1
     weights = b.swapaxes(1, 2) if turned else b
     left, right = (dense(x, padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
     kernel = _kernel(first, name, "T" if turned else "N", (rows, groups, columns, depth), columns)
     if not turned and columns % ALIGNED:
         return kernel(left, right, offsets, N=columns, check=check)
-    if left is a and right is weights and not wanted:
+    if left is a and right is weights and not (first.needs_gradient or second.needs_gradient):
         if len(_known) >= _KEPT:
             _known.clear()
         _known[key] = KnownProduct(kernel, turned, pointer_of(a), pointer_of(b))
     return kernel(left, right, offsets, check=check)
+
+
+def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) -> Tensor:
+    """c[g] = a[:, begin:end] @ b[begin:end], by a kernel that reads the transpose of a."""
+    rows, columns = a.shape[0], b.shape[1]
+    left, right = (dense(x, padding(x, (1,))) for x in (a.swapaxes(0, 1), b))
+    library = library_of(a)
+    assert library is not None  # its facts have been read
+    kernel = _depth_kernel(library.facts(a), result, offsets.shape[0], rows, columns)
+    return kernel(left, right, offsets, M=rows, N=columns, check=check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +121,25 @@ def _facts(a: Tensor, b: Tensor, offsets: Tensor) -> tuple[ArrayFacts, ArrayFact
             raise UsageError(f"grouped_matmul: {name} is a {type(given).__name__}; pass an array of a, b or offsets")
         found.append(library.facts(given))
     first, second, ends = found
-    fits = len(first.shape) == 2 and len(second.shape) == 3 and first.shape[1] == second.shape[1]
-    fits = fits and ends.shape == second.shape[:1] and 0 not in (*first.shape, *second.shape)
+    ranks, groups = (len(first.shape), len(second.shape)), [f.shape[0] for f in (first, second) if len(f.shape) == 3]
+    fits = ranks in ((2, 3), (3, 2), (2, 2)) and first.shape[-1] == second.shape[-2]
+    fits = fits and len(ends.shape) == 1 and (ends.shape[0] in groups or ranks == (2, 2))
+    fits = fits and 0 not in (*first.shape, *second.shape, *ends.shape)
     types = first.dtype in INPUTS and first.dtype == second.dtype and ends.dtype == "int32"
     if not fits or not types:
         shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip(("a", "b", "offsets"), found, strict=True))
         raise UsageError(
-            f"grouped_matmul of {shown}: a is [T, K] and b is [G, K, N], both float16 or both bfloat16, and offsets "
-            "are [G] of int32"
+            f"grouped_matmul of {shown}: a is [T, K] and b is [G, K, N], or [G, M, K] and [K, T], or [M, T] and "
+            "[T, N], both float16 or both bfloat16, and offsets are [G] of int32"
         )
     if len({facts.device for facts in found}) > 1:
         raise UsageError("grouped_matmul: a, b and offsets must be on one device; move them to that of a")
     return first, second
+
+
+def gradients_enabled() -> bool:
+    """Whether PyTorch records what is computed."""
+    return bool(sys.modules["torch"].is_grad_enabled())
 
 
 def padding(x: Tensor, axes: tuple[int, ...]) -> list[int]:
@@ -123,7 +157,7 @@ def dense(x: Tensor, more: list[int], *, copied: bool = False) -> Tensor:
 
             return torch.nn.functional.pad(x, [n for count in reversed(more) for n in (0, count)])
         module: Foreign = __import__("numpy" if library.name == "numpy" else "cupy")
-        return module.pad(x, [(0, count) for count in more])
+        return module.ascontiguousarray(module.pad(x, [(0, count) for count in more]))
     if copied:
         return x.clone(memory_format=_rows_of_torch()) if library.name == "torch" else x.copy(order="C")
     facts = library.facts(x)
@@ -145,17 +179,42 @@ def _rows_of_torch() -> Foreign:
 
 def _kernel(facts: ArrayFacts, result: str, order: str, size: tuple[int, int, int, int], columns: int) -> Kernel:
     """The kernel for arrays on a device, or on the host for the interpreter."""
-    from lego_mlir.kernels import role_choices
     from lego_mlir.kernels.grouped_products import GroupedForm
-    from lego_mlir.kernels.role_products import RoleTile
+
+    form = GroupedForm(*_types(facts, result), order, multiple_of(columns))
+    return _built(form, *_tile(facts, size))
+
+
+def _depth_kernel(facts: ArrayFacts, result: str, groups: int, rows: int, columns: int) -> Kernel:
+    """The same, of groups along K."""
+    from lego_mlir.kernels.grouped_depths import DepthForm
+
+    depth = max(1, facts.shape[1] // groups)
+    form = DepthForm(*_types(facts, result), multiple_of(columns))
+    return _built_depths(form, *_tile(facts, (rows * groups, groups, columns, depth)))
+
+
+def _types(facts: ArrayFacts, result: str) -> tuple[DType, DType]:
+    """The types of elements, and of the result."""
     from lego_mlir.tracing.dtypes import dtype_named
 
-    multiple = next(n for n in (8, 4, 2, 1) if columns % n == 0)
-    form = GroupedForm(dtype_named(INPUTS[facts.dtype]), dtype_named(RESULTS[result]), order, multiple)
+    return dtype_named(INPUTS[facts.dtype]), dtype_named(RESULTS[result])
+
+
+def multiple_of(columns: int) -> int:
+    """The largest power of two up to 8 that divides the columns of a result."""
+    return next(n for n in (8, 4, 2, 1) if columns % n == 0)
+
+
+def _tile(facts: ArrayFacts, size: tuple[int, int, int, int]) -> tuple[RoleTile, int]:
+    """The tile and the number of blocks: few for the interpreter."""
+    from lego_mlir.kernels import role_choices
+    from lego_mlir.kernels.role_products import RoleTile
+
     if facts.device[0] != "cuda":
-        return _built(form, RoleTile(64, 128, 2), CHECKED_BLOCKS)
+        return RoleTile(64, 128, 2), CHECKED_BLOCKS
     blocks, room = device_room(facts.device[1])
-    return _built(form, role_choices.choose(size, blocks, room), blocks)
+    return role_choices.choose(size, blocks, room), blocks
 
 
 def device_room(device: int) -> tuple[int, int]:
@@ -173,3 +232,10 @@ def _built(form: GroupedForm, tile: RoleTile, blocks: int) -> Kernel:
     from lego_mlir.kernels import grouped_products
 
     return grouped_products.build(form, tile, blocks)
+
+
+@lru_cache(_KEPT)
+def _built_depths(form: DepthForm, tile: RoleTile, blocks: int) -> Kernel:
+    from lego_mlir.kernels import grouped_depths
+
+    return grouped_depths.build(form, tile, blocks)

@@ -50,8 +50,48 @@ def test_tensors_of_torch():
     a, b = torch.from_numpy(drawn(17, 13)), torch.from_numpy(drawn(3, 13, 24))
     found = lego_mlir.grouped_matmul(a, b, torch.tensor(ENDS, dtype=torch.int32), check=True)
     np.testing.assert_array_equal(found.float().numpy(), expected(a.numpy(), b.numpy(), ENDS))
-    with pytest.raises(UsageError, match="requires a gradient"):
-        lego_mlir.grouped_matmul(a.requires_grad_(), b, torch.tensor(ENDS, dtype=torch.int32), check=True)
+
+
+@pytest.mark.parametrize("columns", [24, 9])
+def test_groups_along_k(columns):
+    a, b, offsets = drawn(19, 13).T, drawn(19, columns), np.array(ENDS, np.int32)
+    wanted = np.stack([a[:, s:e].astype(np.float32) @ b[s:e].astype(np.float32)
+                       for s, e in zip([0, *ENDS], ENDS, strict=False)])  # fmt: skip
+    for given in (a, np.ascontiguousarray(a)):  # in place, and copied
+        np.testing.assert_array_equal(lego_mlir.grouped_matmul(given, b, offsets, check=True), wanted)
+
+
+def test_groups_of_columns():
+    a, b = drawn(3, 24, 16), drawn(17, 16).T
+    found = lego_mlir.grouped_matmul(a, b, np.array(ENDS, np.int32), result="float32", check=True)
+    np.testing.assert_array_equal(found, expected(b.T, a.swapaxes(1, 2), ENDS).T)
+
+
+@pytest.mark.parametrize("form", ["rows", "rows, b in columns", "columns", "depth"])
+def test_gradients(form):
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(1)
+    shapes = {"columns": ((3, 24, 16), (16, 20)), "depth": ((16, 20), (20, 24))}.get(form, ((20, 16), (3, 16, 24)))
+    a, b = (torch.randint(-2, 3, s, generator=generator).to(torch.bfloat16) for s in shapes)
+    if form == "rows, b in columns":
+        b = b.mT.contiguous().mT
+    a.requires_grad_(), b.requires_grad_()
+    found = lego_mlir.grouped_matmul(a, b, torch.tensor(ENDS, dtype=torch.int32), check=True)
+    first, second = (x.detach().float().requires_grad_() for x in (a, b))
+    parts = [(slice(s, e), g) for g, (s, e) in enumerate(zip([0, *ENDS], ENDS, strict=False))]
+    match form:
+        case "columns":
+            wanted, used = torch.cat([first[g] @ second[:, at] for at, g in parts], 1), (slice(None), slice(ENDS[-1]))
+        case "depth":
+            wanted, used = torch.stack([first[:, at] @ second[at] for at, _ in parts]), slice(None)
+        case _:
+            wanted, used = torch.cat([first[at] @ second[g] for at, g in parts]), slice(ENDS[-1])
+    weights = torch.randint(-2, 3, wanted.shape, generator=generator)
+    assert torch.equal(found[used].float(), wanted)
+    (found[used].float() * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    for mine, theirs in ((a, first), (b, second)):
+        assert torch.equal(mine.grad.float(), theirs.grad)
 
 
 @pytest.mark.parametrize(("shapes", "words"), [
