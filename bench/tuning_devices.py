@@ -1,10 +1,11 @@
 """Tuning on one and on two GPUs of a machine: the same packed candidates, the time of each, and the same choices.
 
     python bench/tuning_devices.py pack        PTX into artifacts/tuning_devices, where the compiler is
-    python bench/tuning_devices.py time        on a machine with two GPUs: all sizes on one, on two, on two, on one
+    python bench/tuning_devices.py time        on a machine with two GPUs: all sizes on one, and on two
+    python bench/tuning_devices.py time 3 4    the same with every third size, and 4 processes a GPU in place of 8
     python bench/tuning_devices.py table       the table of docs/how-to/tuning-measuring.md
 
-Transposes of SIZES sizes, whose candidates race in isolated processes as `lego-mlir tune FOLDER --gpus 2` runs them.
+Transposes of 40 sizes, whose candidates race in isolated processes as `lego-mlir tune FOLDER --gpus 2` runs them.
 `time` needs NumPy and lego_mlir without its compiler. Results come to $OUT/tuning_devices.json, or bench/results.
 """
 
@@ -23,8 +24,8 @@ import mlir_kernels
 
 NAME, TARGET = "tuning_devices", "sm_90"
 FOLDER = harness.ARTIFACTS / NAME
-SIZES = tuple((1000 + 230 * i, 900 + 311 * (5 * i % 12)) for i in range(12))
-DEVICES = (1, 2, 2, 1)
+SIZES = tuple((1000 + 69 * i, 900 + 93 * (17 * i % 40)) for i in range(40))
+DEVICES = (1, 2)
 """How many GPUs are used, in this order: what a machine does once, it has done in the first run, which is not timed."""
 
 
@@ -78,8 +79,8 @@ def pack() -> None:
     print(f"{len(found.rows)} sizes, {len(rows)} candidates in {FOLDER}; {len(failed)} failed {failed[:1]}")
 
 
-def time() -> None:
-    """All sizes on each number of devices; exit code 1 where a candidate fails or a choice is worse."""
+def time(every: int = 1, live: int = 8) -> None:
+    """Every n-th size on each number of devices, `live` processes a device; exit code 1 where a candidate fails."""
     from lego_mlir.runtime.driver import driver
     from lego_mlir.tuning import packed
     from lego_mlir.tuning.device_launch import identity
@@ -88,22 +89,25 @@ def time() -> None:
     found, runs = packed.read(FOLDER), []
     device = identity(driver())
     out = os.environ.get("OUT")
-    path = Path(out) / f"{NAME}.json" if out else harness.todays_results(device.name, NAME)
-    halve_on_devices([found.workbench(number) for number in range(max(DEVICES))], found.tunable, found.problems[:2])
+    name = NAME if (every, live) == (1, 8) else f"{NAME}-{every}-{live}"
+    path = Path(out) / f"{name}.json" if out else harness.todays_results(device.name, name)
+    problems = found.problems[::every]
+    first = [found.workbench(number, live) for number in range(max(DEVICES))]
+    halve_on_devices(first, found.tunable, problems[: len(first)])
     for count in DEVICES:
-        workbenches = [found.workbench(number) for number in range(count)]
+        workbenches = [found.workbench(number, live) for number in range(count)]
         arrived: dict[str, list[float]] = {}
         began = clock.perf_counter()
 
         def note(timing: Any, arrived: dict[str, list[float]] = arrived, began: float = began) -> None:
             arrived.setdefault(str(timing.sizes), []).append(clock.perf_counter() - began)
 
-        timings = halve_on_devices(workbenches, found.tunable, found.problems, on_timing=note)
+        timings = halve_on_devices(workbenches, found.tunable, problems, on_timing=note)
         seconds = clock.perf_counter() - began
         rows = [{**_row(timed), "arrived": _ends(arrived[str(timed[0].sizes)])} for timed in timings]
         runs.append({"gpus": count, "seconds": seconds, "sizes": rows})
         print(f"{count} GPUs: {seconds:.1f} s", flush=True)
-        report = {"device": device.name, "candidates": sum(len(job["candidates"]) for job in found.rows), "runs": runs}
+        report = {"device": device.name, "candidates": sum(len(p.candidates) for p in problems), "runs": runs}
         path.write_text(json.dumps({**report, "clocks": harness.clocks()}, indent=1) + "\n")
     failed = sum(len(row["failed"]) for run in runs for row in run["sizes"])
     one, several = (_seconds(runs, count) for count in (1, max(DEVICES)))
@@ -153,6 +157,6 @@ def table() -> None:
 if __name__ == "__main__":
     steps = {"pack": pack, "time": time, "table": table}
     if sys.argv[1:2] and sys.argv[1] in steps:
-        steps[sys.argv[1]]()
+        steps[sys.argv[1]](*map(int, sys.argv[2:]))
     else:
         sys.exit(f"give a step: {', '.join(steps)}")

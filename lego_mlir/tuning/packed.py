@@ -93,8 +93,11 @@ class PackedCandidates:
         """The data of a check: as packed, or computed here."""
         return self.computed.data(_bytes(path), sizes) if path.suffix == computed_checks.SUFFIX else path
 
-    def workbench(self, device: int = 0) -> Workbench:
-        """The workbench of a CUDA device of this machine for these candidates. DependencyError without a GPU."""
+    def workbench(self, device: int = 0, live: int = 8) -> Workbench:
+        """The workbench of a CUDA device of this machine for these candidates; `live` have a process at once.
+
+        Raises DependencyError without a GPU.
+        """
         from lego_mlir.runtime.driver import driver
         from lego_mlir.tuning.device_launch import identity
         from lego_mlir.tuning.gpu_workbench import visible
@@ -104,7 +107,7 @@ class PackedCandidates:
         found = identity(driver(), device)
         return Workbench(
             found.name, found.multiprocessors, found.driver, self.compiled_by,
-            IsolatedBench(environment=visible(device), kept=True), self.trial,
+            IsolatedBench(live, environment=visible(device), kept=True), self.trial,
         )  # fmt: skip
 
 
