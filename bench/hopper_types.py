@@ -4,9 +4,13 @@
     python bench/hopper_types.py time        on the GPU machine: correctness, then times in turns of 0.15 s
     python bench/hopper_types.py table       the table of docs/results/matmul.md
 
+`render` and `time` take parts of names, such as `NN-f8`: only those cases are done.
+
 Each case is checked against the product of its operands in f64, with the epilogue. Rivals: `addmm` with `relu` or
-`gelu` after it, `mm`, `_scaled_mm` with and without fast accumulation, `_int_mm`, and f32 products as TF32. Results
-come to $OUT/hopper_types.json, or bench/results.
+`gelu` after it, `mm`, `_scaled_mm` with and without fast accumulation, `_int_mm`, and f32 products as TF32; for 8-bit
+types whose K is not contiguous, a transposing copy before these, torch's or Triton's, and Triton's dot (`f8_rivals`).
+Ours are then the launches of `matmul`: copies, and the product. Results come to $OUT/hopper_types.json, or
+bench/results.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class Case:
 
 SQUARES: tuple[hopper.Size, ...] = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192))
 RAGGED: hopper.Size = (1000, 1048, 1040)
+TURNED = ("NN", "TN", "TT")
+"""Layouts in which an operand is not contiguous along K."""
 CASES = [
     *(Case(size, "NT", "bf16", "bf16", "bias_gelu") for size in SQUARES),
     *(Case(size, "NT", "f16", "f16", "bias_relu") for size in SQUARES[1:]),
@@ -67,6 +73,8 @@ CASES = [
         ("bf16", "bf16", "gate"), ("f16", "f32", "bias_gelu"), ("f8e4m3fn", "bf16", "scales"), ("i8", "i32", ""),
         ("f32", "f32", ""))),
     Case(RAGGED, "TN", "bf16", "f32", "residual"),
+    *(Case(size, layouts, "f8e4m3fn", "bf16", "scale") for size in SQUARES[1:] for layouts in TURNED),
+    *(Case(size, layouts, "i8", "i32") for size in SQUARES[1:] for layouts in TURNED),
     *(Case(SQUARES[2], "NT", "f8e4m3fn", "bf16", "scale", exact) for exact in (1, 2, 4, 8)),
     *(Case(SQUARES[1], "NT", "bf16", "bf16", "", exact) for exact in (0, 4, 8)),
     *(Case((512, 512, 65536), "NT", "f16", "f32", "", exact, positive=True) for exact in (0, 4, 8, 32)),
@@ -91,6 +99,28 @@ def epilogue_of(case: Case) -> Any:
     return made[case.epilogue]() if case.epilogue else None
 
 
+def chosen(names: list[str]) -> list[Case]:
+    """The cases of which a name has one of these parts; all without any."""
+    return [case for case in CASES if not names or any(name in case.name for name in names)]
+
+
+def is_turned(case: Case) -> bool:
+    """Whether operands are copied along K before the product."""
+    return case.dtype in ("i8", "f8e4m3fn", "f8e5m2") and case.layouts != "NT"
+
+
+def copies_of(case: Case) -> dict[str, tuple[int, int]]:
+    """The width of the loads of each operand's copy and its rows, by the operand's name."""
+    from lego_mlir.kernels import rows_along_k
+
+    (m, n, k), wanted = case.size, dict(zip("ab", "NT", strict=True))
+    rows = dict(zip("ab", (m, n), strict=True))
+    given = dict(zip("ab", case.layouts, strict=True))
+    return {
+        name: (rows_along_k.width_for(k, rows[name], 1), rows[name]) for name in "ab" if given[name] != wanted[name]
+    }
+
+
 def compiled(case: Case) -> Any:
     """The kernel of a case, in the tile that is chosen for its size."""
     from lego_mlir import Col, Row
@@ -100,14 +130,15 @@ def compiled(case: Case) -> Any:
 
     m, n, k = case.size
     type_ = dtype_named(case.dtype)
-    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(case.layouts, ((m, k), (k, n)), strict=True))
+    layouts = "NT" if is_turned(case) else case.layouts
+    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     fused = epilogue_of(case)
     tile = warpgroup_choices.choose(
         m,
         n,
         k,
         hopper.SMS,
-        case.layouts,
+        layouts,
         type_.bytes,
         exact=case.exact,
         fused=fused is not None or case.result in ("f32", "i32"),
@@ -123,24 +154,31 @@ def compiled(case: Case) -> Any:
     )  # fmt: skip
 
 
-def render(_: list[str]) -> None:
+def render(names: list[str]) -> None:
+    from lego_mlir.kernels import rows_along_k
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
     folder = harness.ARTIFACTS / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    for case in CASES:
-        made = compiled(case)
-        (folder / f"{case.name}.cubin").write_bytes(made.bytes)
-        (folder / f"{case.name}.json").write_text(json.dumps(made.manifest))
-    print(f"{len(CASES)} kernels in {folder}")
+    made = {case.name: compiled(case) for case in chosen(names)}
+    for width in {width for case in chosen(names) if is_turned(case) for width, _ in copies_of(case).values()}:
+        made[f"along_{width}"] = compile_kernel(
+            rows_along_k.along_k(1, width), target="sm_90", emit="cubin", cache=Cache(default_folder())
+        )
+    for name, kernel in made.items():
+        (folder / f"{name}.cubin").write_bytes(kernel.bytes)
+        (folder / f"{name}.json").write_text(json.dumps(kernel.manifest))
+    print(f"{len(made)} kernels in {folder}")
 
 
-def time(_: list[str]) -> None:
+def time(names: list[str]) -> None:
     """Check and time the cases; exit code 1 where one is wrong."""
     import torch
 
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
     out = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json"
     failed = 0
-    for case in CASES:
+    for case in chosen(names):
         try:
             row = measured(case)
         except (harness.WrongResultError, RuntimeError, ValueError) as error:
@@ -177,14 +215,19 @@ def measured(case: Case) -> dict[str, Any]:
     expected = reference(case, a, b, given)
     (kernel,) = load_kernels(harness.ARTIFACTS / NAME / f"{case.name}.cubin").values()
     c = torch.zeros((m, n), device="cuda", dtype=type_of(case.result))
-    kernel(a, b, c, *given)
+    copies, (along_a, along_b) = copied_along_k(case, a, b) if is_turned(case) else ([], (a, b))
+    for copy in copies:
+        copy()
+    kernel(along_a, along_b, c, *given)
     tolerance = TOLERANCES[case.result]
     if case.dtype.startswith("f8"):  # what is lost by sums of positive numbers is the result of that case
         tolerance = 1.0 if case.positive else tolerance if case.exact else FAST_F8
     error = harness.require_close(c, expected, tolerance + 1e-30, case.name)
     mean = mean_error(c, expected)
-    runs = {"lego": kernel.prepare(a, b, c, *given)}
-    for name, rival in rivals(case, a, b, c, given).items():
+    last = kernel.prepare(along_a, along_b, c, *given)
+    runs = {"lego": in_sequence([*copies, last])}
+    against = turned_rivals if is_turned(case) else rivals
+    for name, rival in against(case, a, b, c, given).items():
         try:
             rival()
         except (RuntimeError, ValueError) as refused:
@@ -200,6 +243,37 @@ def measured(case: Case) -> dict[str, Any]:
         "mean": mean,
         "ms": {name: median(found) for name, found in times.items()},
     }
+
+
+def in_sequence(runs: list[Callable[[], Any]]) -> Callable[[], Any]:
+    """All of them, one after the other; the result of the last."""
+    *before, last = runs
+    if not before:
+        return last
+
+    def all_() -> Any:
+        for run in before:
+            run()
+        return last()
+
+    return all_
+
+
+def copied_along_k(case: Case, a: Any, b: Any) -> tuple[list[Callable[[], Any]], tuple[Any, Any]]:
+    """The launches of our copies that make K contiguous, and the operands that they leave."""
+    import torch
+
+    from lego_mlir.runtime.packs import load_kernels
+
+    launches, found, k = [], {"a": a, "b": b}, case.size[2]
+    for name, (width, rows) in copies_of(case).items():
+        source = (a.t() if name == "a" else b).view(torch.int8)
+        target = torch.empty((rows, k), device="cuda", dtype=torch.int8)
+        (copy,) = load_kernels(harness.ARTIFACTS / NAME / f"along_{width}.cubin").values()
+        launches.append(copy.prepare(source, target))
+        copied = target.view(a.dtype)
+        found[name] = copied if name == "a" else copied.t()
+    return launches, (found["a"], found["b"])
 
 
 def rival_error(found: Any, expected: Any) -> list[float]:
@@ -310,6 +384,29 @@ def rivals(case: Case, a: Any, b: Any, c: Any, given: list[Any]) -> dict[str, Ca
         case "gate":
             return {"mm + silu + mul": lambda: functional.silu(torch.mm(a, b)).mul_(given[0])}
     return {"mm": lambda: torch.mm(a, b, out=c)}
+
+
+def turned_rivals(case: Case, a: Any, b: Any, c: Any, given: list[Any]) -> dict[str, Callable[[], Any]]:
+    """Transposing copies before what torch has for operands along K, and Triton's dot."""
+    import f8_rivals
+    import torch
+
+    quick, slow, operands_along_k = [], [], {"a": a, "b": b}
+    for name in copies_of(case):
+        source = a.t() if name == "a" else b
+        copy, target = f8_rivals.transposing_copy(source, hopper.elapsed)
+        quick.append(copy)
+        slow.append(lambda source=source, target=target: target.view(torch.int8).copy_(source.view(torch.int8).t()))
+        operands_along_k[name] = target if name == "a" else target.t()
+    beside = rivals(case, operands_along_k["a"], operands_along_k["b"], c, given)
+    name = next(iter(beside))
+    found = {f"Triton copy + {name}": in_sequence([*quick, beside[name]]),
+             f"torch copy + {name}": in_sequence([*slow, beside[name]])}  # fmt: skip
+    if case.dtype == "i8":
+        found["_int_mm"] = lambda: torch._int_mm(a, b, out=c)
+    alpha = given[0] if given else 1.0
+    found["Triton dot"] = f8_rivals.product(a, b, torch.empty_like(c), alpha, hopper.elapsed)
+    return found
 
 
 def table(_: list[str]) -> None:

@@ -69,6 +69,8 @@ LEAST_ROUNDS: Final = 3
 """Tiles of a block from which producers meet."""
 SHORT: Final = 40.0
 """Microseconds of a product that begins while the kernel before it runs."""
+BUFFERS: Final = 2
+"""Buffers of a consumer for C, if there is room."""
 OUT_BUFFER: Final = 8192
 """Bytes of a consumer's buffer for C."""
 BARRIERS: Final = 16
@@ -95,7 +97,8 @@ class WarpgroupTile:
 
     `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings. With
     `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; `transposed`
-    computes B^T A^T, whose rows are columns of C (`few_rows`). `resident` blocks run on a multiprocessor.
+    computes B^T A^T, whose rows are columns of C (`few_rows`). `resident` blocks run on a multiprocessor. Each consumer
+    stores C through `buffers`.
     """
 
     m: int
@@ -110,6 +113,7 @@ class WarpgroupTile:
     parts: int = 1
     transposed: bool = False
     resident: int = 1
+    buffers: int = BUFFERS
 
     @property
     def tiling(self) -> Tiling:
@@ -173,14 +177,16 @@ class WarpgroupTile:
                 **({"exact": self.exact} if self.exact else {}),
                 **({"cluster_k": self.parts} if self.parts > 1 else {}),
                 **({"transposed": 1} if self.transposed else {}),
-                **({"resident": self.resident} if self.resident > 1 else {})}  # fmt: skip
+                **({"resident": self.resident} if self.resident > 1 else {}),
+                **({"buffers": self.buffers} if self.buffers > BUFFERS else {})}  # fmt: skip
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
         meeting = f" every {self.lockstep}" if self.lockstep else ""
         parts = f" in {self.parts} parts" if self.parts > 1 else ""
         twice = f" resident {self.resident}" if self.resident > 1 else ""
-        words = f"{parts}{' transposed' * self.transposed}{' dependent' * self.dependent}{twice}"
+        more = f" buffers {self.buffers}" if self.buffers > BUFFERS else ""
+        words = f"{parts}{' transposed' * self.transposed}{' dependent' * self.dependent}{twice}{more}"
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{words}"
 
 
@@ -289,7 +295,7 @@ def tile_of(
 
 LABEL: Final = re.compile(
     r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?( transposed)?( dependent)?"
-    r"(?: resident (\d))?)?"
+    r"(?: resident (\d))?(?: buffers (\d))?)?"
 )
 
 
@@ -303,7 +309,10 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
         *size, (m, n), multiprocessors, (along_m or 1, along_n or 1), group or None, every if group else None,
         dependent=found[9] is not None,
     )  # fmt: skip
-    return replace(tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1))
+    return replace(
+        tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1),
+        buffers=int(found[11] or BUFFERS),
+    )  # fmt: skip
 
 
 def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:

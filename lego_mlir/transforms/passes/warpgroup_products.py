@@ -25,6 +25,7 @@ from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import (
     MEMORY,
+    OUT_BUFFERS,
     ROWS,
     UNIT_COLUMNS,
     UNITS,
@@ -59,6 +60,7 @@ class WarpgroupProducts(Pass):
     cluster_k: int = 1
     transposed: bool = False
     resident: int = 1
+    buffers: int = OUT_BUFFERS
 
     name = "lego-warpgroup-products"
 
@@ -78,7 +80,9 @@ class WarpgroupProducts(Pass):
             symbolic = read_class(function, self.whole_columns) if is_symbolic(function) else None
             product = read(function) if symbolic is None else symbolic.product
             operands = operands_of(function)
-            form = ProductForm((self.cluster_m, self.cluster_n), self.cluster_k, self.transposed, self.resident)
+            form = ProductForm(
+                (self.cluster_m, self.cluster_n), self.cluster_k, self.transposed, self.resident, self.buffers
+            )
             sizes = (
                 None
                 if symbolic is None
@@ -95,7 +99,7 @@ class WarpgroupProducts(Pass):
             raise PassError(
                 f"{self.name}: @{name}: {self.stages} stages of {plan.stage_bytes} bytes, and buffers for C, take "
                 f"{plan.shared_bytes} bytes of shared memory, and a block may have {target.shared_per_block}; take "
-                "fewer stages"
+                "fewer stages" + " or buffers" * (self.buffers > OUT_BUFFERS)
             )
         if (plan.shared_bytes + RESERVED_SHARED_BYTES) * self.resident > target.shared_per_sm:
             raise PassError(
@@ -132,13 +136,14 @@ def operands_of(function: Op) -> tuple[str, ...]:
 class ProductForm:
     """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T.
 
-    `resident` blocks run on a multiprocessor.
+    `resident` blocks run on a multiprocessor, and each consumer has that number of `buffers` for C.
     """
 
     cluster: tuple[int, int] = (1, 1)
     parts: int = 1
     transposed: bool = False
     resident: int = 1
+    buffers: int = OUT_BUFFERS
 
 
 ALONE: Final = ProductForm()
@@ -184,7 +189,7 @@ def plan_of(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (*numbers, product.out.argument), lockstep,
         cluster, dependent, UNITS[factor], exact, stored, operands, sizes, form.parts, form.transposed,
-        form.resident,
+        form.resident, form.buffers,
     )  # fmt: skip
 
 

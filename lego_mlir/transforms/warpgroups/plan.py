@@ -49,7 +49,7 @@ MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
 OUT_BUFFERS: Final = 2
-"""Buffers of a consumer for C, in turn: one is filled while the other is stored. One, where that makes room."""
+"""Buffers of a consumer for C, in turn: one is filled while others are stored. One, where two have no room."""
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
 MOST_CONSUMERS: Final = 2
@@ -196,7 +196,7 @@ class ProductPlan:
     blocks of a cluster compute the same tile, each a part of K (`cluster_sums`).
 
     `resident` blocks run on a multiprocessor at the same time; where they are two, all threads keep the registers that
-    they begin with, which suffice for narrow tiles.
+    they begin with, which suffice for narrow tiles. Each consumer has that number of `buffers` for C.
 
     With `transposed`, `a` is the kernel's right operand and `b` its left one: the rows of `a` are columns of C, and a
     cluster's sides those of `a` and `b`.
@@ -229,6 +229,7 @@ class ProductPlan:
     depth_parts: int = 1
     transposed: bool = False
     resident: int = 1
+    buffers: int = OUT_BUFFERS
 
     def __post_init__(self) -> None:
         self._check_cluster()
@@ -481,7 +482,8 @@ class ProductPlan:
         """Buffers of a consumer for C."""
         barriers = 2 * self.stages * BARRIER_BYTES
         room = LARGEST_SHARED_BYTES - self.out_offset - barriers
-        return OUT_BUFFERS if room >= self.consumers * OUT_BUFFERS * self.out_bytes else 1
+        fits = room >= self.consumers * self.buffers * self.out_bytes
+        return self.buffers if fits or self.buffers > OUT_BUFFERS else 1
 
     @property
     def full_offset(self) -> int:

@@ -1,5 +1,7 @@
 """How products are divided for warpgroups: every choice fits the units, and fills the device where it can."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,6 +102,9 @@ def test_a_tile_reads_back_as_it_prints():
     for size in ((5000, 5000, 5000), (512, 512, 512), (64, 4096, 4096)):
         tile = warpgroup_choices.choose(*size, 132)
         assert warpgroup_choices.tile_from(size, str(tile), tile.stages, 132) == tile
+    tile = replace(warpgroup_choices.choose(4096, 4096, 4096, 132), buffers=4)
+    assert warpgroup_choices.tile_from((4096, 4096, 4096), str(tile), tile.stages, 132) == tile
+    assert tile.parameters["buffers"] == 4
     assert warpgroup_choices.tile_from((4096, 4096, 4096), "128x256", 4, 132).lockstep == warpgroup_choices.MEETING
     with pytest.raises(UsageError, match="not a tile of warpgroups: 'large'"):
         warpgroup_choices.tile_from((512, 512, 512), "large", 4, 132)
