@@ -23,7 +23,8 @@ from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.meeting import Equations
 from lego_mlir.proofs.phases import Pair, across_blocks
-from lego_mlir.proofs.races import pairs_inside, race_claims
+from lego_mlir.proofs.races import PairsInside, race_claims
+from lego_mlir.tracing.trace import Buffer
 
 MOST_ALIKE: Final = 16
 """Pairs of two source lines that are written out."""
@@ -39,14 +40,13 @@ class Explanation:
 
 def explanations(model: KernelModel) -> Iterator[Explanation]:
     """Each claim of a kernel with its proof, or why there is none."""
-    inside = pairs_inside(model)
+    inside = PairsInside(model)
     for barrier in (*barrier_claims(model), *exchange_claims(model)):
         yield Explanation(barrier.text, (_verdict(barrier.verdict),))
     for claim in race_claims(model, inside):
-        pairs = across_blocks(model.accesses) if claim.across else iter(inside)
         undecided = isinstance(claim.verdict, Unknown) and claim.pair is None  # by any pair
-        found = [] if undecided else [p for p in pairs if p.one.buffer.name == claim.buffer.name]
-        lines = tuple(dict.fromkeys(_pairs(model, found, claim.across)))
+        pairs = iter(()) if undecided else _across(model, claim.buffer) if claim.across else inside.of(claim.buffer)
+        lines = tuple(dict.fromkeys(_pairs(model, pairs, claim.across)))
         yield Explanation(claim.text, lines or (_verdict(claim.verdict),))
     for tile in tile_claims(model):
         yield Explanation(tile.text, (_verdict(tile.verdict),))
@@ -58,6 +58,10 @@ def digits_of(model: KernelModel) -> list[str]:
     """The ids and rounds that were split into digits."""
     values = {symbol: value for symbol, value in model.digits.value.items() if symbol in model.reader.ranges}
     return [f"{symbol} = {value}" for symbol, value in values.items() if value.free_symbols]
+
+
+def _across(model: KernelModel, buffer: Buffer) -> Iterator[Pair]:
+    return across_blocks([access for access in model.accesses if access.buffer.name == buffer.name])
 
 
 def _verdict(verdict: Verdict) -> str:

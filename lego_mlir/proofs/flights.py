@@ -13,24 +13,37 @@ round k meets the accesses of round k + 1, k + 2, ..
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lego_mlir.aliases import Cond, Symbol
 from lego_mlir.expr.nodes import Eq
-from lego_mlir.proofs.footprints import Commit, Copies, Footprint, Fork, Node, Rounds, Stretch, Sync, Wait, waits_in
+from lego_mlir.proofs.footprints import (
+    Commit,
+    Copies,
+    Footprint,
+    Fork,
+    Node,
+    Rounds,
+    Stretch,
+    Sync,
+    Wait,
+    copies_in,
+    waits_in,
+)
 from lego_mlir.proofs.phases import Pair, are_harmless
 
 MOST_ROUNDS: Final = 4
 """Rounds for which a flight is followed; then its round and that of the other access are independent."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Flight:
     """A copy after its issue. `ahead` has, for each loop around it, how many rounds ago that was, None if unknown.
 
-    `landed` after its wait, until a barrier. `entered` has the present round of loops that began after the copy.
+    `landed` after its wait, until a barrier. `entered` has the present round of loops that began after the copy. Nested
+    loops have thousands of flights, which `Flights` keeps once each: they are compared by identity.
     """
 
     copy: Footprint
@@ -47,13 +60,19 @@ InFlight = dict[Flight, int]
 
 @dataclass(slots=True)
 class Flights:
-    """Collects the pairs of copies and accesses. `left_out` are barriers to ignore."""
+    """Collects the pairs of copies into the buffer `into` and accesses. `left_out` are barriers to ignore."""
 
-    left_out: frozenset[int] = frozenset()
+    left_out: frozenset[int]
+    into: str
     pairs: dict[Pair, None] = field(default_factory=dict)
     _most: int = 0
+    _known: dict[Hashable, Flight] = field(default_factory=dict)
+    _changes: dict[Hashable, Flight] = field(default_factory=dict)
+    _met: set[tuple[Flight, int]] = field(default_factory=set)
 
     def collect(self, nodes: Sequence[Node]) -> None:
+        if not any(copy.buffer.name == self.into for copy in copies_in(nodes)):
+            return
         self._most = max((wait.pending + 1 for wait in waits_in(nodes)), default=0)
         self._follow(nodes, {}, ())
 
@@ -64,14 +83,16 @@ class Flights:
                     self._meet(state, accesses, loops)
                 case Copies(accesses=accesses):
                     self._meet(state, accesses, loops)
-                    self._meet_each_other(accesses, loops)
-                    state = state | {Flight(copy, tuple((loop, 0) for loop in loops)): 0 for copy in accesses}
+                    copies = [copy for copy in accesses if copy.buffer.name == self.into]
+                    self._meet_each_other(copies, loops)
+                    issued = (Flight(copy, tuple((loop, 0) for loop in loops)) for copy in copies)
+                    state = state | {self._kept(flight): 0 for flight in issued}
                 case Commit():
                     state = {flight: min(commits + 1, self._most) for flight, commits in state.items()}
                 case Wait(pending=pending):
-                    state = dict(_landed(state, pending))
+                    state = self._landed(state, pending)
                 case Sync() if id(node) not in self.left_out:
-                    state = dict(_separated(state, node.scope))
+                    state = self._separated(state, node.scope)
                 case Sync():
                     pass
                 case Fork(then=then, otherwise=otherwise):
@@ -88,16 +109,57 @@ class Flights:
                 state = _joined(before, self._follow(loop.body, state, loops))
             return state
         inside = (*loops, loop.round)
-        start = {replace(f, entered=(*f.entered, (loop.round, 0))): commits for f, commits in before.items()}
+        start = self._changed(before, _entering, loop)
         state, known, after = start, None, {}
         while state != known:
             known = state
             after = self._follow(loop.body, state, inside)
-            state = _joined(start, state, _renamed(after, lambda flight: _a_round_later(flight, loop.round)))
-        return _joined({} if loop.runs else before, _renamed(after, lambda flight: _left(flight, loop)))
+            state = _joined(start, state, self._changed(after, _a_round_later, loop))
+        return _joined({} if loop.runs else before, self._changed(after, _left, loop))
+
+    def _kept(self, flight: Flight) -> Flight:
+        """The one flight of this value."""
+        value = (id(flight.copy), flight.ahead, flight.given, flight.entered, flight.landed, flight.warps_apart)
+        return self._known.setdefault(value, flight)
+
+    def _change(self, flight: Flight, change: Callable[[Flight, Rounds], Flight], loop: Rounds) -> Flight:
+        """The changed flight, which a loop around another computes again and again."""
+        key = (flight, change, id(loop))
+        if key not in self._changes:
+            self._changes[key] = self._kept(change(flight, loop))
+        return self._changes[key]
+
+    def _changed(self, state: InFlight, change: Callable[[Flight, Rounds], Flight], loop: Rounds) -> InFlight:
+        found: InFlight = {}
+        for flight, commits in state.items():
+            changed = self._change(flight, change, loop)
+            found[changed] = min(commits, found.get(changed, commits))
+        return found
+
+    def _landed(self, state: InFlight, pending: int) -> InFlight:
+        found: InFlight = {}
+        for flight, commits in state.items():
+            if commits > pending:
+                found[self._kept(replace(flight, landed=True))] = 0
+            else:
+                found[flight] = commits
+        return found
+
+    def _separated(self, state: InFlight, scope: str) -> InFlight:
+        """After a barrier of the block, nothing is concurrent with copies that have landed."""
+        found: InFlight = {}
+        for flight, commits in state.items():
+            if not flight.landed:
+                found[flight] = commits
+            elif scope == "warp":
+                found[self._kept(replace(flight, warps_apart=True))] = commits
+        return found
 
     def _meet(self, state: InFlight, accesses: Sequence[Footprint], loops: tuple[Symbol, ...]) -> None:
         for flight in state:
+            if (flight, id(accesses)) in self._met:
+                continue
+            self._met.add((flight, id(accesses)))
             for access in accesses:
                 if not are_harmless(flight.copy, access):
                     self.pairs[_pair(flight, access, loops)] = None
@@ -121,20 +183,6 @@ def _pair(flight: Flight, access: Footprint, loops: tuple[Symbol, ...]) -> Pair:
     )  # fmt: skip
 
 
-def _landed(state: InFlight, pending: int) -> Iterator[tuple[Flight, int]]:
-    for flight, commits in state.items():
-        yield (replace(flight, landed=True), 0) if commits > pending else (flight, commits)
-
-
-def _separated(state: InFlight, scope: str) -> Iterator[tuple[Flight, int]]:
-    """After a barrier of the block, nothing is concurrent with copies that have landed."""
-    for flight, commits in state.items():
-        if not flight.landed:
-            yield flight, commits
-        elif scope == "warp":
-            yield replace(flight, warps_apart=True), commits
-
-
 def _joined(*states: InFlight) -> InFlight:
     found: InFlight = {}
     for state in states:
@@ -143,13 +191,14 @@ def _joined(*states: InFlight) -> InFlight:
     return found
 
 
-def _renamed(state: InFlight, change: Callable[[Flight], Flight]) -> InFlight:
-    return _joined(*({change(flight): commits} for flight, commits in state.items()))
+def _entering(flight: Flight, loop: Rounds) -> Flight:
+    assert loop.round is not None
+    return replace(flight, entered=(*flight.entered, (loop.round, 0)))
 
 
-def _a_round_later(flight: Flight, loop: Symbol) -> Flight:
-    later = tuple((of, _plus_one(n) if of == loop else n) for of, n in flight.ahead)
-    entered = ((of, n + 1 if of == loop else n) for of, n in flight.entered)
+def _a_round_later(flight: Flight, loop: Rounds) -> Flight:
+    later = tuple((of, _plus_one(n) if of == loop.round else n) for of, n in flight.ahead)
+    entered = ((of, n + 1 if of == loop.round else n) for of, n in flight.entered)
     return replace(flight, ahead=later, entered=tuple((of, n) for of, n in entered if n < MOST_ROUNDS))
 
 

@@ -480,14 +480,22 @@ def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
 
 def waits_in(nodes: Sequence[Node]) -> Iterator[Wait]:
     """Every wait of the nodes."""
+    return (node for node in _nested(nodes) if isinstance(node, Wait))
+
+
+def copies_in(nodes: Sequence[Node]) -> Iterator[Footprint]:
+    """The accesses of every asynchronous copy of the nodes."""
+    return (access for node in _nested(nodes) if isinstance(node, Copies) for access in node.accesses)
+
+
+def _nested(nodes: Sequence[Node]) -> Iterator[Node]:
     for node in nodes:
+        yield node
         match node:
-            case Wait():
-                yield node
             case Rounds(body=body):
-                yield from waits_in(body)
+                yield from _nested(body)
             case Fork(then=then, otherwise=otherwise):
-                yield from waits_in((*then, *otherwise))
+                yield from _nested((*then, *otherwise))
 
 
 def with_copies(nodes: tuple[Node, ...], buffers: Collection[str]) -> tuple[Node, ...]:

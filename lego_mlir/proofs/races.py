@@ -6,8 +6,9 @@ Threads of two blocks have no barrier between them at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
@@ -34,26 +35,42 @@ class RaceClaim:
         return f"no race for {self.buffer.name} between {who}"
 
 
-def pairs_inside(model: KernelModel, left_out: frozenset[int] = frozenset()) -> list[Pair]:
-    """The pairs of accesses that threads of a block may execute at the same time, without the barriers `left_out`."""
-    phases, flights = Phases(left_out), Flights(left_out)
-    phases.collect(model.nodes)
-    flights.collect(model.nodes)
-    return [*phases.pairs, *flights.pairs]
+@dataclass(frozen=True)
+class PairsInside:
+    """The pairs of accesses that threads of a block may execute at the same time, without the barriers `left_out`.
+
+    Copies in flight are followed last, and only those into a buffer of which pairs are needed: in nested loops they
+    have hundreds of thousands.
+    """
+
+    model: KernelModel
+    left_out: frozenset[int] = frozenset()
+
+    @cached_property
+    def _phases(self) -> Phases:
+        phases = Phases(self.left_out)
+        phases.collect(self.model.nodes)
+        return phases
+
+    def of(self, buffer: Buffer) -> Iterator[Pair]:
+        """The pairs whose accesses are of this buffer."""
+        yield from (pair for pair in self._phases.pairs if pair.one.buffer.name == buffer.name)
+        flights = Flights(self.left_out, buffer.name)
+        flights.collect(self.model.nodes)
+        yield from flights.pairs
 
 
-def race_claims(model: KernelModel, pairs: Sequence[Pair] | None = None) -> Iterator[RaceClaim]:
+def race_claims(model: KernelModel, pairs: PairsInside | None = None) -> Iterator[RaceClaim]:
     """A claim for each buffer that is written, the shared tiles first."""
     if pairs is None:
-        pairs = pairs_inside(model)
+        pairs = PairsInside(model)
     buffers = {a.buffer.name: a.buffer for a in model.accesses if a.writes}
     peers = model.trace.tiles_of_peers()
     for buffer in sorted(buffers.values(), key=lambda b: b.space == "global"):
         if buffer.name in peers:
             yield RaceClaim(buffer, False, Unknown(OF_PEERS))
             continue
-        inside = [pair for pair in pairs if pair.one.buffer.name == buffer.name]
-        yield _claim(model, buffer, False, inside)
+        yield _claim(model, buffer, False, pairs.of(buffer))
         if buffer.space == "global":
             accesses = [a for a in model.accesses if a.buffer.name == buffer.name]
             yield _claim(model, buffer, True, across_blocks(accesses))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.proofs.races import pairs_inside, race_claims
+from lego_mlir.proofs.races import PairsInside, race_claims
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation, Source, While
 
 FENCE = "llvm.fence"
@@ -33,5 +33,5 @@ def unneeded_barriers(trace: KernelTrace) -> list[Source]:
 
 def _proved_without(model: KernelModel, left_out: frozenset[int]) -> bool:
     """Whether there is no race in a block without these barriers."""
-    claims = race_claims(model, pairs_inside(model, left_out))
+    claims = race_claims(model, PairsInside(model, left_out))
     return all(isinstance(claim.verdict, Proved) for claim in claims if not claim.across)

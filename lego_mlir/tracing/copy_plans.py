@@ -33,7 +33,7 @@ def copies_of_threads(
         if copies := _planned(origin, first, tile, width, threads):
             return copies
         chunks = thread_chunks(tile.shape, width, threads, thread_number())
-        if not chunks or any(v.place(*i).obstacle(width) for v, i in _both(origin, first, tile, *chunks[0])):
+        if not chunks or not all(v.place(*i).fits(width) for v, i in _both(origin, first, tile, *chunks[0])):
             continue
         made = []
         for row, column in chunks:

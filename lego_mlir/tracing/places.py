@@ -85,19 +85,33 @@ class Place:
 
     def widest(self) -> int:
         """The largest width without an obstacle."""
-        return next((w for w in self._widths() if not self.obstacle(w)), 1)
+        return next((w for w in self._widths() if self.fits(w)), 1)
+
+    def fits(self, width: int) -> bool:
+        """Whether this width is possible: `not obstacle(width)`, without looking for a remedy."""
+        return not self._is_invalid(width) and self._unproved(width) is None
 
     def obstacle(self, width: int) -> str:
         """Why this width is not possible; empty if it is."""
-        limit = WIDEST_ACCESS // self.buffer.dtype.bytes
-        if width < 1 or width & (width - 1) or width > limit:
+        if self._is_invalid(width):
+            limit = WIDEST_ACCESS // self.buffer.dtype.bytes
             return f"a width is a power of two of at most {WIDEST_ACCESS} bytes, that is {limit} elements"
+        if (unproved := self._unproved(width)) is None:
+            return ""
+        name, verdict = unproved
+        return f"not {name}, {_reason(verdict)}{self._other_direction({LANE: Range(0, width)})}"
+
+    def _is_invalid(self, width: int) -> bool:
+        return width < 1 or bool(width & (width - 1)) or width > WIDEST_ACCESS // self.buffer.dtype.bytes
+
+    def _unproved(self, width: int) -> tuple[str, Verdict] | None:
+        """The first claim about this width that is not proved, by its name; None if all are."""
         lanes = {LANE: Range(0, width)}
         for name, claim in self._claims(width, lanes):
             verdict = self.tracer.prove(claim, lanes)
             if not isinstance(verdict, Proved):
-                return f"not {name}, {_reason(verdict)}{self._other_direction(lanes)}"
-        return ""
+                return name, verdict
+        return None
 
     def _other_direction(self, lanes: Mapping[Symbol, Range]) -> str:
         """A remedy for a layout that is contiguous along another dimension than the last."""
@@ -145,9 +159,9 @@ class Place:
         return self.tracer.index(value)
 
     def _derive(self, index: tuple[Expr, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
-        if self.halo is not None:
-            return self.tracer.derive(self.halo.position(index, also), also)
         with formulas():
+            if self.halo is not None:
+                return self.tracer.derive(self.halo.position(index, also), also)
             return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
 
     def _require_inside(self) -> None:

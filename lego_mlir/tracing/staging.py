@@ -89,7 +89,7 @@ def _widths(target: View) -> tuple[int, ...]:
 
 
 def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, Any], width: int) -> bool:
-    return not any(view.place(*index).obstacle(width) for view, index in ((tiled, (*at, *place)), (target, place)))
+    return all(view.place(*index).fits(width) for view, index in ((tiled, (*at, *place)), (target, place)))
 
 
 def block_threads() -> int:

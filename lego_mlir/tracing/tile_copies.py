@@ -179,8 +179,8 @@ def _stored_by_threads(tracer: Tracer, tile: Part, tensor: View, first: Sequence
             continue
         here = [(tile.at[0] + row, tile.at[1] + column) for row, column in chunks]
         there = [(*outer, top + row, left + column) for row, column in chunks]
-        obstacles = (tile.view.place(*here[0]).obstacle(width), target.place(*there[0]).obstacle(width))
-        if width > 1 and any(obstacles):
+        fitting = (tile.view.place(*here[0]).fits(width), target.place(*there[0]).fits(width))
+        if width > 1 and not all(fitting):
             continue
         for of_tile, of_tensor in zip(here, there, strict=True):
             value = tile.view.load(*of_tile, width=width)

@@ -178,7 +178,7 @@ class _Tile:
     def _divided(self, group: list[int], stored: bool) -> Iterator[Group]:
         """One access for the group, or for each half if its width is not proved."""
         place = self.view.place(*self._index(group[0]), stored=stored)
-        if len(group) == 1 or not place.obstacle(len(group)):
+        if len(group) == 1 or place.fits(len(group)):
             yield group, place.access(len(group))
             return
         half = len(group) // 2

@@ -5,7 +5,7 @@ from lego_mlir import Row, f2, f32
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.proofs.races import pairs_inside, race_claims
+from lego_mlir.proofs.races import PairsInside, race_claims
 
 ROWS = f2.Blocked((1, 4), (4, 8), (4, 1), order=(1, 0)).layout((64, 32))
 COLUMNS = f2.Blocked((4, 1), (8, 4), (1, 4), order=(0, 1)).layout((64, 32))
@@ -31,5 +31,5 @@ def test_without_its_barriers_a_conversion_is_not_proved():
     assert len(lines) >= 2
     for line in lines:
         left_out = frozenset(id(sync) for sync in model.reader.syncs if sync.source == line)
-        claims = race_claims(model, pairs_inside(model, left_out))
+        claims = race_claims(model, PairsInside(model, left_out))
         assert not all(isinstance(claim.verdict, Proved) for claim in claims if not claim.across), line

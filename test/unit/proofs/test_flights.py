@@ -1,0 +1,58 @@
+"""Copies in flight: the pairs of each buffer, and no more of them than a claim needs."""
+
+import lego_mlir as lego
+from lego_mlir import Row, f32
+from lego_mlir.expr.verdict import Unknown
+from lego_mlir.proofs.flights import Flights
+from lego_mlir.proofs.images import named_trace
+from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.races import PairsInside, race_claims
+
+
+@lego.kernel(grid=1, block=32)
+def nested(x: lego.Tensor(f32, Row(96, 32)), y: lego.Tensor(f32, Row(32))):
+    tiles = {name: lego.shared(f32, Row(96, 32), name) for name in ("left", "right")}
+    lane = lego.thread_id.x
+    for _ in lego.range(2):
+        for k in lego.range(3):
+            for tile in tiles.values():
+                lego.copy_async(x, tile.part((k * 32, 0), (32, 32)), at=(k * 32, 0))
+            lego.commit_copies()
+            y[lane] = tiles["left"][lane, 0]
+
+
+def test_flights_are_those_of_one_buffer():
+    model = KernelModel(nested.trace())
+    found = {}
+    for name in ("left", "right", "y"):
+        flights = Flights(frozenset(), name)
+        flights.collect(model.nodes)
+        found[name] = list(flights.pairs)
+        assert all(pair.one.buffer.name == pair.other.buffer.name == name for pair in found[name])
+    assert found["y"] == []
+    assert {pair.other.kind for pair in found["left"]} == {"read", "write"}
+    assert {pair.other.kind for pair in found["right"]} == {"write"}
+    assert {pair.ahead for pair in found["left"] if pair.step is not None} >= {1, 2}
+
+
+def test_a_race_beside_copies_is_reported_before_copies_are_followed(monkeypatch):
+    model = KernelModel(nested.trace())
+    monkeypatch.setattr(Flights, "collect", lambda *_: 1 / 0)
+    claims = race_claims(model, PairsInside(model))
+    assert isinstance(next(claims).verdict, Unknown)
+
+
+@lego.kernel(grid=1, block=64)
+def swizzled(x: lego.Tensor(f32, Row(96, 64)), y: lego.Tensor(f32, Row(96))):
+    swizzle = lego.gallery.xor_swizzle(96, 64, 4)
+    tile = lego.shared(f32, lego.OrderBy(swizzle).OrderBy(lego.RegP([3, 32, 64], [1, 2, 3])).GroupBy([96, 64]))
+    for k in lego.range(3):
+        lego.copy_async(x, tile.part((k % 3 * 32, 0), (32, 64)), at=(k * 32, 0))
+    lego.commit_copies()
+    lego.wait_copies()
+    lego.barrier()
+    y[lego.thread_id.x] = tile[lego.thread_id.x, 0]
+
+
+def test_copies_have_the_same_width_with_names_for_the_maps_of_layouts():
+    assert named_trace(swizzled) is not None
