@@ -36,6 +36,11 @@ def test_any_sizes_and_orders(m, n, k, orders):
     require_right(a, b)
 
 
+def test_one_matrix_is_padded_in_rows_whatever_its_order():
+    require_right(drawn(2, 5, 20), drawn(1, 20, 2))
+    require_right(drawn(1, 5, 20).swapaxes(1, 2).copy().swapaxes(1, 2)[..., :5, :19], drawn(2, 19, 8))
+
+
 def test_slices_and_strides_of_zero():
     a, b = drawn(3, 16, 32)[:, 1:6, 8:24], drawn(16, 8)
     require_right(a, np.broadcast_to(b, (3, 16, 8)))
