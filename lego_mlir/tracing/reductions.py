@@ -26,13 +26,12 @@ from lego_mlir.errors import did_you_mean
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.index import minimum as smaller
 from lego_mlir.hardware.limits import THREADS_PER_BLOCK, WARP
-from lego_mlir.layout import Row, as_layout
 from lego_mlir.tracing import control, warps
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.functions import where
 from lego_mlir.tracing.operators import OPERATORS
 from lego_mlir.tracing.scalar import Scalar, compute
-from lego_mlir.tracing.tensor import View, declare_tile
+from lego_mlir.tracing.tensor import View, declare_scratch
 from lego_mlir.tracing.tracer import Tracer, current
 
 OPERATIONS: Final[dict[str, tuple[str, Callable[[DType], float]]]] = {
@@ -142,6 +141,7 @@ class _Parts:
     """
 
     tile: View
+    first: Index | int
     count: Index | int
     width: int | None
     combine: Combining
@@ -154,28 +154,28 @@ class _Parts:
         if isinstance(count, int) and count == 1:
             return None
         most = count if isinstance(count, int) else THREADS_PER_BLOCK // WARP
-        tile = declare_tile(tracer, value.dtype, as_layout(Row(most)), None)
+        tile, first = declare_scratch(tracer, value.dtype, most)
         if tracer.depth:
             control.barrier()  # the previous iteration has been read
         with control.when(chosen):
-            tile[warps.warp_id] = value
+            tile[first + warps.warp_id] = value
         control.barrier()
         width = 1 << (most - 1).bit_length() if _warps_are_full(tracer) else None
-        return cls(tile, count, width, combine)
+        return cls(tile, first, count, width, combine)
 
     def of_lane(self) -> Scalar:
         """The value of the warp that this lane represents in each group of `width` lanes."""
         assert self.width is not None and isinstance(self.count, int)
         number = warps.lane_id % self.width
-        value = self.tile[smaller(number, self.count - 1)]
+        value = self.tile[self.first + smaller(number, self.count - 1)]
         return value if self.count == self.width else where(number < self.count, value, self.combine.neutral)
 
     def combined(self, end: Index | int, *, start: bool = False) -> Scalar:
         """The values of the warps before `end`, in order; beginning with the neutral number where `start` is set."""
-        first = self.combine.neutral if start else self.tile[0]
+        first = self.combine.neutral if start else self.tile[self.first]
         total = control.register(self.tile.dtype, first)
         for warp in control.loop(0 if start else 1, end):
-            total.set(self.combine(total, self.tile[warp]))
+            total.set(self.combine(total, self.tile[self.first + warp]))
         return total.get()
 
 

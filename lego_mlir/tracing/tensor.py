@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.layout import as_layout
+from lego_mlir.expr.index import Index
+from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
 from lego_mlir.tracing.atomics import AtomicAccess
@@ -24,6 +25,7 @@ from lego_mlir.tracing.places import Place
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.warps import group_of_role
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.mma import Part
@@ -137,8 +139,6 @@ class View(ElementAccess):
 
         Vectors of a flat view may cross the rows of a matrix whose rows are not aligned.
         """
-        from lego_mlir.layout import Row
-
         return View(self._tracer, self.buffer, Row(self.layout.physical_size()))
 
     def halo(self, boundary: Boundary = "zero") -> View:
@@ -216,6 +216,16 @@ def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None)
     buffer = Buffer(named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None)
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
+
+
+def declare_scratch(tracer: Tracer, element: DType, elements: int) -> tuple[View, Index | int]:
+    """A shared tile of `elements` for each group of the role, and the first element of this thread's group.
+
+    All groups run the same statements at the same time, so that one tile would be shared by all of them.
+    """
+    groups = 1 if tracer.role is None else tracer.role.groups
+    view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None)
+    return view, group_of_role(tracer) * elements if groups > 1 else 0
 
 
 def _element_type(dtype: Any, owner: str) -> DType:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 PtxArgument = Any
 """An array, which is passed as a pointer, a number, or an object with `ptx_bytes`, such as a tensor map."""
+Extents = int | Sequence[int]
+"""Sizes along x, y, z; those left out are 1."""
 BUDGET: Final = 20_000_000
 SHADOW_BYTES: Final = 512 << 20
 RESIDENT_THREADS: Final = 16384
@@ -66,9 +68,9 @@ def emulate(
     entry: str | None = None,
     *,
     args: Sequence[PtxArgument] = (),
-    grid: Sequence[int] = (1, 1, 1),
-    block: Sequence[int] | None = None,
-    cluster: Sequence[int] | None = None,
+    grid: Extents = (1, 1, 1),
+    block: Extents | None = None,
+    cluster: Extents | None = None,
     dynamic_shared: int = 0,
     names: Sequence[str] = (),
     seed: int = 0,
@@ -95,7 +97,7 @@ def emulate(
 
 def prepared(
     module: PtxModule, entry: str | None, memory: GlobalMemory, args: Sequence[PtxArgument],
-    extents: tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None], dynamic_shared: int,
+    extents: tuple[Extents, Extents | None, Extents | None], dynamic_shared: int,
     names: Sequence[str], options: EmulatorOptions,
 ) -> EmulatedLaunch:  # fmt: skip
     """A launch whose arrays are placed in memory, which is not allocated yet; `extents` are as for `emulate`."""
@@ -265,10 +267,10 @@ def _number_bytes(number: Array, size: int) -> bytes:
     return number.tobytes()
 
 
-def _dim3(given: Sequence[int], what: str) -> Dim3:
-    values = [int(n) for n in given]
+def _dim3(given: Extents, what: str) -> Dim3:
+    values = [int(n) for n in ((given,) if isinstance(given, int) else given)]
     if not 1 <= len(values) <= 3:
-        raise InterpreterError(f"{what}={tuple(given)}: one to three extents")
+        raise InterpreterError(f"{what}={tuple(values)}: one to three extents")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z
 
@@ -277,7 +279,7 @@ def _shape(
     module: PtxModule,
     kernel: PtxEntry,
     addresses: dict[str, tuple[str, int]],
-    extents: tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None],
+    extents: tuple[Extents, Extents | None, Extents | None],
     dynamic: int,
 ) -> LaunchShape:
     """Check the extents, and place shared and local variables."""

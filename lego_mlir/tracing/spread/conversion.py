@@ -131,7 +131,7 @@ def _store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Sca
     """Store every element once, in vectors."""
     side, tracer, view = plan.store(), memory.tracer, memory.view
     mask = _first_holders(tracer, plan.source)
-    place = _Offsets(tracer, side, plan.memory)
+    place = _Offsets(memory, side, plan.memory)
     for access in side.each:
         elements = [registers[held[0]] for held in access.registers]
         stored = elements[0] if len(elements) == 1 else vector(*elements)
@@ -142,7 +142,7 @@ def _store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Sca
 def _load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
     side, tracer, view = plan.load(), memory.tracer, memory.view
     found: dict[int, Scalar] = {}
-    place = _Offsets(tracer, side, plan.memory)
+    place = _Offsets(memory, side, plan.memory)
     for access in side.each:
         where = place.access(view, access.offset, side.vector, sympy.true)
         loaded = Scalar(tracer.value(view.dtype, None if side.vector == 1 else side.vector))
@@ -157,7 +157,7 @@ def _load_matrices(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
     side, tracer, view = plan.loaded_matrices, memory.tracer, memory.view
     found: dict[int, Scalar] = {}
     for access in side.each:
-        position = row_position(tracer, side, access)
+        position = row_position(tracer, side, access) + as_expr(memory.first)
         width = ROW_BITS // plan.bits
         where = TensorAccess(
             view.buffer, view.layout, (position,), sympy.true, tracer.derive(position), width, tracer.here()
@@ -177,8 +177,9 @@ class _Offsets:
     Vectors are aligned and contiguous by `f2.banks.accesses`, and offsets are below the size of the tile.
     """
 
-    def __init__(self, tracer: Tracer, side: MemoryAccesses, memory: LinearLayout) -> None:
-        self.tracer = tracer
+    def __init__(self, scratch: Scratch, side: MemoryAccesses, memory: LinearLayout) -> None:
+        self.tracer = tracer = scratch.tracer
+        self.first = as_expr(scratch.first)
         ins = (("register", 0), ("lane", len(side.lanes)), ("warp", len(side.warps)))
         threads = LinearLayout.of(ins, (("offset", memory.in_bits),), (*side.lanes, *side.warps))
         self._threads = ThreadElements(tracer, threads)
@@ -186,7 +187,7 @@ class _Offsets:
     def access(self, view: View, offset: int, width: int, mask: Cond) -> TensorAccess:
         """The access of `width` elements at a constant offset from the thread's."""
         (position,) = self._threads.at(offset)
-        index = as_expr(position)
+        index = as_expr(position) + self.first
         return TensorAccess(
             view.buffer, view.layout, (index,), mask, self.tracer.derive(index), width, self.tracer.here()
         )

@@ -188,9 +188,9 @@ def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) 
     for tile in tiles:
         tile.before_stores()
     for tile, part in zip(tiles, partial, strict=True):
-        part.reshape(count).store(tile.view)
+        part.reshape(count).store(tile.view, at=(tile.first,))
     tiles[0].before_loads()
-    found = [load(tile.view, flat).reshape(*partial[0].shape) for tile in tiles]
+    found = [load(tile.view, flat, at=(tile.first,)).reshape(*partial[0].shape) for tile in tiles]
     for tile in tiles:
         tile.after_loads()
     return found

@@ -154,7 +154,7 @@ def _through_memory(
     offsets = _Places(tracer, to_offset @ plan.place)
     found = []
     for register, index in enumerate(indices):
-        position = as_expr(offsets.at(register, index))
+        position = as_expr(offsets.at(register, index)) + as_expr(memory.first)
         view, here = memory.view, tracer.here()
         loaded = tracer.value(value.dtype)
         where = TensorAccess(view.buffer, view.layout, (position,), sympy.true, tracer.derive(position), 1, here)

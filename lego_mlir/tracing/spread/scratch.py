@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
-from lego_mlir.layout import Row, as_layout
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.tensor import View, declare_tile
+from lego_mlir.tracing.tensor import View, declare_scratch
 from lego_mlir.tracing.trace import Barrier, Statement, WarpRole
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import warp_sync
@@ -33,7 +33,7 @@ class Scratch:
     """A tile that conversions use in turn. `slice_elements` is the size of a warp's slice, 0 if warps share the tile.
 
     `region` has the statements around the last use, the loads of which ended before its statement `loaded`. Concurrent
-    `role`s do not share tiles.
+    `role`s do not share tiles, and the groups of a role have parts of one: that of this thread begins at `first`.
     """
 
     tracer: Tracer
@@ -43,6 +43,7 @@ class Scratch:
     region: list[Statement] | None = None
     loaded: int = 0
     role: WarpRole | None = None
+    first: Index | int = 0
 
     def before_stores(self) -> None:
         """Wait until earlier loads of the tile are complete."""
@@ -90,8 +91,8 @@ def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0
             and tile.role == tracer.role
         ):
             return tile
-    made = Scratch(tracer, declare_tile(tracer, dtype, as_layout(Row(elements)), None), elements, slice_elements)
-    made.role = tracer.role
+    view, first = declare_scratch(tracer, dtype, elements)
+    made = Scratch(tracer, view, elements, slice_elements, role=tracer.role, first=first)
     tiles.append(made)
     return made
 
@@ -104,8 +105,8 @@ def scratch_in_turn(tracer: Tracer, dtype: DType, elements: int) -> Scratch:
     tiles = _IN_TURN.setdefault(tracer, [])
     fitting = [t for t in tiles if t.view.dtype == dtype and t.elements >= elements and t.role == tracer.role]
     if len(fitting) < 2:
-        view = declare_tile(tracer, dtype, as_layout(Row(elements)), None)
-        chosen = Scratch(tracer, view, elements, 0, role=tracer.role)
+        view, first = declare_scratch(tracer, dtype, elements)
+        chosen = Scratch(tracer, view, elements, 0, role=tracer.role, first=first)
     else:
         chosen = fitting[0]
         tiles.remove(chosen)
