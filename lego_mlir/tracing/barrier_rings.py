@@ -29,7 +29,7 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Ne
 from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.dtypes import DType, i1, index
-from lego_mlir.tracing.trace import Barrier, FromIndex, If, MlirOperation, Statement, Value
+from lego_mlir.tracing.trace import Barrier, FromIndex, If, KernelTrace, MlirOperation, Statement, Value
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
 
@@ -37,6 +37,7 @@ CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", 
 RING: Final = "lego.ring"
 """The attribute of a ring's creation: the lowering provides for its barriers."""
 WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
+BARRIER_BYTES: Final = 8
 MOST_BARRIERS: Final = 512
 """Barriers of a ring: 4 KiB."""
 MOST_ARRIVALS: Final = 32
@@ -146,6 +147,12 @@ def peer_group(tracer: Tracer, group: Value, block: IndexLike) -> Value:
 
     rank = checked_rank(tracer, "the barriers of another block", block)
     return group if blocks_of_cluster(tracer) == 1 else of_peer(tracer, group, rank)
+
+
+def ring_bytes(trace: KernelTrace) -> int:
+    """The bytes of a kernel's barriers in shared memory."""
+    made = [s for s in trace.statements() if isinstance(s, MlirOperation) and s.name == CREATE]
+    return sum(BARRIER_BYTES * int(s.results[0].dtype.mlir.rpartition("= ")[2].rstrip(">")) for s in made)
 
 
 def _ring_type(count: int) -> DType:

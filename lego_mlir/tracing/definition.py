@@ -34,6 +34,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.layout.naming import NamedMaps, NoNames
 from lego_mlir.printers.mlir_names import Form
+from lego_mlir.tracing.barrier_rings import ring_bytes
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.distinct import refuse_stores_to_distinct
@@ -342,7 +343,8 @@ def _complete(trace: KernelTrace) -> KernelTrace:
 
 def _require_room(trace: KernelTrace) -> None:
     """Raise TraceError for shared tiles that no block has room for; scripts place or replace those of `lego.mma`."""
-    used = 0
+    used = ring_bytes(trace)
+    what = "tiles and barriers" if used else "tiles"
     for tile in () if trace.tile_rows() else trace.shared:
         size = tile.size * tile.dtype.bytes
         if size > LARGEST_SHARED_BYTES:
@@ -353,8 +355,9 @@ def _require_room(trace: KernelTrace) -> None:
         used += size
         if used > LARGEST_SHARED_BYTES:
             raise TraceError(
-                f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
-                f"take {used} bytes; GPUs have at most {LARGEST_SHARED_BYTES} for a block; use smaller tiles"
+                f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared {what} of "
+                f"{trace.name} take {used} bytes; GPUs have at most {LARGEST_SHARED_BYTES} for a block; use smaller "
+                "tiles"
             )
 
 

@@ -1,8 +1,8 @@
 """Shared tiles beyond what a block may declare: views of one dynamic block of bytes.
 
-A block declares at most 48 KB. More must be requested at launch: the tiles are then placed in dynamic shared
-memory, one after the other, each at a multiple of a row of banks. The manifest holds the bytes, and the launcher raises
-the kernel's limit. Tiles that `lego.mma` reads stay declared: a transform script places them.
+A block declares at most 48 KB, barriers included. More must be requested at launch: the tiles are then placed in
+dynamic shared memory, one after the other, each at a multiple of a row of banks. The manifest holds the bytes, and the
+launcher raises the kernel's limit. Tiles that `lego.mma` reads stay declared: a transform script places them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Final
 from lego_mlir.aliases import Location, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.hardware.memory import BANK_ROW_BYTES
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
+from lego_mlir.tracing.barrier_rings import ring_bytes
+from lego_mlir.tracing.emit_marks import tile_copies
 from lego_mlir.tracing.trace import Buffer, KernelTrace
 from lego_mlir.transforms.tile_names import located
 
@@ -26,8 +29,18 @@ def tile_bytes(tile: Buffer) -> int:
 
 def is_dynamic(trace: KernelTrace) -> bool:
     """Whether the tiles take more memory than a block may declare."""
-    declared = sum(tile.size * tile.dtype.bytes for tile in trace.shared)
-    return declared > STATIC_SHARED_BYTES and not trace.tile_rows()
+    return declared_bytes(trace) > STATIC_SHARED_BYTES and not trace.tile_rows()
+
+
+def declared_bytes(trace: KernelTrace) -> int:
+    """The bytes of all tiles and barriers, in the worst order: tiles of copies begin at multiples of ATOM_BYTES."""
+    copied = {copy.tile.name for copy in tile_copies(trace)}
+    rings = ring_bytes(trace)
+    total = -(-rings // ATOM_BYTES) * ATOM_BYTES if copied else rings
+    for tile in trace.shared:
+        size = tile.size * tile.dtype.bytes
+        total += -(-size // ATOM_BYTES) * ATOM_BYTES if tile.name in copied else size
+    return total
 
 
 def tile_offsets(trace: KernelTrace, alignment: int = BANK_ROW_BYTES) -> dict[str, int]:
