@@ -455,7 +455,7 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
 
 
 OUR_PACKAGES = (
-    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "runtime")),
+    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "schedule", "runtime")),
     "sympy.",
     "contextlib",
 )

@@ -102,3 +102,11 @@ def test_outside_a_kernel():
         lego.load(None, LAYOUT)
     with pytest.raises(TraceError, match="can be used only inside"):
         lego.zeros(f32, LAYOUT)
+
+
+def test_the_line_of_a_layout_that_is_made_in_a_kernel_is_the_user_s():
+    words = (
+        r"test_spread_messages.py:\d+: MmaOperand: shape=\[32, 48\] must be powers of two; the next ones are \[32, 64\]"
+    )
+    with pytest.raises(LayoutError, match=words):
+        traced(lambda a, b: lego.load(a, f2.MmaOperand(0, f2.MmaSync((2, 2))).layout((32, 48))))

@@ -29,7 +29,12 @@ def require_sizes(encoding: str, **sizes: Sequence[int]) -> None:
     for field, values in sizes.items():
         for value in _entries(encoding, field, values):
             if type(value) is not int or value < 1 or value & (value - 1):
-                raise LayoutError(f"{encoding}: {field}={list(values)} must be powers of two")
+                raise LayoutError(f"{encoding}: {field}={list(values)} must be powers of two{_rounded_up(values)}")
+
+
+def _rounded_up(values: Sequence[object]) -> str:
+    sizes = [n for n in values if type(n) is int and n > 0]
+    return f"; the next ones are {[1 << (n - 1).bit_length() for n in sizes]}" if len(sizes) == len(values) else ""
 
 
 def require_rank(encoding: str, rank: int, **fields: Sequence[object]) -> None:
