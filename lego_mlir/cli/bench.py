@@ -2,13 +2,15 @@
 
 A spec names rivals in a variable `rivals`: a dictionary from names to functions of the kernel's input arrays, or one
 such dictionary for each kernel. Each is checked against the kernel's reference before it is timed.
+
+`--counters` names metrics of Nsight Compute. They are counted in launches that are not timed, in a process under ncu.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
@@ -17,9 +19,10 @@ from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Returned
+    from lego_mlir.aliases import Json, Returned
     from lego_mlir.spec import Spec
     from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tuning.profiler import CountedLaunch
     from lego_mlir.tuning.rivals import RivalTime
 
 HELP: Final = "Time one configuration against the references and rivals of a spec."
@@ -38,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--choices", metavar="FILE", help="of a tunable, choices exported by lego-mlir tune")
     parser.add_argument("--on", choices=("cpu", "cuda"), default="cuda", help="where to run (default: cuda)")
     parser.add_argument("--budget", metavar="TIME", default="2s", help="time for all turns (default: %(default)s)")
+    parser.add_argument(
+        "--counters", metavar="METRIC,..", help="count these metrics of Nsight Compute, such as dram__bytes_read.sum"
+    )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
 
@@ -48,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.tuning.time_budget import seconds_of
 
     seconds = seconds_of(args.budget)
+    if args.counters and args.on != "cuda":
+        raise UsageError("--counters are those of a GPU; omit them, or --on cpu")
     loaded = spec.load(args.spec)
     sizes = sizes_of(args.size)
     with spec.blame(*loaded.files):
@@ -55,12 +63,30 @@ def run(args: argparse.Namespace) -> int:
         rivals = rivals_of(loaded, args.kernel or kernel.name)
         with Progress(f"timing {shown}"):
             rows = compared(kernel, call, rivals, sizes, on=args.on, seconds=seconds)
+        counted = _counted(args.counters.split(","), call, sizes) if args.counters else []
     if args.json:
-        found = {"kernel": shown, "sizes": sizes, "on": args.on, "rows": [row.to_data() for row in rows]}
+        found: Json = {"kernel": shown, "sizes": sizes, "on": args.on, "rows": [row.to_data() for row in rows]}
+        if args.counters:
+            found["counters"] = [{"kernel": launch.kernel, **launch.counts} for launch in counted]
         print(json.dumps(found, indent=2))
     else:
-        show(*_text(shown, args.on, rows))
+        cells = [(launch.kernel, name, f"{n}") for launch in counted for name, n in launch.counts.items()]
+        show(*_text(shown, args.on, rows), *([ResultTable(("launch", "metric", "count"), cells)] if cells else []))
     return 1 if rows[0].failure else 0
+
+
+def _counted(metrics: Sequence[str], built: object, sizes: Mapping[str, int]) -> list[CountedLaunch]:
+    """What Nsight Compute counts of a launch at these sizes, with the data of its check."""
+    from lego_mlir.runtime.calls import target_for
+    from lego_mlir.runtime.driver import driver
+    from lego_mlir.tuning import profiler
+    from lego_mlir.tuning.candidates import Candidate, Configuration
+    from lego_mlir.tuning.gpu_workbench import Preparing
+
+    preparing = Preparing(target_for(driver().capability(0)))  # its folder is removed with it
+    trial = preparing.trial(Candidate(Configuration.of({}), lambda: built), sizes)
+    with Progress("counting"):
+        return profiler.count(trial, {name.strip(): name.strip() for name in metrics})
 
 
 def _contender(

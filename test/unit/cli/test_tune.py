@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from cuda_stand_in import Machine
 
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
-from lego_mlir.tuning import gpu_workbench
+from lego_mlir.runtime import driver
+from lego_mlir.tuning import gpu_workbench, profiler, rivals
 from lego_mlir.tuning.timings import TimingStore
 from lego_mlir.tuning.workbench import made_up_workbench
 
@@ -126,6 +128,34 @@ def test_a_plain_kernel_is_timed_as_well(capsys):
     assert out.startswith("transpose, on cpu")
 
 
+@pytest.fixture
+def machine(monkeypatch):
+    yield Machine().plug_in(monkeypatch)
+    driver.driver.cache_clear()
+
+
+@pytest.mark.tools
+def test_counters_are_counted_after_the_times(machine, spec, capsys, monkeypatch):
+    """The rivals need a CUDA library, and ncu a GPU: both are replaced; the trial is that of the kernel."""
+    counted = []
+
+    def under_ncu(trial, metrics):
+        counted.append(trial)
+        return [profiler.CountedLaunch("double", dict.fromkeys(metrics, 7))]
+
+    monkeypatch.setattr(rivals, "compared", lambda *_, **__: [rivals.RivalTime("double", 9.0, (8.0, 10.0), 5, 0.0)])
+    monkeypatch.setattr(profiler, "count", under_ncu)
+    given = ("bench", spec, "--size", "N=1000", "--counters", "dram__bytes_read.sum, l1tex__sectors.sum")
+    code, out, _ = call(capsys, *given, "--json")
+    assert code == DONE
+    assert json.loads(out)["counters"] == [
+        {"kernel": "double", "dram__bytes_read.sum": 7, "l1tex__sectors.sum": 7}
+    ]  # fmt: skip
+    assert b".entry double" in counted[0]().code
+    code, out, _ = call(capsys, *given)
+    assert [line.split() for line in out.splitlines() if "sectors" in line] == [["double", "l1tex__sectors.sum", "7"]]
+
+
 def test_what_is_left_becomes_the_configs_of_tritons_autotune(tmp_path, capsys):
     path = tmp_path / "spec.py"
     path.write_text(
@@ -153,6 +183,7 @@ def test_what_is_left_becomes_the_configs_of_tritons_autotune(tmp_path, capsys):
         (("bench", "{spec}", "--size", "N=8", "--configuration", "each=3 threads=64"), "each=3: not a value"),
         (("bench", "examples/transpose.py", "--configuration", "a=1"), "--configuration applies to a tunable, and"),
         (("bench", "examples/symbolic.py", "--choices", "c.json"), "--choices applies to a tunable, and"),
+        (("bench", "{spec}", "--on", "cpu", "--counters", "a.sum"), "--counters are those of a GPU; omit them"),
     ],
 )  # fmt: skip
 def test_bad_command_lines(arguments, message, spec, capsys):
