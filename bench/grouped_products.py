@@ -81,7 +81,7 @@ def render() -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir import bf16
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
-    from lego_mlir.kernels.role_products import RoleTile
+    from lego_mlir.kernels.role_tiles import RoleTile
     from lego_mlir.toolchain import compile_kernel
 
     for kind, orders, tile in KERNELS:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 HELP: Final = "Compile kernels into a folder for machines that only launch."
 EXAMPLE: Final = "lego-mlir pack matmul --sizes 512 --target sm_90 -o kernels"
 MATMUL: Final = "matmul"
+OF_ROLES: Final = ("batched_matmul", "grouped_matmul")
+"""Products whose kernels take all sizes."""
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 DTYPES: Final = ("f16", "bf16")
 RESULTS: Final = (*DTYPES, "f32")
@@ -23,7 +25,11 @@ MULTIPROCESSORS: Final = 132  # of an H100 SXM or H200; NVIDIA H100 Tensor Core 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `pack`."""
-    parser.add_argument("what", metavar="SPEC|matmul", help="a spec, whose kernels are packed, or matmul")
+    parser.add_argument(
+        "what",
+        metavar="SPEC|matmul",
+        help="a spec, whose kernels are packed, or matmul, batched_matmul, grouped_matmul",
+    )
     parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="the folder to write into")
     parser.add_argument("--target", default="sm_80", help="the GPU architecture (default: %(default)s)")
     parser.add_argument("--emit", choices=("ptx", "cubin"), default="ptx", help="PTX, or a cubin for this target alone")
@@ -53,12 +59,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "lego-mlir pack matmul needs --sizes, such as --sizes 512 4096x4096x1024"
             if is_matmul
-            else f"--sizes belong to lego-mlir pack matmul, not to {args.what}; a spec has its own sizes"
+            else f"--sizes belong to lego-mlir pack matmul, not to {args.what}; {_sizes_of(args.what)}"
         )
-    compiled = _products(args) if is_matmul else _kernels(args)
+    compiled = _products(args) if is_matmul else _of_roles(args) if args.what in OF_ROLES else _kernels(args)
     for path in packs.write(Path(args.output), compiled):
         print(path)
     return 0
+
+
+def _sizes_of(what: str) -> str:
+    return "its kernels take all sizes" if what in OF_ROLES else "a spec has its own sizes"
 
 
 def _kernels(args: argparse.Namespace) -> dict[str, Compilation]:
@@ -84,6 +94,26 @@ def _products(args: argparse.Namespace) -> dict[str, Compilation]:
     found: dict[str, Compilation] = {}
     for problem in problems:
         found |= products.compilations(problem, args.emit)
+    return found
+
+
+def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
+    """The kernels of batched or grouped products, in every tile, by the names that the calls look for."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.runtime.role_kernels import ORDERS, RoleKernel
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    orders, found = ORDERS[args.what], {}
+    wrong = [layouts for layouts in args.layouts if layouts not in orders]
+    if wrong:
+        raise UsageError(f"lego-mlir pack {args.what} takes the layouts {', '.join(orders)}, not {', '.join(wrong)}")
+    kinds = [(d, r, layouts) for d in args.dtype for r in args.result or [d] for layouts in args.layouts]
+    for kind in kinds:
+        for one in RoleKernel(args.what, *kind, blocks=args.multiprocessors).tiles(
+            target_named(args.target).shared_per_block
+        ):
+            cache = Cache(default_folder())
+            found[one.name] = compile_kernel(one.build(), target=args.target, emit=args.emit, cache=cache)
     return found
 
 

@@ -21,19 +21,18 @@ from lego_mlir import Row, Strided, f16
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
-    CHUNK_BYTES,
-    GROUPS,
     LARGEST,
     USES,
-    WARPS,
     OutputTile,
     ProductRings,
     RingUse,
-    RoleTile,
     RowStores,
     bound,
+    cluster_number,
+    first_row,
     in_panels,
 )
+from lego_mlir.kernels.role_tiles import CHUNK_BYTES, GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -156,7 +155,9 @@ class BatchedSizes:
         """The places of a block's tiles."""
         down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, tile.height), (self.n, tile.columns)))
         each = bound(down * across, USES, first=1)
-        for number in lego.range(tile.number, bound(down * across * self.products, USES), blocks // tile.cluster):
+        for number in lego.range(
+            cluster_number(tile), bound(down * across * self.products, USES), blocks // tile.cluster
+        ):
             turn = bound(number, USES)
             product = bound(turn // each)
             row, column = in_panels(turn % each, down, across)
@@ -164,7 +165,7 @@ class BatchedSizes:
                 (bound(product // by % count, count),) for by, count in zip(self.shared, self.matrices, strict=True)
             )
             yield OutputTile(
-                row * tile.height + tile.first_row,
+                row * tile.height + first_row(tile),
                 column * tile.columns,
                 self.m,
                 self.n,

@@ -22,20 +22,17 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels.grouped_products import MOST_GROUPS
 from lego_mlir.kernels.role_products import (
     ALIGNED,
-    CHUNK_BYTES,
-    DEPTH,
-    GROUPS,
     LARGEST,
     USES,
-    WARPS,
     OutputTile,
     ProductRings,
     RingUse,
-    RoleTile,
     RowStores,
     bound,
+    cluster_number,
     in_panels,
 )
+from lego_mlir.kernels.role_tiles import CHUNK_BYTES, DEPTH, GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -160,7 +157,7 @@ class DepthOrder:
         depth, groups, rows, columns = self.sizes
         down, across = (bound(lego.cdiv(n, e)) for n, e in ((rows, self.tile.rows), (columns, self.tile.columns)))
         each = bound(down * across, USES, first=1)
-        for number in lego.range(self.tile.number, bound(each * groups, USES), self.blocks):
+        for number in lego.range(cluster_number(self.tile), bound(each * groups, USES), self.blocks):
             turn = bound(number, USES)
             group = bound(turn // each, groups)
             row, column = in_panels(turn % each, down, across)

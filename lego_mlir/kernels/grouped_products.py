@@ -19,18 +19,18 @@ from lego_mlir import Row, f16, i32
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
-    GROUPS,
     LARGEST,
     USES,
-    WARPS,
     OutputTile,
     ProductRings,
     RingUse,
-    RoleTile,
     RowStores,
     bound,
+    cluster_number,
+    first_row,
     in_panels,
 )
+from lego_mlir.kernels.role_tiles import GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class GroupOrder:
         """
         (rows, groups, depth, columns), clusters = self.sizes, self.blocks // self.tile.cluster
         across = bound(lego.cdiv(columns, self.tile.columns))
-        begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(self.tile.number))
+        begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(cluster_number(self.tile)))
         ahead = lego.register(i32, offsets[0])
         for group in lego.range(groups):
             first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), ahead.get()))
@@ -131,7 +131,7 @@ class GroupOrder:
             count = bound(down * across, USES)
             for number in lego.range(lego.index(following.get(), range=(0, USES)), count, clusters):
                 row, column = in_panels(number, down, across)
-                top = bound(first + row * self.tile.height + self.tile.first_row)
+                top = bound(first + row * self.tile.height + first_row(self.tile))
                 yield OutputTile(top, column * self.tile.columns, end, columns, depth, of_b=(group,))
                 following.set(following + clusters)
             following.set(following - lego.i32(count))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
-from lego_mlir.kernels.role_products import BARRIER_BYTES, DEPTH, RoleTile
+from lego_mlir.kernels.role_tiles import BARRIER_BYTES, DEPTH, RoleTile
 
 SHAPES: Final = ((64, 128), (64, 256), (128, 64), (128, 128), (128, 256), (256, 128))
 MOST_STAGES: Final = 8

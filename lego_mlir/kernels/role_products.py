@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, f2, f32, gallery, i32
-from lego_mlir.errors import UsageError
+from lego_mlir.kernels.role_tiles import (
+    BUFFERS,
+    CHUNK_BYTES,
+    DEPTH,
+    GROUPS,
+    LINE_BYTES,
+    ROWS,
+    WARPS,
+    RoleTile,
+)
 from lego_mlir.tracing.staging import thread_chunks
 
 if TYPE_CHECKING:
@@ -25,19 +34,6 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.dtypes import DType
 
-WARPS: Final = 4
-"""Warps of a group that computes, and of the role that copies."""
-GROUPS: Final = 2
-ROWS: Final = 64
-"""Rows of C that a group's instruction computes on sm_90a."""
-DEPTH: Final = 64
-"""A step along K: rows of 128 bytes, the widest swizzle."""
-LINE_BYTES: Final = 128
-CHUNK_BYTES: Final = 16
-BUFFERS: Final = 2
-"""Buffers of a group for C, in turn."""
-BARRIER_BYTES: Final = 1024
-"""Room for barriers, and for the alignment of tiles."""
 USES: Final = 2**30
 """More than a ring's uses, and than the tiles, of one launch."""
 ALIGNED: Final = 8
@@ -48,64 +44,14 @@ TOGETHER: Final = 16
 """Tiles along M of a panel: a panel's tiles along N follow each other, so that blocks share A and B."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoleTile:
-    """A block's tile of C and its stages: 64 rows are divided by columns among the groups, more rows by rows.
+def first_row(tile: RoleTile) -> Operand:
+    """The first row of this block's tile in those of its cluster."""
+    return lego.cluster_rank * tile.rows if tile.cluster > 1 else 0
 
-    The tiles of a cluster's blocks are below each other: each block copies its part of B's tile for all of them.
-    """
 
-    rows: int = 128
-    columns: int = 256
-    stages: int = 4
-    cluster: int = 1
-
-    def __post_init__(self) -> None:
-        if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns not in (64, 128, 256):
-            raise UsageError(
-                f"a tile of {self.rows} x {self.columns}: products by roles take 64, 128 or 256 rows, and 64, 128 or "
-                "256 columns"
-            )
-        if self.part[0] * self.part[1] > ROWS * 256 or self.part[1] < ROWS:
-            raise UsageError(
-                f"a tile of {self.rows} x {self.columns}: a group sums {self.part[0]} x {self.part[1]} numbers, at "
-                f"least {ROWS} columns and at most {ROWS} x 256; take 64 x 128, 64 x 256, 128 x 64, .., 256 x 128"
-            )
-        if self.stages < 2:
-            raise UsageError(f"a ring of {self.stages} stages: at least 2")
-        if self.cluster not in (1, 2):
-            raise UsageError(f"clusters of {self.cluster} blocks: 1 or 2")
-
-    @property
-    def part(self) -> tuple[int, int]:
-        """Rows and columns of a group."""
-        return (self.rows, self.columns // GROUPS) if self.rows == ROWS else (self.rows // GROUPS, self.columns)
-
-    @property
-    def threads(self) -> int:
-        return 32 * WARPS * (GROUPS + 1)
-
-    @property
-    def height(self) -> int:
-        """Rows of a cluster's tiles."""
-        return self.rows * self.cluster
-
-    @property
-    def first_row(self) -> Operand:
-        """The first row of this block's tile in those of its cluster."""
-        return lego.cluster_rank * self.rows if self.cluster > 1 else 0
-
-    @property
-    def number(self) -> Operand:
-        """The number of this block's cluster."""
-        return lego.block_id.x // self.cluster
-
-    def shared_bytes(self, element: int = 2) -> int:
-        """Bytes of shared memory for elements of A and B."""
-        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE_BYTES
-
-    def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.stages}" + (f"x{self.cluster}" if self.cluster > 1 else "")
+def cluster_number(tile: RoleTile) -> Operand:
+    """The number of this block's cluster."""
+    return lego.block_id.x // tile.cluster
 
 
 def panels(stages: int, rows: int, columns: int, element: int = 2) -> Layout:

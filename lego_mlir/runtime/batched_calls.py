@@ -12,24 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import products
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
-from lego_mlir.runtime.grouped_calls import ALIGNED, CHECKED_BLOCKS, dense, device_room, padding, pointer_of
+from lego_mlir.runtime.grouped_calls import dense, padding, pointer_of
 from lego_mlir.runtime.products import ALIGNMENT
+from lego_mlir.runtime.role_kernels import ALIGNED, BATCHED, RoleKernel, Size, kernel_for, multiple_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
-    from lego_mlir.kernels.batched_products import BatchedForm
-    from lego_mlir.kernels.role_products import RoleTile
-    from lego_mlir.tracing.definition import Kernel
 
 _KEPT: Final = 1024
-"""Forms, tiles and arrays that are kept."""
+"""Arrays that are kept."""
 Shape = tuple[int, ...]
 
 
@@ -86,7 +83,7 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
     left, shared_a, slices_a = _operand(a, of_a, out, "a")
     right, shared_b, slices_b = _operand(b, of_b, out, "b")
     (x, order_a), (y, order_b) = _usable(left, 0), _usable(right, 1)
-    kernel = _kernel(first, name, order_a + order_b, (prod(out) * m, prod(out), n, k), n)
+    kernel = _kernel(first, name, order_a + order_b, (prod(out) * m, prod(out), n, k), check)
     if k % ALIGNED and order_a + order_b != "TN":  # one copy has zeros after K, and the other must have as many rows
         x, y = _as_deep(x, order_a == "N"), _as_deep(y, order_b == "T")
     views = [
@@ -94,7 +91,7 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
         for given, slices, flat, order in ((a, slices_a, left, order_a), (b, slices_b, right, order_b))
     ]
     named = {"Z": prod(out), "DA": shared_a.by, "DB": shared_b.by}
-    made = KnownBatch(kernel, views[0], views[1], named, (*out, m, n), check)
+    made = KnownBatch(kernel, views[0], views[1], named, (*out, m, n))
     pairs = zip(views, (a, b), (x, y), strict=True)
     in_place = all(view.pointer(given) == view.pointer(used) for view, given, used in pairs)
     if in_place and not (first.needs_gradient or second.needs_gradient):
@@ -123,12 +120,11 @@ class MatrixView:
 class KnownBatch:
     """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
 
-    kernel: Kernel
+    kernel: Callable[..., Tensor]
     of_a: MatrixView
     of_b: MatrixView
     named: dict[str, int]
     shape: Shape
-    check: bool
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of arrays in place."""
@@ -136,7 +132,7 @@ class KnownBatch:
 
     def launch(self, matrices: Tensor, others: Tensor) -> Tensor:
         """The product of matrices as the kernel reads them."""
-        return self.kernel(matrices, others, check=self.check, **self.named).reshape(self.shape)
+        return self.kernel(matrices, others, **self.named).reshape(self.shape)
 
 
 _known: Final[dict[Hashable, KnownBatch]] = {}
@@ -220,24 +216,7 @@ def _as_deep(x: Tensor, along_k: bool) -> Tensor:
     return x if along_k else dense(x, padding(x, (1,)))
 
 
-def _kernel(facts: ArrayFacts, result: str, layouts: str, size: tuple[int, int, int, int], columns: int) -> Kernel:
+def _kernel(facts: ArrayFacts, result: str, layouts: str, size: Size, check: bool) -> Callable[..., Tensor]:
     """The kernel for arrays on a device, or on the host for the interpreter."""
-    from lego_mlir.kernels import role_choices
-    from lego_mlir.kernels.batched_products import BatchedForm
-    from lego_mlir.kernels.role_products import RoleTile
-    from lego_mlir.tracing.dtypes import dtype_named
-
-    multiple = next(n for n in (8, 4, 2, 1) if columns % n == 0)
-    form = BatchedForm(dtype_named(products.INPUTS[facts.dtype]), dtype_named(products.RESULTS[result]), layouts,
-                       multiple)  # fmt: skip
-    if facts.device[0] != "cuda":
-        return _built(form, RoleTile(64, 128, 2), CHECKED_BLOCKS)
-    blocks, room = device_room(facts.device[1])
-    return _built(form, role_choices.choose(size, blocks, room), blocks)
-
-
-@lru_cache(_KEPT)
-def _built(form: BatchedForm, tile: RoleTile, blocks: int) -> Kernel:
-    from lego_mlir.kernels import batched_products
-
-    return batched_products.build(form, tile, blocks)
+    types = products.INPUTS[facts.dtype], products.RESULTS[result]
+    return kernel_for(RoleKernel(BATCHED, *types, layouts, multiple_of(size[2])), facts.device, size, check)

@@ -13,27 +13,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
 from lego_mlir.runtime.products import ALIGNMENT, INPUTS, RESULTS
+from lego_mlir.runtime.role_kernels import ALIGNED, GROUPED, RoleKernel, Size, kernel_for, multiple_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Foreign, Tensor
-    from lego_mlir.kernels.grouped_depths import DepthForm
-    from lego_mlir.kernels.grouped_products import GroupedForm
-    from lego_mlir.kernels.role_products import RoleTile
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.dtypes import DType
 
-ALIGNED: Final = 8
-"""Elements of 16 bytes, of which K and the rows of b are multiples."""
-CHECKED_BLOCKS: Final = 4
-"""Blocks in the interpreter."""
 _KEPT: Final = 1024
-"""Forms, tiles and arrays that are kept."""
+"""Arrays that are kept."""
 
 
 def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False) -> Tensor:
@@ -53,7 +44,7 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     key = (key_of((a, b, offsets)), result, check)
     known = _known.get(key)
     if known is not None and not (known.of_a(a) | known.of_b(b)) % ALIGNMENT:
-        return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets, check=check)
+        return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets)
     first, second = _facts(a, b, offsets)
     name = first.dtype if result is None else result
     if name not in RESULTS:
@@ -72,14 +63,14 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     turned = second.strides[1] == 1 and second.strides[2] != 1
     weights = b.swapaxes(1, 2) if turned else b
     left, right = (dense(x, padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
-    kernel = _kernel(first, name, "T" if turned else "N", (rows, groups, columns, depth), columns)
+    kernel = _kernel(first, name, "NT" if turned else "NN", (rows, groups, columns, depth), check)
     if not turned and columns % ALIGNED:
-        return kernel(left, right, offsets, N=columns, check=check)
+        return kernel(left, right, offsets, N=columns)
     if left is a and right is weights and not (first.needs_gradient or second.needs_gradient):
         if len(_known) >= _KEPT:
             _known.clear()
         _known[key] = KnownProduct(kernel, turned, pointer_of(a), pointer_of(b))
-    return kernel(left, right, offsets, check=check)
+    return kernel(left, right, offsets)
 
 
 def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) -> Tensor:
@@ -88,15 +79,17 @@ def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) 
     left, right = (dense(x, padding(x, (1,))) for x in (a.swapaxes(0, 1), b))
     library = library_of(a)
     assert library is not None  # its facts have been read
-    kernel = _depth_kernel(library.facts(a), result, offsets.shape[0], rows, columns)
-    return kernel(left, right, offsets, M=rows, N=columns, check=check)
+    groups = offsets.shape[0]
+    size = (rows * groups, groups, columns, max(1, b.shape[0] // groups))
+    kernel = _kernel(library.facts(a), result, "TN", size, check)
+    return kernel(left, right, offsets, M=rows, N=columns)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownProduct:
     """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
 
-    kernel: Kernel
+    kernel: Callable[..., Tensor]
     turned: bool
     of_a: Callable[[AnyArray], int]
     of_b: Callable[[AnyArray], int]
@@ -177,65 +170,7 @@ def _rows_of_torch() -> Foreign:
     return torch.contiguous_format
 
 
-def _kernel(facts: ArrayFacts, result: str, order: str, size: tuple[int, int, int, int], columns: int) -> Kernel:
+def _kernel(facts: ArrayFacts, result: str, layouts: str, size: Size, check: bool) -> Callable[..., Tensor]:
     """The kernel for arrays on a device, or on the host for the interpreter."""
-    from lego_mlir.kernels.grouped_products import GroupedForm
-
-    form = GroupedForm(*_types(facts, result), order, multiple_of(columns))
-    return _built(form, *_tile(facts, size))
-
-
-def _depth_kernel(facts: ArrayFacts, result: str, groups: int, rows: int, columns: int) -> Kernel:
-    """The same, of groups along K."""
-    from lego_mlir.kernels.grouped_depths import DepthForm
-
-    depth = max(1, facts.shape[1] // groups)
-    form = DepthForm(*_types(facts, result), multiple_of(columns))
-    return _built_depths(form, *_tile(facts, (rows * groups, groups, columns, depth)))
-
-
-def _types(facts: ArrayFacts, result: str) -> tuple[DType, DType]:
-    """The types of elements, and of the result."""
-    from lego_mlir.tracing.dtypes import dtype_named
-
-    return dtype_named(INPUTS[facts.dtype]), dtype_named(RESULTS[result])
-
-
-def multiple_of(columns: int) -> int:
-    """The largest power of two up to 8 that divides the columns of a result."""
-    return next(n for n in (8, 4, 2, 1) if columns % n == 0)
-
-
-def _tile(facts: ArrayFacts, size: tuple[int, int, int, int]) -> tuple[RoleTile, int]:
-    """The tile and the number of blocks: few for the interpreter."""
-    from lego_mlir.kernels import role_choices
-    from lego_mlir.kernels.role_products import RoleTile
-
-    if facts.device[0] != "cuda":
-        return RoleTile(64, 128, 2), CHECKED_BLOCKS
-    blocks, room = device_room(facts.device[1])
-    return role_choices.choose(size, blocks, room), blocks
-
-
-def device_room(device: int) -> tuple[int, int]:
-    """The multiprocessors of a device, and the bytes of shared memory that a block may have there."""
-    from lego_mlir.hardware.targets import target_named
-    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
-    from lego_mlir.runtime.products import target_of
-
-    target = target_named(target_of(driver().capability(device)))
-    return driver().attribute(device, MULTIPROCESSORS), target.shared_per_block
-
-
-@lru_cache(_KEPT)
-def _built(form: GroupedForm, tile: RoleTile, blocks: int) -> Kernel:
-    from lego_mlir.kernels import grouped_products
-
-    return grouped_products.build(form, tile, blocks)
-
-
-@lru_cache(_KEPT)
-def _built_depths(form: DepthForm, tile: RoleTile, blocks: int) -> Kernel:
-    from lego_mlir.kernels import grouped_depths
-
-    return grouped_depths.build(form, tile, blocks)
+    wanted = RoleKernel(GROUPED, INPUTS[facts.dtype], RESULTS[result], layouts, multiple_of(size[2]))
+    return kernel_for(wanted, facts.device, size, check)

@@ -12,7 +12,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import batched_products
 from lego_mlir.kernels.batched_products import BatchedForm
-from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime.data import concrete
 from lego_mlir.toolchain import compile_kernel
 

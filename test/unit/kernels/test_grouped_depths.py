@@ -13,7 +13,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_depths
 from lego_mlir.kernels.grouped_depths import DepthForm
-from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 BLOCKS, SMALL = 3, RoleTile(64, 128, 2)

@@ -14,7 +14,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_products, role_choices, role_products
 from lego_mlir.kernels.grouped_products import GroupedForm
-from lego_mlir.kernels.role_products import RoleTile
+from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel, ptxas
 

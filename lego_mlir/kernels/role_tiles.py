@@ -1,0 +1,72 @@
+"""The tiles of products with warp roles, and the resources that they take: numbers alone, for machines that launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.errors import UsageError
+
+WARPS: Final = 4
+"""Warps of a group that computes, and of the role that copies."""
+GROUPS: Final = 2
+ROWS: Final = 64
+"""Rows of C that a group's instruction computes on sm_90a."""
+DEPTH: Final = 64
+"""A step along K: rows of 128 bytes, the widest swizzle."""
+LINE_BYTES: Final = 128
+CHUNK_BYTES: Final = 16
+BUFFERS: Final = 2
+"""Buffers of a group for C, in turn."""
+BARRIER_BYTES: Final = 1024
+"""Room for barriers, and for the alignment of tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTile:
+    """A block's tile of C and its stages: 64 rows are divided by columns among the groups, more rows by rows.
+
+    The tiles of a cluster's blocks are below each other: each block copies its part of B's tile for all of them.
+    """
+
+    rows: int = 128
+    columns: int = 256
+    stages: int = 4
+    cluster: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns not in (64, 128, 256):
+            raise UsageError(
+                f"a tile of {self.rows} x {self.columns}: products by roles take 64, 128 or 256 rows, and 64, 128 or "
+                "256 columns"
+            )
+        if self.part[0] * self.part[1] > ROWS * 256 or self.part[1] < ROWS:
+            raise UsageError(
+                f"a tile of {self.rows} x {self.columns}: a group sums {self.part[0]} x {self.part[1]} numbers, at "
+                f"least {ROWS} columns and at most {ROWS} x 256; take 64 x 128, 64 x 256, 128 x 64, .., 256 x 128"
+            )
+        if self.stages < 2:
+            raise UsageError(f"a ring of {self.stages} stages: at least 2")
+        if self.cluster not in (1, 2):
+            raise UsageError(f"clusters of {self.cluster} blocks: 1 or 2")
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a group."""
+        return (self.rows, self.columns // GROUPS) if self.rows == ROWS else (self.rows // GROUPS, self.columns)
+
+    @property
+    def threads(self) -> int:
+        return 32 * WARPS * (GROUPS + 1)
+
+    @property
+    def height(self) -> int:
+        """Rows of a cluster's tiles."""
+        return self.rows * self.cluster
+
+    def shared_bytes(self, element: int = 2) -> int:
+        """Bytes of shared memory for elements of A and B."""
+        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE_BYTES
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.stages}" + (f"x{self.cluster}" if self.cluster > 1 else "")

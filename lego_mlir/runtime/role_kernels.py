@@ -1,0 +1,124 @@
+"""Which kernel a batched or grouped product takes: built here, or from a folder of packed kernels.
+
+    grouped_matmul-bf16-f16-NT-8-128x256x4-132      [T, K] in rows, [G, N, K], N a multiple of 8, on 132 multiprocessors
+
+The kernel takes all sizes of its types, orders and tile, so that a folder has few of them. Those of a folder need
+neither MLIR nor SymPy; `lego-mlir pack grouped_matmul` and `pack batched_matmul` write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import role_choices
+from lego_mlir.kernels.role_tiles import RoleTile
+from lego_mlir.runtime import packs
+from lego_mlir.runtime.products import kernels_folder, target_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.tracing.definition import Kernel
+
+BATCHED: Final = "batched_matmul"
+GROUPED: Final = "grouped_matmul"
+ORDERS: Final = {BATCHED: ("NN", "NT", "TN", "TT"), GROUPED: ("NN", "NT", "TN")}
+"""The orders of a and b, T for columns; TN of a grouped product has groups along K."""
+ALIGNED: Final = 8
+CHECKED_TILE: Final = RoleTile(64, 128, 2)
+CHECKED_BLOCKS: Final = 4
+"""Blocks in the interpreter."""
+_KEPT: Final = 1024
+Size = tuple[int, int, int, int]
+"""All rows, the number of groups or matrices, N and K."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleKernel:
+    """A kernel by what it is compiled for: types by their names, orders, the multiple that N is, tile and blocks."""
+
+    what: str
+    dtype: str
+    result: str
+    layouts: str
+    multiple: int = ALIGNED
+    tile: RoleTile = CHECKED_TILE
+    blocks: int = CHECKED_BLOCKS
+
+    @property
+    def name(self) -> str:
+        """Its name in a folder of packed kernels."""
+        return f"{self.what}-{self.dtype}-{self.result}-{self.layouts}-{self.multiple}-{self.tile}-{self.blocks}"
+
+    def build(self) -> Kernel:
+        """The kernel, traced and compiled when it is called."""
+        return _built(self)
+
+    def tiles(self, room: int) -> Iterator[RoleKernel]:
+        """The same kernel in every tile that a call may choose with this much shared memory."""
+        for tile in role_choices.shapes(room):
+            yield replace(self, tile=tile)
+
+
+def multiple_of(columns: int) -> int:
+    """The largest power of two up to 8 that divides the columns of a result."""
+    return next(n for n in (ALIGNED, 4, 2, 1) if columns % n == 0)
+
+
+def kernel_for(wanted: RoleKernel, device: tuple[str, int], size: Size, check: bool) -> Callable[..., Tensor]:
+    """The kernel in the tile that a size takes on a device, or a small one for arrays of the host.
+
+    With `check` its calls run in the interpreter. Raises UsageError where a folder of packed kernels is named and lacks
+    the kernel.
+    """
+    if device[0] != "cuda" or check:
+        return partial(wanted.build(), check=check)
+    blocks, room, target = device_room(device[1])
+    chosen = replace(wanted, tile=role_choices.choose(size, blocks, room), blocks=blocks)
+    folder = kernels_folder(None)
+    return chosen.build() if folder is None else _packed(chosen, target, folder)
+
+
+def device_room(device: int) -> tuple[int, int, str]:
+    """The multiprocessors of a device, the bytes of shared memory that a block may have there, and its target."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
+
+    target = target_of(driver().capability(device))
+    return driver().attribute(device, MULTIPROCESSORS), target_named(target).shared_per_block, target
+
+
+@lru_cache(_KEPT)
+def _packed(chosen: RoleKernel, target: str, folder: Path) -> Callable[..., Tensor]:
+    """The kernel of a folder."""
+    found = packs.find(folder, chosen.name)
+    if found is None:
+        known = ", ".join(file.stem for file in packs.code_files(folder))
+        remedy = (
+            f"add it with lego-mlir pack {chosen.what} --dtype {chosen.dtype} --result {chosen.result} --layouts "
+            f"{chosen.layouts} --multiprocessors {chosen.blocks} --target {target} -o {folder}"
+            if chosen.multiple == ALIGNED
+            else f"let N be a multiple of {ALIGNED}, for which kernels are packed"
+        )
+        raise UsageError(f"{folder} has no kernel {chosen.name}; it has: {known}; {remedy}")
+    return packs.PackedCalls(found)
+
+
+@lru_cache(_KEPT)
+def _built(wanted: RoleKernel) -> Kernel:
+    from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
+    if wanted.what == BATCHED:
+        form = batched_products.BatchedForm(*types, wanted.layouts, wanted.multiple)
+        return batched_products.build(form, tile, blocks)
+    if wanted.layouts == "TN":
+        return grouped_depths.build(grouped_depths.DepthForm(*types, wanted.multiple), tile, blocks)
+    return grouped_products.build(
+        grouped_products.GroupedForm(*types, wanted.layouts[1], wanted.multiple), tile, blocks
+    )

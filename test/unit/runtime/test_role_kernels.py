@@ -1,0 +1,119 @@
+"""Packed kernels of batched and grouped products: found by name, called where MLIR, SymPy and Z3 are missing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, library_file, own
+
+import lego_mlir
+from lego_mlir.cli.main import main
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import role_choices
+from lego_mlir.runtime import batched_calls, driver, grouped_calls, role_kernels
+
+SHAPE = (64, 128)
+"""Of the only tile in the folder."""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A folder with a kernel of each product."""
+    folder = tmp_path_factory.mktemp("packed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setattr(role_choices, "SHAPES", (SHAPE,))
+        for what in ("batched_matmul", "grouped_matmul"):
+            assert main(["pack", what, "--target", "sm_90a", "-o", str(folder / "kernels")]) == 0
+    return folder / "kernels"
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    monkeypatch.setattr(role_choices, "SHAPES", (SHAPE,))
+    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, batched_calls._known.clear,
+                 grouped_calls._known.clear)  # fmt: skip
+    for forget in forgotten:
+        forget()
+    found = Machine().plug_in(monkeypatch)
+    OwnLibrary(monkeypatch)
+    yield found
+    for forget in forgotten:
+        forget()
+    driver.driver.cache_clear()
+
+
+def zeros(*shape, dtype=np.float16):
+    return own(np.zeros(shape, dtype))
+
+
+def test_products_take_their_kernels_from_a_folder(packed, machine, monkeypatch):
+    names = ["batched_matmul-f16-f16-NN-8-64x128x8-132", "grouped_matmul-f16-f16-NN-8-64x128x8-132"]
+    assert list(lego_mlir.load_kernels(packed)) == names
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(packed))
+    monkeypatch.setattr(role_kernels, "_built", None)
+    a, b, ends = zeros(20, 16), zeros(3, 16, 24), zeros(3, dtype=np.int32)
+    for _ in range(2):
+        assert lego_mlir.grouped_matmul(a, b, ends).shape == (20, 24)
+        assert lego_mlir.matmul(zeros(3, 20, 16), b).shape == (3, 20, 24)
+    assert [launch[0] for launch in machine.launches] == ["grouped_product", "batched_product"] * 2
+
+
+def test_kernels_that_are_missing(packed, machine, monkeypatch):
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(packed))
+    a, ends = zeros(20, 16), zeros(3, dtype=np.int32)
+    message = r"has no kernel grouped_matmul-f16-f32-NN-8-64x128x8-132; it has: .*--dtype f16 --result f32 --layouts NN"
+    with pytest.raises(UsageError, match=message):
+        lego_mlir.grouped_matmul(a, zeros(3, 16, 24), ends, result="float32")
+    with pytest.raises(UsageError, match="let N be a multiple of 8, for which kernels are packed"):
+        lego_mlir.matmul(zeros(3, 20, 16), zeros(3, 9, 16).swapaxes(1, 2))
+
+
+PROGRAM = """
+import ctypes, os, sys
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"sympy", "z3", "torch_mlir", "mlir", "llvmlite", "islpy", "jinja2", "ml_dtypes"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Blocked())
+sys.path.insert(0, TESTS)
+os.environ["LEGO_MLIR_KERNELS"] = FOLDER
+import numpy as np
+import pytest
+import lego_mlir
+from cuda_stand_in import OwnLibrary, own
+from lego_mlir.kernels import role_choices
+from lego_mlir.runtime import driver
+
+library = ctypes.CDLL(LIBRARY)
+driver.open_library = lambda: library
+role_choices.SHAPES = (SHAPE,)
+OwnLibrary(pytest.MonkeyPatch())
+a, b = own(np.zeros((20, 16), np.float16)), own(np.zeros((3, 16, 24), np.float16))
+print(lego_mlir.grouped_matmul(a, b, own(np.zeros(3, np.int32))).shape)
+print(lego_mlir.matmul(own(np.zeros((3, 20, 16), np.float16)), b).shape)
+"""
+
+
+def test_nothing_of_the_compiler_is_needed(packed):
+    names = {"TESTS": str(Path(__file__).parents[2]), "LIBRARY": str(library_file()), "FOLDER": str(packed),
+             "SHAPE": SHAPE}  # fmt: skip
+    program = "\n".join([*(f"{name} = {value!r}" for name, value in names.items()), PROGRAM])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["(20, 24)", "(3, 20, 24)"]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["grouped_matmul", "--layouts", "TT"], "pack grouped_matmul takes the layouts NN, NT, TN, not TT"),
+    (["batched_matmul", "--sizes", "512"], "not to batched_matmul; its kernels take all sizes"),
+])  # fmt: skip
+def test_bad_input_to_pack(arguments, message, tmp_path, capsys):
+    assert main(["pack", *arguments, "-o", str(tmp_path / "kernels")]) == 2
+    assert message in capsys.readouterr().err
