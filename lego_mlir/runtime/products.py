@@ -26,7 +26,7 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,7 +111,8 @@ def matmul(
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
     Arrays of f16 or bf16 with leading dimensions, [.., M, K] and [.., K, N], are batches of matrices, broadcast as
-    NumPy does, without copies: see `runtime.batched_calls`. What follows is about two matrices.
+    NumPy does, without copies: see `runtime.batched_calls`. What follows is about two matrices, and what is fused also
+    about [.., M, K] and [K, N], where `scale_a` and `residual` have the leading dimensions.
 
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
     take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
@@ -131,7 +132,12 @@ def matmul(
     if tf32 or not (scale_a is scale_b is bias is residual is activation is accumulate is amax is None):
         from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
-        return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32, fixed), kernels)
+        options = FusedOptions(result, activation, accumulate, tf32, fixed)
+        if has_leading(a) or has_leading(b):
+            from lego_mlir.runtime.fused_rows import fused_rows
+
+            return fused_rows(partial(fused_product, options=options, kernels=kernels), a, b, given)
+        return fused_product(a, b, given, options, kernels)
     key = (key_of((a, b)), result, kernels, fixed)
     known = _known.get(key)
     if known is None:
