@@ -1,4 +1,4 @@
-"""Where NVIDIA's command-line tools are: ptxas, nvcc, nvdisasm, cuobjdump. The one door to `cuda-pathfinder`.
+"""Where NVIDIA's tools are: ptxas, nvcc, nvdisasm, cuobjdump, the library NVRTC. The one door to `cuda-pathfinder`.
 
 PATH comes first: a user's choice of toolkit wins. Then `cuda-pathfinder` searches NVIDIA's wheels, Conda, CUDA_PATH and
 CUDA_HOME, and the toolkit whose libraries the system's loader finds. The tools that only read machine code may also
@@ -32,6 +32,20 @@ def _find_installed(tool: str) -> Path | None:
     else:
         found = find_nvidia_binary_utility(tool)
     return _find_in_triton(tool) if found is None else Path(found)
+
+
+@cache
+def find_library(name: str) -> Path | None:
+    """The shared library of this name, such as nvrtc, of NVIDIA's wheels or a toolkit; None where there is none."""
+    try:
+        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+    except ImportError:
+        return None
+    try:
+        found = load_nvidia_dynamic_lib(name).abs_path
+    except (DynamicLibNotFoundError, RuntimeError, OSError):  # a library of another toolkit, which does not load
+        return None
+    return None if found is None else Path(found)
 
 
 def _find_in_triton(tool: str) -> Path | None:

@@ -74,12 +74,12 @@ def toolchain(target: str) -> str:
 
 @cache
 def template_toolchain(target: str) -> str:
-    """A digest of what turns a template into code: the target, and the versions of Triton and nvcc."""
+    """A digest of what turns a template into code: the target, and the versions of Triton, NVRTC and nvcc."""
     from lego_mlir.store import key
-    from lego_mlir.templates.run import nvcc
+    from lego_mlir.templates.run import nvrtc
     from lego_mlir.toolchain import triton_text
 
-    return key("templates", target.encode(), triton_text.version(), nvcc.version() or "none")[:16]
+    return key("templates", target.encode(), triton_text.version(), nvrtc.compilers())[:16]
 
 
 def is_template(candidate: Candidate) -> bool:

@@ -47,13 +47,13 @@ class TemplateBuild:
         return TRITON if self.described["code"] == TRITON else "cubin"
 
     def __call__(self) -> GpuTrial:
-        """The trial; a CUDA text is compiled by nvcc. DependencyError without it, ToolchainError where it fails."""
+        """The trial; a CUDA text is compiled by NVRTC or nvcc. DependencyError without both, ToolchainError by them."""
         code = self.text.encode()
         if self.emit != TRITON:
             from lego_mlir.store import Cache
-            from lego_mlir.templates.run import nvcc
+            from lego_mlir.templates.run import nvrtc
 
-            code = nvcc.compile_text(self.text, target=self.target, cache=Cache(default_folder())).cubin
+            code = nvrtc.compile_text(self.text, target=self.target, cache=Cache(default_folder()))
         described = {**self.described, "code_sha256": hashlib.sha256(code).hexdigest()}
         return GpuTrial(code, described, self.checks, {}, device=self.device)
 

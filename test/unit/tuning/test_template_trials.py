@@ -304,13 +304,14 @@ def test_the_sweep_of_the_test_is_that_of_needleman_and_wunsch():
     assert np.array_equal(edged(start, substitution), scores_in_numpy(substitution, 3))
 
 
-def test_a_machine_without_nvcc_refuses_the_candidate_with_the_remedy(machine, monkeypatch):
-    from lego_mlir.templates.run import nvcc
+def test_a_machine_without_a_compiler_refuses_the_candidate_with_the_remedy(machine, monkeypatch):
+    from lego_mlir.templates.run import nvcc, nvrtc
 
     build = sent(doubled())
     monkeypatch.setattr(nvcc, "version", lambda: None)
+    monkeypatch.setattr(nvrtc, "version", lambda: None)
     assert attempt(build)[0] == "refused"
-    with pytest.raises(DependencyError, match="nvcc is needed to compile CUDA"):
+    with pytest.raises(DependencyError, match="compiled by NVRTC or nvcc, and neither was found"):
         build()
 
 
