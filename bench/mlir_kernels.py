@@ -95,8 +95,13 @@ def latest(name: str) -> dict[str, Any] | None:
 
 def latest_path(name: str) -> Path | None:
     """Where the newest times of this name are."""
-    found = sorted(RESULTS.glob(f"*/????-??-??-{name}.json"), key=lambda path: path.name)
+    found = all_paths(name)
     return found[-1] if found else None
+
+
+def all_paths(name: str) -> list[Path]:
+    """Where all times of this name are, the oldest first."""
+    return sorted(RESULTS.glob(f"*/????-??-??-{name}.json"), key=lambda path: path.name)
 
 
 def circumstances(name: str, results: Mapping[str, Any], *versions: str) -> str:

@@ -17,6 +17,7 @@ Marquardt) over the logarithms of the constants, which stay positive; residuals 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable
@@ -55,6 +56,7 @@ LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
 FOLDS = 10
+HOPPER_RUNS = ("hopper", "hopper_study", "hopper_large", "choice_check", "product_choices")
 FEW_TILE = re.compile(r"(.+) (\d+) stages")
 PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+)-(..)-(\d+)x(\d+)x(\d+)-(\d)x(\d)w-(\d)s-grouped(-1r)?")
 
@@ -168,16 +170,32 @@ def _papers() -> Iterable[Measured]:
 
 
 def _hopper() -> Iterable[Measured]:
-    for name in ("hopper", "hopper_study", "choice_check", "product_choices"):
-        for row in _rows(name):
-            if "stages" not in row:  # of cuBLAS, or of a class
-                continue
-            product = ProductSize(*row["size"], row["layouts"])
-            tile = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], product_tuning.SMS)
-            run, dtype = f"{name} {row['run']}" if "run" in row else name, row["dtype"]
-            yield Measured(run, product, tile.block_tile, "steady", 1e3 * row["ms"], dtype=dtype)
-            if row.get("single_ms"):
-                yield Measured(run, product, tile.block_tile, "flushed", 1e3 * row["single_ms"], dtype=dtype)
+    """Tiles and clusters of warpgroups, and mma.sync beside them where a row has its choice."""
+    for name in HOPPER_RUNS:
+        for path in mlir_kernels.all_paths(name):
+            for row in json.loads(path.read_text())["rows"]:
+                run, dtype = f"{name} {row['run']}" if "run" in row else name, row["dtype"]
+                if name == "product_choices":
+                    run = f"{name} {path.name[:10]}"
+                yield from _of_row(run, dtype, row)
+
+
+def _of_row(run: str, dtype: str, row: dict[str, Any]) -> Iterable[Measured]:
+    product, transposed = ProductSize(*row["size"], row["layouts"]), False
+    if "choice" in row:
+        resident = RESIDENT if row["blocks"] else 0
+        tile = replace(choice_from(row["choice"]).block_tile(F16_BYTES), parts=row["parts"])
+        tile = replace(tile, resident=resident) if row["parts"] > 1 else tile
+    elif "stages" in row:  # not of cuBLAS, or of a class
+        found = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], product_tuning.SMS)
+        tile, transposed = found.block_tile, found.transposed
+        if transposed:
+            product = ProductSize(product.n, product.m, product.k, exchanged(product.layouts))
+    else:
+        return
+    yield Measured(run, product, tile, "steady", 1e3 * row["ms"], dtype=dtype, exchanged=transposed)
+    if row.get("single_ms"):
+        yield Measured(run, product, tile, "flushed", 1e3 * row["single_ms"], dtype=dtype, exchanged=transposed)
 
 
 def _few() -> Iterable[Measured]:
@@ -384,7 +402,8 @@ RUNS = {
     "hopper_study": "tiles and clusters of warpgroups",
     "choice_check 0": "two tiles of warpgroups each",
     "choice_check 1": "the same in another run",
-    "product_choices": "the choices of this model and those before",
+    "hopper_large": "tiles, groups and clusters at squares of powers of two",
+    "product_choices 2026-11-22": "the choices of this model and those before",
     "few_rows": "few rows and tiles by warpgroups",
     "small_products": "few rows, K in parts",
     "small_parts": "the same with more tiles and parts, in an earlier run",

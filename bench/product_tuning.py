@@ -59,11 +59,11 @@ def halves() -> tuple[tuple[Size, ...], tuple[Size, ...]]:
 
 def candidates(size: Size) -> list[tuple[str, Any]]:
     """The tiles of both families for a size, with the name of the family."""
-    from lego_mlir.kernels import choices, warpgroup_choices
+    from lego_mlir.kernels import choices, family_choices, warpgroup_choices
 
     found = [choices.fitting(choice, size[2], SHARED_PER_BLOCK, F16_BYTES) for choice in choices.CANDIDATES]
     rows: list[tuple[str, Any]] = [("mma.sync", choice) for choice in dict.fromkeys(found)]
-    if warpgroup_choices.applies(*size, "NN", "f16"):
+    if family_choices.can(size, "NN"):
         rows += [("warpgroups", warpgroup_choices.tile_of(*size, tile, SMS)) for tile in warpgroup_choices.TILES]
     return rows
 

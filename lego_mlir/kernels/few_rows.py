@@ -26,20 +26,10 @@ from dataclasses import replace
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTES
-from lego_mlir.kernels.product_counts import BYTES, ProductSize, reached_by
+from lego_mlir.hardware.stage_rings import BARRIERS, BUFFERS, ENOUGH_STAGES
+from lego_mlir.kernels.product_counts import ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
-from lego_mlir.kernels.warpgroup_choices import (
-    BARRIERS,
-    ENOUGH_STAGES,
-    GROUP,
-    LEAST_STAGES,
-    MOST_BLOCKS,
-    OUT_BUFFER,
-    STEP,
-    WarpgroupTile,
-    columns_of,
-    roomy_stages,
-)  # fmt: skip
+from lego_mlir.kernels.warpgroup_choices import GROUP, LEAST_STAGES, MOST_BLOCKS, STEP, WarpgroupTile, ring_of
 
 Sizes = tuple[int, int, int]
 DEEP: Final = 16
@@ -142,17 +132,16 @@ def stages_of(tile: WarpgroupTile, k: int, layouts: str) -> int:
     """The stages that fit, up to DEEP and the steps of a part."""
     extent = (tile.n, tile.m) if tile.transposed else (tile.m, tile.n)
     given = exchanged(layouts) if tile.transposed else layouts
-    roomy = max(roomy_stages(*extent, given), min(roomy_stages(*extent, given, 1), ENOUGH_STAGES))
-    return max(LEAST_STAGES, min(roomy, DEEP, -(-k // (STEP * tile.parts))))
+    return max(LEAST_STAGES, min(ring_of(*extent, given).roomy, DEEP, -(-k // (STEP * tile.parts))))
 
 
 def beside_another(tile: WarpgroupTile, layouts: str = "NT") -> WarpgroupTile | None:
     """The same with a ring that leaves room for a second block on the multiprocessor; None for other tiles."""
     height, width = (tile.n, tile.m) if tile.transposed else (tile.m, tile.n)
     given = exchanged(layouts) if tile.transposed else layouts
-    stage = (height + columns_of(width, given)) * STEP * BYTES + BARRIERS
-    room = LARGEST_SHARED_BYTES // 2 - RESERVED_SHARED_BYTES - min(height // STEP, 2) * 2 * OUT_BUFFER
-    stages = min(room // stage, tile.stages)
+    ring = ring_of(height, width, given)
+    room = LARGEST_SHARED_BYTES // 2 - RESERVED_SHARED_BYTES - BUFFERS * ring.buffer_bytes
+    stages = min(room // (ring.stage_bytes + BARRIERS), tile.stages)
     narrow = width <= (128 if height == STEP else 64)
     if height > 2 * STEP or not narrow or stages < ENOUGH_STAGES:
         return None

@@ -22,7 +22,7 @@ import lego_mlir as lego
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
-from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
+from lego_mlir.kernels import choices, family_choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
 from lego_mlir.kernels.class_tiles import few_tiles, octave
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
@@ -48,6 +48,8 @@ LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
 """Those that mma.sync multiplies."""
+FEWEST_ROWS: Final = 64
+"""Rows of C of one instruction of warpgroups."""
 CHOICES: Final = 1024
 """Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
@@ -246,10 +248,14 @@ def pipelined_class_of(
     return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), deep, fused)
 
 
-def _in_parts(size: Sizes, layouts: str, multiprocessors: int) -> bool:
-    """Whether blocks of a cluster divide K: each then computes one tile, in a kernel of exactly these sizes."""
-    few = warpgroup_choices.parted_tiles(*size, multiprocessors, layouts)
-    return bool(few) and warpgroup_choices.choose(*size, multiprocessors, layouts).parts > 1
+def _of_exact_sizes(size: Sizes, layouts: str, multiprocessors: int) -> bool:
+    """Whether a product by warpgroups has a kernel of exactly these sizes.
+
+    Blocks of a cluster that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
+    sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
+    """
+    few = size[0] < FEWEST_ROWS
+    return few or warpgroup_choices.choose(*size, multiprocessors, layouts).parts > 1
 
 
 def class_for(
@@ -260,11 +266,12 @@ def class_for(
 
     if any(extent % by for extent, by in zip(size, divisors(layouts, dtype, result), strict=True)):
         return None
-    m, n, k = size
     device = target_named(target)
     warpgroups = device.compute_capability == (9, 0) and device.specific
-    if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result, fused.exact > 0):
-        if fused == PLAIN and {dtype, result} <= set(TYPES) and _in_parts(size, layouts, multiprocessors):
+    if warpgroups and family_choices.warpgroups_compute(
+        size, layouts, dtype, result, multiprocessors, fused.exact > 0, fused.epilogue is not None, fused.operands
+    ):
+        if fused == PLAIN and {dtype, result} <= set(TYPES) and _of_exact_sizes(size, layouts, multiprocessors):
             return None
         found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
         return found if max(size) <= LARGEST else None

@@ -341,7 +341,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     On sm_90a warpgroups compute what they can, `mma.sync` everything else; a model of the time chooses the tile.
     """
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, matmul, narrow_tiles, split_choices, warpgroup_choices
+    from lego_mlir.kernels import choices, family_choices, matmul, narrow_tiles, split_choices, warpgroup_choices
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -352,9 +352,10 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
     epilogue = p.parts.build(p.m, p.n)
-    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(
-        p.m, p.n, p.k, p.layouts, p.dtype, p.result, p.exact > 0
-    ):
+    if p.target == WARPGROUP_TARGET and family_choices.warpgroups_compute(
+        (p.m, p.n, p.k), p.layouts, p.dtype, p.result, p.multiprocessors, p.exact > 0, epilogue is not None,
+        p.parts.operands,
+    ):  # fmt: skip
         tile = warpgroup_choices.choose(
             p.m,
             p.n,

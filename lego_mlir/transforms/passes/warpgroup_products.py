@@ -15,6 +15,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import RESERVED_SHARED_BYTES
+from lego_mlir.hardware.stage_rings import BUFFERS
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import RANGE_ATTRIBUTE, input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute
@@ -25,7 +26,6 @@ from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import (
     MEMORY,
-    OUT_BUFFERS,
     ROWS,
     UNIT_COLUMNS,
     UNITS,
@@ -60,7 +60,7 @@ class WarpgroupProducts(Pass):
     cluster_k: int = 1
     transposed: bool = False
     resident: int = 1
-    buffers: int = OUT_BUFFERS
+    buffers: int = BUFFERS
 
     name = "lego-warpgroup-products"
 
@@ -99,7 +99,7 @@ class WarpgroupProducts(Pass):
             raise PassError(
                 f"{self.name}: @{name}: {self.stages} stages of {plan.stage_bytes} bytes, and buffers for C, take "
                 f"{plan.shared_bytes} bytes of shared memory, and a block may have {target.shared_per_block}; take "
-                "fewer stages" + " or buffers" * (self.buffers > OUT_BUFFERS)
+                f"at most {plan.most_stages} stages" + ", or fewer buffers" * (self.buffers > BUFFERS)
             )
         if (plan.shared_bytes + RESERVED_SHARED_BYTES) * self.resident > target.shared_per_sm:
             raise PassError(
@@ -143,7 +143,7 @@ class ProductForm:
     parts: int = 1
     transposed: bool = False
     resident: int = 1
-    buffers: int = OUT_BUFFERS
+    buffers: int = BUFFERS
 
 
 ALONE: Final = ProductForm()

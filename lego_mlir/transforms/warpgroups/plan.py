@@ -21,8 +21,8 @@ import numpy as np
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.stage_rings import BUFFERS, StageRing
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.hardware.tensor_maps import TensorMap
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes, forms_of
@@ -48,8 +48,6 @@ MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
 """How tensor maps name the types of A and B, where differently."""
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
-OUT_BUFFERS: Final = 2
-"""Buffers of a consumer for C, in turn: one is filled while others are stored. One, where two have no room."""
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
 MOST_CONSUMERS: Final = 2
@@ -229,7 +227,7 @@ class ProductPlan:
     depth_parts: int = 1
     transposed: bool = False
     resident: int = 1
-    buffers: int = OUT_BUFFERS
+    buffers: int = BUFFERS
 
     def __post_init__(self) -> None:
         self._check_cluster()
@@ -480,10 +478,17 @@ class ProductPlan:
     @property
     def out_buffers(self) -> int:
         """Buffers of a consumer for C."""
-        barriers = 2 * self.stages * BARRIER_BYTES
-        room = LARGEST_SHARED_BYTES - self.out_offset - barriers
-        fits = room >= self.consumers * self.buffers * self.out_bytes
-        return self.buffers if fits or self.buffers > OUT_BUFFERS else 1
+        return self.ring.buffers(self.stages, self.buffers)
+
+    @property
+    def most_stages(self) -> int:
+        """The most stages that fit beside the fewest buffers."""
+        return self.ring.fitting(self.buffers if self.buffers > BUFFERS else 1)
+
+    @property
+    def ring(self) -> StageRing:
+        """What a stage takes of shared memory, and a buffer of each consumer."""
+        return StageRing(self.ring_stage_bytes, self.consumers * self.out_bytes)
 
     @property
     def full_offset(self) -> int:

@@ -9,7 +9,7 @@ from cuda_stand_in import Machine, OwnLibrary, own
 from product_device import run_launch
 
 import lego_mlir
-from lego_mlir.kernels import warpgroup_choices
+from lego_mlir.kernels import family_choices
 from lego_mlir.kernels.class_tiles import MOST
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
 from lego_mlir.runtime import class_backends, driver, fused_products, products
@@ -82,7 +82,7 @@ def test_a_varying_batch_compiles_nothing_anew(device):
 
 
 def test_warpgroups_share_a_kernel_too(device, monkeypatch):
-    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
     for m in (136, 72, 200):
         multiply(m, 136, 88)
     known = list(device.compiled)
@@ -107,14 +107,14 @@ def fused(m, n, k, dtype=np.float16, **options):
     np.testing.assert_array_equal(found, np.maximum(product * rows[:, None] + bias, 0) + added)
 
 
-@pytest.mark.parametrize("work", [1, 2**60])
-def test_a_varying_batch_compiles_no_fused_product_anew(device, monkeypatch, work):
-    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", work)
+@pytest.mark.parametrize("warpgroups", [True, False])
+def test_a_varying_batch_compiles_no_fused_product_anew(device, monkeypatch, warpgroups):
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: warpgroups)
     for m in (136, 72, 200):
         fused(m, 72, 160)
     known = list(device.compiled)
     assert len(known) == len(set(known)) <= 3
-    assert {type(found) for found in known} == {ProductClass if work == 1 else PipelinedClass}
+    assert {type(found) for found in known} == {ProductClass if warpgroups else PipelinedClass}
     for m in (135, 73):
         fused(m, 72, 160)
     assert device.compiled == known

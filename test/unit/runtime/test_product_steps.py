@@ -10,7 +10,7 @@ from product_device import run_launch
 
 import lego_mlir
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import aligned_products, split_choices, warpgroup_choices
+from lego_mlir.kernels import aligned_products, family_choices, split_choices
 from lego_mlir.runtime import driver, products
 from lego_mlir.runtime.products import Problem, wide_of
 
@@ -104,7 +104,7 @@ def test_an_odd_product_of_few_rows(split, always):
 
 
 def test_odd_products_by_warpgroups(device, always, monkeypatch):
-    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
     a, b = operands(65, 67, 129)
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
     assert any("wgmma" in made.text for made in device.compiled.values())
@@ -136,6 +136,7 @@ def split(device, monkeypatch):
     """A device on which K is split in four."""
     tile = split_choices.TILES[0]
     monkeypatch.setattr(split_choices, "choose", lambda *_: split_choices.SplitChoice(tile, 4))
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: False)
     return device
 
 

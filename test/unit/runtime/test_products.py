@@ -12,7 +12,7 @@ from cuda_stand_in import DeviceArray, OwnArray, own
 
 import lego_mlir
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernels import product_classes, warpgroup_choices
+from lego_mlir.kernels import family_choices, product_classes, warpgroup_choices
 from lego_mlir.runtime import arrays, products
 from lego_mlir.runtime.products import Problem, target_of
 
@@ -173,7 +173,7 @@ def test_the_target_is_the_device_or_the_newest_before_it():
 
 
 def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
-    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
     a, b = operands(72, 136, 88)
     given = own(a), own(b)
     for product in [lego_mlir.matmul(*given) for _ in range(2)]:  # both results are alive, at two addresses
@@ -190,7 +190,7 @@ def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
 
 @pytest.mark.parametrize(("fitting", "blocks"), [(66, 8), (3, 6)])
 def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, blocks):
-    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
     tile = warpgroup_choices.WarpgroupTile(64, 64, 2, (1, 2), dependent=True)
     monkeypatch.setattr(warpgroup_choices, "choose", lambda *_: tile)
     device.machine.set(clusters=fitting)
@@ -212,7 +212,8 @@ def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, bloc
         (Problem(1024, 1028, 1024, "f16", "f16", "NT", "sm_90a", 132), products.PIPELINED),
         (Problem(1024, 1024, 1028, "f16", "f16", "NT", "sm_90a", 132), products.PIPELINED),
         (Problem(1028, 1024, 1024, "f16", "f16", "TN", "sm_90a", 132), products.PIPELINED),
-        (Problem(32, 8192, 8192, "f16", "f16", "NN", "sm_90a", 132), products.PIPELINED),
+        (Problem(32, 8192, 8192, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
+        (Problem(32, 8192, 8192, "f16", "f32", "NN", "sm_90a", 132), products.PIPELINED),
         (Problem(256, 256, 256, "f16", "f16", "NN", "sm_90a", 132), products.PIPELINED),
     ],
 )
@@ -239,7 +240,7 @@ def test_a_kernel_is_compiled_into_the_cache_once(device):
 def test_a_division_with_parts_of_k_has_one_cluster_for_each_tile(device, monkeypatch):
     tile = warpgroup_choices.WarpgroupTile(64, 64, 4, group=1, parts=2)
     monkeypatch.setattr(warpgroup_choices, "choose", lambda *sizes: tile)
-    monkeypatch.setattr(warpgroup_choices, "applies", lambda *sizes: True)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
     a, b = operands(72, 80, 520)
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
     ((problem, compilation),) = device.compiled.items()
@@ -259,5 +260,5 @@ def test_products_of_few_tiles_and_long_sums_have_no_class():
 
     assert parts((64, 1024, 8192)) == parts((200, 200, 8192)) == parts((64, 1024, 8192), "NN") == 4
     assert parts((512, 512, 65536)) > 1  # 0.68 of the time of whole sums with 4 parts
-    for other in ((64, 1024, 8192, "NT", "f32"), (64, 5120, 5120), (4096, 4096, 4096)):
+    for other in ((64, 5120, 5120, "NT", "f32"), (64, 5120, 5120), (4096, 4096, 4096)):
         assert parts(other[:3], *other[3:]) == 1
