@@ -64,8 +64,8 @@ class Machine:
         driver.driver.cache_clear()
         return self
 
-    def runs(self, kernel):
-        """Let a kernel object be run by the interpreter's companion, its CPU code, at the addresses it gets."""
+    def runs(self, kernel, name=None):
+        """Let a kernel object, an entry of that name, be run by its CPU code, at the addresses it gets."""
         compiled, count = {}, len(kernel.params)
 
         def run(parameters, grid):
@@ -83,7 +83,7 @@ class Machine:
             values += [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
             made(values, grid)
 
-        self.kernels[kernel.name] = run
+        self.kernels[name or kernel.name] = run
 
 
 class DeviceArray:

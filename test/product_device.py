@@ -1,6 +1,7 @@
 """A stand-in device for `lego_mlir.matmul`: a launch runs the problem's module in the interpreter."""
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,10 +43,17 @@ class Device:
         monkeypatch.setattr(products, "compiled_copy", lambda *given: self.run_copies(copies(*given)))
 
     def run_copies(self, compilation):
-        """Launches of a copy run its code for this CPU."""
+        """Launches of a copy run its code for this CPU. Copies of each type are entries with the type in the name."""
         (kernel,) = compilation.sources
-        self.machine.runs(kernel)
-        return compilation
+        (described,) = compilation.manifest["kernels"]
+        name = f"{kernel.name}.{kernel.params[0].dtype}"
+        self.machine.runs(kernel, name)
+        return SimpleNamespace(manifest={"kernels": [{**described, "entry": name}]}, bytes=compilation.bytes)
+
+    @property
+    def launched(self):
+        """The names of the kernels that were launched, in order."""
+        return [launch[0].partition(".")[0] for launch in self.machine.launches]
 
     def launch(self, parameters, grid):
         problem, compilation = list(self.compiled.items())[-1]

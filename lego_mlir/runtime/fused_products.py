@@ -23,13 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels import aligned_products
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
-from lego_mlir.runtime import binding, operands_along_k, product_steps, products
+from lego_mlir.runtime import binding, operands_along_k, product_steps, products, wide_operands
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
+    from lego_mlir.kernels.aligned_products import WideProduct
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")
@@ -39,6 +41,7 @@ STEPS: Final = {1: 1, 2: 4, 4: 4}
 RESULTS: Final = {**products.RESULTS, "int32": "i32"}
 _FLOATS: Final = products.RESULTS
 _DEFAULT_RESULTS: Final = {"float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16", "int8": "int32"}
+_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "int32": 4}
 _KEPT: Final = 4096
 
 
@@ -107,38 +110,51 @@ def _bind(
     epilogue, more = _epilogue(given, options, (m, n))
     device = first.device[1]
     exact = STEPS[first.itemsize] if options.accumulate == "exact" and first.dtype != "int8" else 0
-    copied = along_k and folder is None and operands_along_k.needs_copies(facts)
+    columns = operands_along_k.columns_of(facts, _BYTES[name]) if along_k and folder is None else n
+    copied = along_k and folder is None and operands_along_k.needs_copies(facts, columns)
     problem = products.Problem(
-        m, n, operands_along_k.depth_of(facts) if copied else k, inputs[first.dtype], RESULTS[name], layouts,
+        m, columns, operands_along_k.depth_of(facts) if copied else k, inputs[first.dtype], RESULTS[name], layouts,
         products.target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS), None, epilogue,
         exact, options.tf32 == "rounded",
     )  # fmt: skip
-    backend = None if options.fixed or folder is not None else products.backend_of_class(problem, device)
+    wide = _wide_of(problem) if not along_k and folder is None else None
+    inner = problem if wide is None else products.replace_sizes(problem, wide)
+    backend = None if options.fixed or folder is not None else products.backend_of_class(inner, device)
     if backend is None:
-        backend = products.backend_for(problem, device, folder)
+        backend = products.backend_for(inner, device, folder)
     library = left if left.results is not None else products.cupy_arrays()
     given_ = [*used, *operands[2:]]
-    if copied:
-        plan: Plan = _on_copies(problem, backend, (facts, more), given_, library)
+    if copied or wide is not None:
+        plan: Plan = _on_copies(problem, wide, backend, (facts, more), given_, library)
     else:
         plan = backend.plan(binding.bind(backend.entry, [*facts, None, *more], {}), given_, library)
     return FusedMultiplication(plan, (*copies, *[None] * len(more)))
 
 
+def _wide_of(problem: products.Problem) -> WideProduct | None:
+    """The product on aligned copies where they pay, or where units alone promote sums, None for others."""
+    p = problem
+    if not p.exact:
+        return products.wide_of(p)
+    return aligned_products.widened(p.m, p.n, p.k, p.layouts)
+
+
 def _on_copies(
-    problem: products.Problem, backend: Backend, facts: tuple[list[ArrayFacts], list[ArrayFacts]],
-    given: Sequence[Tensor], library: ArrayLibrary,
+    problem: products.Problem, wide: WideProduct | None, backend: Backend,
+    facts: tuple[list[ArrayFacts], list[ArrayFacts]], given: Sequence[Tensor], library: ArrayLibrary,
 ) -> Plan:  # fmt: skip
-    """The launches of a product whose operands are transposed or padded along K first."""
-    (factors, more), device = facts, facts[0][0].device
-    named = backend.entry.arguments[len(factors) + 1 :]
-    entry = operands_along_k.entry_of(
-        problem.name, factors, problem.dtype, problem.result, list(zip(named, more, strict=True))
-    )
-    steps = operands_along_k.steps_of(
-        factors, backend, [argument.name for argument in named],
-        lambda name: products.copy_backend(name, problem.target, device[1], None),
-    )  # fmt: skip
+    """The launches of a product on copies along K, or on the aligned ones of 16-bit types that `wide` describes."""
+    (factors, more), device, p = facts, facts[0][0].device, problem
+    named = list(zip(backend.entry.arguments[len(factors) + 1 :], more, strict=True))
+    entry = operands_along_k.entry_of(p.name, factors, p.dtype, p.result, named)
+
+    def copy_of(name: str) -> Backend:
+        return products.copy_backend(name, p.target, device[1], None)
+
+    if wide is None:
+        steps = operands_along_k.steps_of(factors, backend, named, p.n, p.result, copy_of)
+    else:
+        steps = wide_operands.steps_of((p.m, p.n, p.k), wide, p.layouts, (p.dtype, p.result), backend, named, copy_of)
     bound = binding.bind(entry, [*factors, None, *more], {})
     return product_steps.StepsPlan(entry, bound, given, library, steps)
 

@@ -7,7 +7,8 @@ from cuda_stand_in import own
 
 import lego_mlir
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import fused_products
+from lego_mlir.kernels import aligned_products
+from lego_mlir.runtime import fused_products, products
 from lego_mlir.runtime.fused_products import FusedEpilogue
 
 M, N, K = 24, 32, 48
@@ -63,6 +64,25 @@ def test_odd_sizes_with_an_epilogue(device, size):
     added = matrix((m, n), np.float16, 3)
     found = lego_mlir.matmul(own(a), own(b), bias=own(bias), activation="relu", residual=own(added), result="float32")
     np.testing.assert_array_equal(found, np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0) + added)
+
+
+@pytest.mark.parametrize(("size", "orders"), [((23, 31, 47), "CC"), ((24, 31, 50), "FF"), ((17, 32, 33), "FC")])
+def test_odd_sizes_on_aligned_copies(device, monkeypatch, size, orders):
+    """Where copies pay, operands of the epilogue are copied as well, and the result is cropped."""
+    monkeypatch.setattr(aligned_products, "LEAST_WORK", 1)
+    monkeypatch.setattr(aligned_products, "LEAST_INTENSITY", 1)
+    m, n, k = size
+    a, b = (matrix(shape, np.float16, i, orders[i]) for i, shape in enumerate(((m, k), (k, n))))
+    bias, added = matrix(n, np.float16, 2), matrix((m, n), np.float16, 3)
+    rows, amax = np.arange(1, m + 1, dtype=np.float32) / 16, own(np.zeros(1, np.float32))
+    found = lego_mlir.matmul(own(a), own(b), scale_a=own(rows), bias=own(bias), residual=own(added), amax=amax,
+                             result="float32")  # fmt: skip
+    expected = a.astype(np.float32) @ b.astype(np.float32) * rows[:, None] + bias + added
+    np.testing.assert_array_equal(found, expected)
+    assert np.asarray(amax)[0] == np.abs(expected).max()
+    names = device.launched
+    assert any(name.startswith("pad") for name in names)
+    assert names[-1] == ("crop" if n % 8 or (orders[0] == "F" and m % 8) else "matmul")
 
 
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
@@ -123,7 +143,8 @@ def test_what_is_refused(device, dtype, fused, message):
         lego_mlir.matmul(own(a), own(b), **given)
 
 
-def test_sizes_that_no_unit_takes(device):
-    a, b = matrix((M, K), np.int8), matrix((K, N + 1), np.int8)  # rows of the result; K may be anything
+def test_sizes_that_no_unit_takes():
+    """A packed kernel is for sizes as they are; `matmul` would crop wider rows."""
+    problem = products.Problem(M, N + 1, K, "i8", "i32", "NT", "sm_90a", 132)
     with pytest.raises(UsageError, match="the rows of a, the columns of b and the rows of the result are multiples of"):
-        lego_mlir.matmul(own(a), own(b))
+        products.kernel_for(problem)

@@ -19,7 +19,7 @@ def forgotten():
 
 
 def launched(device):
-    return [launch[0] for launch in device.machine.launches]
+    return device.launched
 
 
 def operands(k, dtype, orders):
@@ -55,6 +55,44 @@ def test_an_epilogue_behind_copies(device):
     product = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_array_equal(found, np.maximum(product * rows[:, None] + bias, 0))
     assert launched(device) == ["along_k_8bit_by_8"] * 2 + ["matmul"]
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "result", "orders", "amax", "expected"),
+    [
+        (31, ml_dtypes.float8_e4m3fn, "bfloat16", "CF", True, ["pad_rows"] * 4),
+        (31, ml_dtypes.float8_e4m3fn, "float32", "CC", False, ["along_k_8bit_by_1"] + ["pad_rows"] * 3),
+        (30, np.float32, "float32", "CC", True, ["along_k_32bit_by_1"] + ["pad_rows"] * 4),
+        (9, np.int8, "float16", "FF", True, ["along_k_8bit_by_8"] + ["pad_rows"] * 4),
+    ],
+)  # fmt: skip
+def test_rows_of_results_that_are_not_aligned(device, n, dtype, result, orders, amax, expected):
+    """The product has more columns, of zeros, and is cropped; so does each operand of its epilogue."""
+    draw, k = np.random.default_rng(n), 48
+    a, b = (np.asarray(draw.integers(-3, 4, shape).astype(dtype), order=order)
+            for shape, order in zip(((M, k), (k, n)), orders, strict=True))  # fmt: skip
+    columns, bias = draw.integers(1, 5, n).astype(np.float32), draw.integers(-9, 9, n).astype(np.float32)
+    added, rows = draw.integers(-3, 4, (M, n)).astype(np.float16), draw.integers(1, 3, M).astype(np.float32)
+    largest = own(np.zeros(1, np.float32))
+    fused = {"scale_a": own(rows), "scale_b": own(columns), "bias": own(bias), "residual": own(added)}
+    options = {"tf32": True} if dtype is np.float32 else {}
+    options |= {"amax": largest} if amax else {}
+    found = np.asarray(lego_mlir.matmul(own(a), own(b), result=result, **fused, **options))
+    exact = (a.astype(np.float32) @ b.astype(np.float32)) * rows[:, None] * columns + bias + added
+    assert found.shape == (M, n)
+    np.testing.assert_array_equal(found.astype(np.float32), exact.astype(found.dtype).astype(np.float32))
+    assert launched(device) == [*expected, "matmul", "crop"]
+    if amax:
+        assert np.asarray(largest)[0] == np.abs(exact).max()
+    (problem,) = device.compiled
+    assert problem.n % 8 == 0
+
+
+def test_odd_rows_of_integers(device):
+    draw = np.random.default_rng(5)
+    a, b = draw.integers(-9, 9, (7, 33)).astype(np.int8), draw.integers(-9, 9, (33, 5)).astype(np.int8)
+    found = lego_mlir.matmul(own(a), own(b[:, ::-1]))
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b[:, ::-1].astype(np.int32))
 
 
 def test_no_scratch_memory_is_left(device):
