@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")
-TF32: Final = (False, True, "rounded")
+TF32: Final = (False, True, "rounded", "cut")
 STEPS: Final = {1: 1, 2: 4, 4: 4}
 """Steps after which sums are promoted, by the bytes of an element."""
 RESULTS: Final = {**products.RESULTS, "int32": "i32"}
@@ -115,7 +115,7 @@ def _bind(
     problem = products.Problem(
         m, columns, operands_along_k.depth_of(facts) if copied else k, inputs[first.dtype], RESULTS[name], layouts,
         products.target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS), None, epilogue,
-        exact, options.tf32 == "rounded",
+        exact, first.dtype == "float32" and options.tf32 != "cut",
     )  # fmt: skip
     wide = _wide_of(problem) if not along_k and folder is None else None
     inner = problem if wide is None else products.replace_sizes(problem, wide)
@@ -163,9 +163,9 @@ def _result_of(dtype: str, given: Sequence[Tensor | None], options: FusedOptions
     """The name of the result's type. Raises UsageError for options that do not fit the operands."""
     if dtype == "float32" and not options.tf32:
         raise UsageError("matmul of float32: the units multiply its first 19 bits, TF32; allow that with tf32=True")
-    if options.tf32 not in TF32 or (options.tf32 == "rounded" and dtype != "float32"):
+    if options.tf32 not in TF32 or (options.tf32 in ("rounded", "cut") and dtype != "float32"):
         raise UsageError(
-            f"matmul: tf32 is False, True or 'rounded', of float32 operands; got {options.tf32!r} for {dtype}"
+            f"matmul: tf32 is False, True, 'rounded' or 'cut', of float32 operands; got {options.tf32!r} for {dtype}"
         )
     name = options.result or _DEFAULT_RESULTS.get(dtype, dtype)
     if name not in RESULTS or (name == "int32" and (dtype != "int8" or any(x is not None for x in given))):

@@ -123,8 +123,8 @@ def matmul(
     are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
     `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. `amax`, one f32, becomes the larger of
     itself and the largest absolute value of the result before it is rounded; set it to 0 first. On compute capability
-    9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which cuts off
-    their last 13 bits, or `tf32="rounded"`, which rounds them as they are copied; `accumulate="exact"` promotes the
+    9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which rounds them
+    to 11 bits as they are copied, or `tf32="cut"`, which cuts off the rest; `accumulate="exact"` promotes the
     units' sums, see `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
     DependencyError without a device, or without the compiler and a packed kernel.
     """

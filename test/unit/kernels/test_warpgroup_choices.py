@@ -92,9 +92,8 @@ def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
     wide = warpgroup_choices.choose(4096, 4096, 4096, 132, fused=True)
     assert (wide.m, wide.n, wide.cluster) == (plain.m, plain.n, plain.cluster)
     tiles = [warpgroup_choices.choose(8192, 8192, 8192, 132, fused=True, operands=count) for count in range(5)]
-    assert all(tile.m * tile.n * tile.cluster[0] * tile.cluster[1] > 48 * 1024 for tile in tiles[:3])
-    for count, tile in enumerate(tiles):
-        assert tile.m == 128 or tile.n <= warpgroup_choices.TALL_COLUMNS[min(count, 3)]
+    assert tiles[0].m == 256
+    assert all((tile.m, tile.n, tile.cluster) == (128, 256, (2, 1)) for tile in tiles[1:])
     assert warpgroup_choices.choose(8192, 8192, 8192, 132, exact=4).m == 128
 
 

@@ -107,7 +107,7 @@ def test_types_that_are_multiplied_along_k(device, dtype, orders):
 
 def test_rounding_to_tf32(device):
     a, b = matrix((M, K), np.float32), matrix((K, N), np.float32, 1)
-    for tf32, suffix in ((True, "_NT"), ("rounded", "_NT_rounded")):
+    for tf32, suffix in (("cut", "_NT"), (True, "_NT_rounded"), ("rounded", "_NT_rounded")):
         np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b), tf32=tf32), a @ b)
         assert list(device.compiled)[-1].name.endswith(suffix)
     text = list(device.compiled.values())[-1].stage("transformed")
