@@ -25,7 +25,7 @@ def planned(m, n, k, layouts, tile, dtype="f16", result="f16"):
     return ProductPlan(
         "p", a, b, result, rows * columns, tile.persistent(132) or rows * columns, tile.stages, lockstep=tile.lockstep,
         cluster=tile.cluster, dependent=tile.dependent, depth_parts=tile.parts,
-        unit=UNITS[dtype], exact=tile.exact,
+        unit=UNITS[dtype], exact=tile.exact, buffers=tile.buffers,
     )  # fmt: skip
 
 
@@ -95,6 +95,15 @@ def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
     assert tiles[0].m == 256
     assert all((tile.m, tile.n, tile.cluster) == (128, 256, (2, 1)) for tile in tiles[1:])
     assert warpgroup_choices.choose(8192, 8192, 8192, 132, exact=4).m == 128
+
+
+def test_8_bit_types_have_more_buffers_for_results():
+    for n in (4096, 8192):
+        tile = warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1)
+        assert (tile.m, tile.n, tile.cluster, tile.stages, tile.buffers) == (128, 256, (1, 1), 3, 4)
+    narrow = warpgroup_choices.choose(512, 512, 4096, 132, bytes_=1, fused=True)
+    assert narrow.n <= 128 and narrow.buffers == 2
+    assert warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, exact=2, fused=True).buffers == 2
 
 
 def test_a_tile_reads_back_as_it_prints():
