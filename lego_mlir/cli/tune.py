@@ -72,6 +72,8 @@ def _positive(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Print the plan, measure it, and return 1 if no configuration has a time."""
     from lego_mlir import spec
+    from lego_mlir.cli import tune_cluster
+    from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.time_budget import seconds_of
 
     given = Path(args.spec)
@@ -97,18 +99,16 @@ def run(args: argparse.Namespace) -> int:
         print_plan(args, plan)
         return 0
     space.require_some(tunable.name)
+    problem = SizedProblem(space.kept, {name: int(sizes[name]) for name in tunable.key})
     if args.pack:
         from lego_mlir.cli import tune_jobs
-        from lego_mlir.tuning.sized import SizedProblem
 
-        at = {name: int(sizes[name]) for name in tunable.key}
-        return tune_jobs.pack(args, tunable, [SizedProblem(space.kept, at)])
-    if args.scheduler or args.local_cluster is not None:
-        from lego_mlir.cli.tune_cluster import measured_on_cluster
-
-        timings = measured_on_cluster(args, tunable, sizes, space, budget)
+        return tune_jobs.pack(args, tunable, [problem])
+    if tune_cluster.wanted(args):
+        (timings,) = tune_cluster.measured_on_cluster(args, tunable.name, [problem], budget)
+        tunable.remember(timings)
     else:
-        timings = _measured(args, tunable, sizes, plan, budget)
+        timings = list(_measured(args, tunable, sizes, plan, budget))
     if args.export:
         tunable.export(args.export)
     if args.kernel_tuner:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lego_mlir.cli import tune_cluster
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import pruned
@@ -38,6 +39,11 @@ def run_folder(args: argparse.Namespace) -> int:
     if args.size or args.kernel or args.pack:
         raise UsageError(
             "a folder of packed candidates has its sizes and its tunable; leave out --size, --kernel, --pack"
+        )
+    if tune_cluster.wanted(args):
+        raise UsageError(
+            "packed candidates are measured on the GPUs of this machine, as many as --gpus names; leave out "
+            "--scheduler and --local-cluster"
         )
     workbenches = [found.workbench(device) for device in range(args.gpus)]
     budget = args.budget or found.budget
@@ -67,9 +73,13 @@ def run_recipe(args: argparse.Namespace) -> int:
     if args.pack:
         return pack(args, tunable, problems, recipe)
     budget = args.budget or recipe.budget
-    first = problems[0].candidates[0]
-    workbenches = [workbench_for(first, device) for device in range(1 if is_structured(first) else args.gpus)]
-    timings = _measured(args, tunable.name, problems, workbenches, None if budget is None else seconds_of(budget))
+    seconds = None if budget is None else seconds_of(budget)
+    if tune_cluster.wanted(args):
+        timings = tune_cluster.measured_on_cluster(args, tunable.name, problems, seconds)
+    else:
+        first = problems[0].candidates[0]
+        workbenches = [workbench_for(first, device) for device in range(1 if is_structured(first) else args.gpus)]
+        timings = _measured(args, tunable.name, problems, workbenches, seconds)
     _export(Path(args.export or recipe.export), tunable.name, tunable.space.digest, timings, recipe.digest)
     return _shown(args, tunable.name, problems, timings)
 

@@ -38,18 +38,30 @@ MakeBuild = Callable[[Candidate, Mapping[str, int], WorkerDevice], Build]
 
 
 def gpu_device() -> WorkerDevice:
-    """On a worker: its first visible GPU."""
+    """On a worker: its first visible GPU, for kernels."""
+    from lego_mlir.tuning.gpu_workbench import toolchain
+
+    return _first_gpu(toolchain)
+
+
+def template_device() -> WorkerDevice:
+    """On a worker: its first visible GPU, for templates, which need no MLIR."""
+    from lego_mlir.tuning.gpu_workbench import template_toolchain
+
+    return _first_gpu(template_toolchain)
+
+
+def _first_gpu(toolchain: Callable[[str], str]) -> WorkerDevice:
     from lego_mlir.runtime.calls import target_for
     from lego_mlir.runtime.driver import driver
     from lego_mlir.tuning.device_launch import identity
-    from lego_mlir.tuning.gpu_workbench import toolchain
 
     found, target = identity(driver()), target_for(driver().capability(0))
     return WorkerDevice(found.name, found.multiprocessors, found.driver, toolchain(target), target)
 
 
 def gpu_build(candidate: Candidate, sizes: Mapping[str, int], where: WorkerDevice) -> Build:
-    """The build of a kernel or a program, with the data of its checks."""
+    """The build of a kernel, a program or a template, with the data of its checks."""
     from lego_mlir.tuning.gpu_workbench import Preparing
 
     preparing = Preparing(where.target)  # its folder of data lasts as long as it does
