@@ -8,7 +8,8 @@
 //          multiples of 16 bytes, or with whole_columns of 128 bytes.
 //          With cluster_k the blocks of a cluster divide K, and add their sums; with transposed, B^T A^T is multiplied.
 //          Blocks of narrow tiles and few stages may be resident two to a multiprocessor; with few stages there is
-//          room for more `buffers` through which each warpgroup stores C.
+//          room for more `buffers` through which each warpgroup stores C. What an epilogue loads for rows and columns
+//          of the first `early` buffers is loaded before the products of a tile.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
 //          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
 //          tensor maps.
@@ -23,6 +24,7 @@ module attributes {
                      transposed = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
                      resident = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
                      buffers = {default = 2 : i64, min = 2 : i64, max = 8 : i64},
+                     early = {default = 0 : i64, min = 0 : i64, max = 8 : i64},
                      exact = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
                      dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
                      whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64},

@@ -61,6 +61,7 @@ class WarpgroupProducts(Pass):
     transposed: bool = False
     resident: int = 1
     buffers: int = BUFFERS
+    early: int = 0
 
     name = "lego-warpgroup-products"
 
@@ -81,7 +82,12 @@ class WarpgroupProducts(Pass):
             product = read(function) if symbolic is None else symbolic.product
             operands = operands_of(function)
             form = ProductForm(
-                (self.cluster_m, self.cluster_n), self.cluster_k, self.transposed, self.resident, self.buffers
+                (self.cluster_m, self.cluster_n),
+                self.cluster_k,
+                self.transposed,
+                self.resident,
+                self.buffers,
+                self.early,
             )
             sizes = (
                 None
@@ -136,7 +142,8 @@ def operands_of(function: Op) -> tuple[str, ...]:
 class ProductForm:
     """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T.
 
-    `resident` blocks run on a multiprocessor, and each consumer has that number of `buffers` for C.
+    `resident` blocks run on a multiprocessor. Each consumer has that number of `buffers` for C; operands of the first
+    `early` ones are loaded before the products.
     """
 
     cluster: tuple[int, int] = (1, 1)
@@ -144,6 +151,7 @@ class ProductForm:
     transposed: bool = False
     resident: int = 1
     buffers: int = BUFFERS
+    early: int = 0
 
 
 ALONE: Final = ProductForm()
@@ -189,7 +197,7 @@ def plan_of(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (*numbers, product.out.argument), lockstep,
         cluster, dependent, UNITS[factor], exact, stored, operands, sizes, form.parts, form.transposed,
-        form.resident, form.buffers,
+        form.resident, form.buffers, form.early,
     )  # fmt: skip
 
 

@@ -28,24 +28,47 @@ _COLUMNS: Final = 16
 """Columns that one stmatrix.x4 stores."""
 
 
-def store_tile(
-    t: ModuleText, plan: ProductPlan, warp: Warp, lane: tuple[str, str], sums: Sequence[str], origin: tuple[str, str],
-    struct: str,
-) -> None:  # fmt: skip
-    """Store the accumulators `sums` of each part; `lane` is the thread's number, and the flag of the copying one."""
-    thread, leads = lane
-    barrier = t.op("addi", warp.group, t.i32(1))
-    threads = t.i32(WARPGROUP)
+def values_of_tile(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, origin: tuple[str, str], struct: str
+) -> list[FragmentValues]:
+    """The values of each part of a consumer's rows, without their sums."""
     row, first_column = origin
     if plan.across > 1:
         first_column = t.op("addi", first_column, t.op("muli", warp.group, t.i32(plan.columns)))
     else:
         row = t.op("addi", row, t.op("muli", warp.group, t.i32(ROWS * plan.parts)))
     rows = [row, *(t.op("addi", row, t.i32(ROWS * part)) for part in range(1, plan.parts))]
-    parts = [
-        FragmentValues(t, plan, one, struct, FragmentFrame(thread, first, first_column))
-        for one, first in zip(sums, rows, strict=True)
-    ]
+    return [FragmentValues(t, plan, "", struct, FragmentFrame(thread, first, first_column)) for first in rows]
+
+
+def load_early(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, origin: tuple[str, str], struct: str
+) -> list[FragmentValues]:
+    """The values of a tile, after loads of what their first rows and columns need; none where nothing is early."""
+    if not plan.early or plan.depth_parts > 1:
+        return []
+    found = values_of_tile(t, plan, warp, thread, origin, struct)
+    for begin in plan.passes[: plan.early]:
+        found[0].load_ahead(_groups(plan, begin), whole=False)
+    return found
+
+
+def _groups(plan: ProductPlan, begin: int) -> range:
+    """The groups of columns in a buffer."""
+    return range(begin // COLUMNS, (begin + plan.out_columns) // COLUMNS)
+
+
+def store_tile(
+    t: ModuleText, plan: ProductPlan, warp: Warp, lane: tuple[str, str], sums: Sequence[str], origin: tuple[str, str],
+    struct: str, early: Sequence[FragmentValues] = (),
+) -> None:  # fmt: skip
+    """Store the accumulators `sums` of each part; `lane` is the thread's number, and the flag of the copying one."""
+    thread, leads = lane
+    barrier = t.op("addi", warp.group, t.i32(1))
+    threads = t.i32(WARPGROUP)
+    parts = early or values_of_tile(t, plan, warp, thread, origin, struct)
+    for values, one in zip(parts, sums, strict=True):
+        values.sums = one
     fill = _fill_pairs if plan.result not in ROUNDED else _fill_transposed if plan.transposed else _fill_words
     own = t.op("muli", warp.group, t.i32(plan.out_buffers * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
@@ -54,20 +77,20 @@ def store_tile(
     for number, (part, column) in enumerate(passes):
         buffer = t.op("addi", first, t.i32(number % plan.out_buffers * plan.out_bytes))
         for ahead, begin in passes[number : number + 2]:
-            groups = range(begin // COLUMNS, (begin + plan.out_columns) // COLUMNS)
-            parts[ahead].load_ahead(groups, whole=(ahead, begin) == (part, column))
+            parts[ahead].load_ahead(_groups(plan, begin), whole=(ahead, begin) == (part, column))
         # All earlier stores have been read when a tile begins; within one, all but the latest if of the other buffer.
         with t.block(f"scf.if {leads} {{"):
             t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else plan.out_buffers - 1} {{read}}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         fill(t, plan, warp, thread, parts[part], column, buffer)
-        largest.include(parts[part], range(column // COLUMNS, (column + plan.out_columns) // COLUMNS))
+        largest.include(parts[part], _groups(plan, column))
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         with t.block(f"scf.if {leads} {{"):
             address = t.shared(warp.shared, buffer)
-            there = t.op("addi", first_column, t.i32(column))
-            box = f"{rows[part]}, {there}" if plan.transposed else f"{there}, {rows[part]}"
+            frame = parts[part].frame
+            there = t.op("addi", frame.column, t.i32(column))
+            box = f"{frame.row}, {there}" if plan.transposed else f"{there}, {frame.row}"
             t.line(f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{box}] : !llvm.ptr, !llvm.ptr<3>")
             t.line("nvvm.cp.async.bulk.commit.group")
     largest.update()

@@ -194,7 +194,8 @@ class ProductPlan:
     blocks of a cluster compute the same tile, each a part of K (`cluster_sums`).
 
     `resident` blocks run on a multiprocessor at the same time; where they are two, all threads keep the registers that
-    they begin with, which suffice for narrow tiles. Each consumer has that number of `buffers` for C.
+    they begin with, which suffice for narrow tiles. Each consumer has that number of `buffers` for C; what its epilogue
+    loads for rows and columns of the first `early` ones is loaded before the products of a tile.
 
     With `transposed`, `a` is the kernel's right operand and `b` its left one: the rows of `a` are columns of C, and a
     cluster's sides those of `a` and `b`.
@@ -228,6 +229,7 @@ class ProductPlan:
     transposed: bool = False
     resident: int = 1
     buffers: int = BUFFERS
+    early: int = 0
 
     def __post_init__(self) -> None:
         self._check_cluster()

@@ -30,7 +30,7 @@ from lego_mlir.transforms.warpgroups import (
     promotion,
     unfilled_rows,
 )  # fmt: skip
-from lego_mlir.transforms.warpgroups.epilogue import store_tile
+from lego_mlir.transforms.warpgroups.epilogue import load_early, store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import (
     BARRIER_BYTES,
@@ -287,11 +287,12 @@ class WarpgroupKernel:
         result = t.name()
         with t.block(f"{result}:2 = {head}"):
             row, column = self.origin(position, warp)
+            early = load_early(t, plan, warp, thread, (row, column), self.accumulators)
             sums, turn = self.multiply(warp, descriptors, release, Turn(stage, parity))
             cluster_sums.add_and_store(
                 t, plan, warp, thread, sums, self.accumulators,
                 lambda found, struct, first: store_tile(
-                    t, plan, warp, (thread, leads), found, (row, first), struct
+                    t, plan, warp, (thread, leads), found, (row, first), struct, early
                 ),
                 column,
             )  # fmt: skip

@@ -440,3 +440,12 @@ def test_producers_meet_only_in_rounds_that_all_blocks_take_part_in():
     assert "arrivals" not in compiled(kernel).text
     with pytest.raises(ToolchainError, match="lockstep=12 must be 0, or a power of two of steps along K"):
         compiled(kernel, lockstep=12)
+
+
+def test_early_operands_are_loaded_before_the_products():
+    kernel = build((256, 512, 192), "NT", epilogue=matmul.scales(256, 512))
+    for early, before in ((0, 0), (1, 10), (4, 34)):  # a number for each of 2 rows, a pair for each 8 columns
+        text = compiled(kernel, stages=3, early=early).text
+        first = text.index("wgmma.mma_async")
+        loads = re.findall(r"(?:memref|vector).load %", text[:first])
+        assert len(loads) == before

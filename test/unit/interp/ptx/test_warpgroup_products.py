@@ -90,7 +90,8 @@ HIGH = Tiling(256, 256, 64, (8, 2))
 """A cluster's tile of more f32 sums than a block has shared memory for."""
 APPLIED = [*((name, "NT", SMALL, 3, {}) for name in EPILOGUES), ("gate", "TN", WIDE, None, {}),
            ("residual", "NT", PAIR, 2, {"cluster_n": 2}), ("bias", "NN", HIGH, 1, {"cluster_n": 2, "stages": 3}),
-           ("f32", "NT", HIGH, 1, {"cluster_n": 2, "stages": 2})]  # fmt: skip
+           ("f32", "NT", HIGH, 1, {"cluster_n": 2, "stages": 2}),
+           ("two of the user", "NT", WIDE, 2, {"stages": 2, "early": 8, "buffers": 4})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "layouts", "tiling", "blocks", "parameters"), APPLIED)
