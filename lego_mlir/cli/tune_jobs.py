@@ -23,7 +23,7 @@ from lego_mlir.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
-    from lego_mlir.tuning.candidates import Timing
+    from lego_mlir.tuning.candidates import SearchSpace, Timing
     from lego_mlir.tuning.recipes import TuningRecipe
     from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.tunable import Tunable
@@ -79,7 +79,7 @@ def run_recipe(args: argparse.Namespace) -> int:
     else:
         first = problems[0].candidates[0]
         workbenches = [workbench_for(first, device) for device in range(1 if is_structured(first) else args.gpus)]
-        timings = _measured(args, tunable.name, problems, workbenches, seconds)
+        timings = _measured(args, tunable.name, problems, workbenches, seconds, tunable.space)
     _export(Path(args.export or recipe.export), tunable.name, tunable.space.digest, timings, recipe.digest)
     return _shown(args, tunable.name, problems, timings)
 
@@ -125,6 +125,7 @@ def _measured(
     problems: Sequence[SizedProblem],
     workbenches: Sequence[Workbench],
     seconds: float | None,
+    space: SearchSpace | None = None,
 ) -> list[list[Timing]]:
     """The timings of each size, stored as they come."""
     from lego_mlir.tuning.several_devices import halve_on_devices
@@ -141,7 +142,9 @@ def _measured(
         progress.update("measured", done=done, total=total)
 
     with Progress(f"tuning {name}") as progress:
-        return halve_on_devices(workbenches, name, problems, seconds=seconds, known=known, on_timing=stored)
+        return halve_on_devices(
+            workbenches, name, problems, seconds=seconds, known=known, on_timing=stored, space=space
+        )  # fmt: skip
 
 
 def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing]], recipe: str) -> None:

@@ -23,12 +23,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
 from lego_mlir.errors import LegoError, UsageError
-from lego_mlir.tuning.candidates import Candidate, Timing
+from lego_mlir.tuning.candidates import Candidate, SearchSpace, Timing
 from lego_mlir.tuning.measuring import Trial
+from lego_mlir.tuning.sampled import halve_sampled
+from lego_mlir.tuning.sampling import LARGEST
 from lego_mlir.tuning.sized import SizedProblem
 from lego_mlir.tuning.workbench import Prepare, Workbench, halve
 
@@ -103,8 +106,11 @@ def halve_on_devices(
     known: Sequence[Timing] = (),
     on_timing: Callable[[Timing], None] = lambda timing: None,
     digest: Callable[[Candidate], str] = lambda candidate: candidate.digest,
+    space: SearchSpace | None = None,
 ) -> list[list[Timing]]:
     """The timings of each problem, in their order. `seconds` are for the race of each problem.
+
+    Of more than 500 candidates of one size, those that Optuna suggests in their `space` are measured.
 
     Raises UsageError without a workbench, and what a race raises once the others have ended.
     """
@@ -120,17 +126,19 @@ def halve_on_devices(
 
     def measure(number: int) -> list[Timing]:
         workbench, problem = free.get(), problems[number]
+        race = halve if space is None or len(problem.candidates) <= LARGEST else partial(halve_sampled, space=space)
         try:
-            return halve(
-                workbench, tunable, problem.candidates, problem.sizes, seconds=seconds, known=known, on_timing=record,
-                digest=digest,
+            return race(
+                workbench, tunable, candidates=problem.candidates, sizes=problem.sizes, seconds=seconds, known=known,
+                on_timing=record, digest=digest,
             )  # fmt: skip
         finally:
             free.put(workbench)
 
     # What is compiled for one of these devices serves all of one kind; the first sizes are prepared by their races.
     alike = len({(w.device, w.multiprocessors, w.toolchain) for w in workbenches}) == 1
-    waiting = [problems[number] for number in order[len(workbenches) :]] if alike and not known else []
+    later = order[len(workbenches) :] if alike and not known else []
+    waiting = [problems[number] for number in later if len(problems[number].candidates) <= LARGEST]
     with AheadOfRaces(workbenches[0].prepare, waiting) as ahead, ThreadPoolExecutor(len(workbenches)) as pool:
         for workbench in workbenches:
             free.put(replace(workbench, prepare=ahead.prepare) if alike else workbench)

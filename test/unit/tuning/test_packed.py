@@ -14,7 +14,7 @@ from lego_mlir import Row, f32
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime import data_files
 from lego_mlir.tuning import packed, several_devices
-from lego_mlir.tuning.candidates import Candidate, Configuration
+from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace
 from lego_mlir.tuning.gpu_workbench import Preparing
 from lego_mlir.tuning.launch_counts import LaunchCounts
 from lego_mlir.tuning.made_up import MadeUpDevice
@@ -176,7 +176,7 @@ class VirtualDevices:
         self.turn = threading.Condition()
         self.sizes = {device: [] for device in range(count)}
 
-    def halve(self, workbench, tunable, candidates, sizes, **more):
+    def halve(self, workbench, tunable, *, candidates, sizes, **more):
         device, bench = workbench.bench.number, workbench.bench
         with self.turn:
             self.left -= 1
@@ -292,6 +292,23 @@ def test_devices_work_at_the_same_time():
         made.append(bench)
     halve_on_devices(made, "example", problems(2), on_timing=record, digest=lambda c: c.configuration.key)
     assert not meeting.broken
+
+
+def test_of_more_than_500_candidates_those_of_a_search_are_measured():
+    space = SearchSpace({name: list(range(6)) for name in "abcd"})
+    candidates = [Candidate(configuration, lambda: None) for configuration in space]
+    given = [SizedProblem(candidates, {"M": 1}), SizedProblem(candidates[:40], {"M": 2})]
+
+    def away(configuration, sizes):
+        return 2e-5 + 2e-6 * sum((configuration[name] - 3) ** 2 for name in "abcd")
+
+    found = halve_on_devices(
+        [made_up_workbench(away, noise=0.01) for _ in range(2)], "example", given, space=space,
+        digest=lambda c: c.configuration.key,
+    )  # fmt: skip
+    assert 400 < len(found[0]) <= 500
+    assert len(found[1]) == 40
+    assert away(min(found[0], key=lambda t: t.median).configuration, {}) <= 2.4e-5
 
 
 def test_no_device_is_refused():
