@@ -100,18 +100,17 @@ def _products(args: argparse.Namespace) -> dict[str, Compilation]:
 def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
     """The kernels of batched or grouped products, in every tile, by the names that the calls look for."""
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.runtime.role_kernels import ORDERS, RoleKernel
+    from lego_mlir.runtime.role_kernels import ORDERS, RoleKernel, pairs_blocks
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
-    orders, found = ORDERS[args.what], {}
+    orders, found, target = ORDERS[args.what], {}, target_named(args.target)
     wrong = [layouts for layouts in args.layouts if layouts not in orders]
     if wrong:
         raise UsageError(f"lego-mlir pack {args.what} takes the layouts {', '.join(orders)}, not {', '.join(wrong)}")
     kinds = [(d, r, layouts) for d in args.dtype for r in args.result or [d] for layouts in args.layouts]
     for kind in kinds:
-        for one in RoleKernel(args.what, *kind, blocks=args.multiprocessors).tiles(
-            target_named(args.target).shared_per_block
-        ):
+        wanted = RoleKernel(args.what, *kind, blocks=args.multiprocessors)
+        for one in wanted.tiles(target.shared_per_block, pairs_blocks(args.target, args.multiprocessors)):
             cache = Cache(default_folder())
             found[one.name] = compile_kernel(one.build(), target=args.target, emit=args.emit, cache=cache)
     return found

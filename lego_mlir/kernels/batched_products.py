@@ -160,7 +160,7 @@ class BatchedSizes:
         ):
             turn = bound(number, USES)
             product = bound(turn // each)
-            row, column = in_panels(turn % each, down, across)
+            row, column = in_panels(turn % each, down, across, tile.together(blocks))
             of_a, of_b = (
                 (bound(product // by % count, count),) for by, count in zip(self.shared, self.matrices, strict=True)
             )

@@ -160,7 +160,7 @@ class DepthOrder:
         for number in lego.range(cluster_number(self.tile), bound(each * groups, USES), self.blocks):
             turn = bound(number, USES)
             group = bound(turn // each, groups)
-            row, column = in_panels(turn % each, down, across)
+            row, column = in_panels(turn % each, down, across, self.tile.together(self.blocks))
             begin = lego.register(i32, 0)
             with lego.when(group > 0):
                 begin.set(offsets[lego.maximum(group - 1, 0)])

@@ -120,7 +120,7 @@ class GroupOrder:
         The end of the next group is loaded while this one is visited.
         """
         (rows, groups, depth, columns), clusters = self.sizes, self.blocks // self.tile.cluster
-        across = bound(lego.cdiv(columns, self.tile.columns))
+        across, together = bound(lego.cdiv(columns, self.tile.columns)), self.tile.together(self.blocks)
         begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(cluster_number(self.tile)))
         ahead = lego.register(i32, offsets[0])
         for group in lego.range(groups):
@@ -130,7 +130,7 @@ class GroupOrder:
             down = bound(lego.cdiv(lego.maximum(end - first, 0), self.tile.height))
             count = bound(down * across, USES)
             for number in lego.range(lego.index(following.get(), range=(0, USES)), count, clusters):
-                row, column = in_panels(number, down, across)
+                row, column = in_panels(number, down, across, together)
                 top = bound(first + row * self.tile.height + first_row(self.tile))
                 yield OutputTile(top, column * self.tile.columns, end, columns, depth, of_b=(group,))
                 following.set(following + clusters)

@@ -18,13 +18,17 @@ PRODUCTS: Final = 2048
 """Products of 16-bit numbers of an SM in a clock (NVIDIA H100 architecture paper: 989 TFLOP/s of 132 SMs)."""
 SLOWER: Final = {(64, 128): 1.32, (64, 256): 1.07, (128, 64): 1.66, (128, 128): 1.09, (256, 128): 1.02}
 """Times of a tile's products beside those of 128 x 256, on an H200: 16 products of 2048 x 2048 x 2048, in bf16."""
+LINE: Final = 1.64
+"""Clocks of an SM for a line of 128 bytes from the L2 cache: 12 products of 1000 x 1000 x 1000 in six tiles, H200."""
 WAIT: Final = 1500.0
 """Clocks of a tile before its first products and after its last, while none runs; not fitted."""
+PAIRED: Final = ((128, 256), (256, 128))
+"""Tiles that a cluster of two blocks may have."""
 Rows = tuple[int, int, int, int]
 """All rows, the number of groups or matrices, N and K."""
 
 
-def shapes(room: int) -> list[RoleTile]:
+def shapes(room: int, clusters: bool = False) -> list[RoleTile]:
     """Every tile with the most stages that fit `room` bytes of shared memory; those with less than 2 are left out."""
     found = []
     for rows, columns in SHAPES:
@@ -32,19 +36,25 @@ def shapes(room: int) -> list[RoleTile]:
         stage = (rows + columns) * DEPTH * 2
         stages = min(MOST_STAGES, 2 + (room - BARRIER_BYTES - fixed) // stage)
         if stages >= 2:
-            found.append(RoleTile(rows, columns, stages))
-    return found
+            found += [RoleTile(rows, columns, stages, n) for n in (1, 2) if n == 1 or clusters]
+    return [tile for tile in found if tile.cluster == 1 or (tile.rows, tile.columns) in PAIRED]
 
 
 @lru_cache(1024)
-def choose(size: Rows, blocks: int, room: int = LARGEST_SHARED_BYTES) -> RoleTile:
-    """The tile of the least time, for groups or matrices of as many rows each."""
-    return min(shapes(room), key=lambda tile: clocks(size, tile, blocks))
+def choose(
+    size: Rows, blocks: int, room: int = LARGEST_SHARED_BYTES, lines: int = 1, clusters: bool = False
+) -> RoleTile:
+    """The tile of the least time, for groups or matrices of as many rows each; `lines` of 128 bytes hold 64 elements.
+
+    Rows that are not multiples of 128 bytes take two lines. With `clusters`, tiles of two blocks are among the choices.
+    """
+    return min(shapes(room, clusters), key=lambda tile: clocks(size, tile, blocks, lines))
 
 
-def clocks(size: Rows, tile: RoleTile, blocks: int) -> float:
-    """The clocks of the block with the most tiles."""
+def clocks(size: Rows, tile: RoleTile, blocks: int, lines: int = 1) -> float:
+    """The clocks of the block with the most tiles; of two equal tiles the one that is no cluster comes first."""
     rows, groups, n, k = size
-    tiles = groups * -(-rows // (groups * tile.rows)) * -(-n // tile.columns)
-    step = tile.rows * tile.columns * DEPTH / PRODUCTS * SLOWER.get((tile.rows, tile.columns), 1.0)
-    return float(-(-tiles // blocks) * (-(-k // DEPTH) * step + WAIT))
+    tiles = groups * -(-rows // (groups * tile.height)) * -(-n // tile.columns)
+    products = tile.rows * tile.columns * DEPTH / PRODUCTS * SLOWER.get((tile.rows, tile.columns), 1.0)
+    step = max(products, (tile.rows + tile.columns / tile.cluster) * lines * LINE)
+    return float(-(-tiles // (blocks // tile.cluster)) * (-(-k // DEPTH) * step + WAIT))

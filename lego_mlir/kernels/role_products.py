@@ -40,8 +40,6 @@ ALIGNED: Final = 8
 """Elements of 16 bytes, of which rows are multiples."""
 LARGEST: Final = 2**20
 """The largest size of a product."""
-TOGETHER: Final = 16
-"""Tiles along M of a panel: a panel's tiles along N follow each other, so that blocks share A and B."""
 
 
 def first_row(tile: RoleTile) -> Operand:
@@ -246,10 +244,10 @@ def bound(x: Operand, end: Operand = LARGEST, first: int = 0) -> Operand:
     return lego.index(lego.i32(x), range=(first, end))
 
 
-def in_panels(number: Operand, down: Operand, across: Operand) -> tuple[Operand, Operand]:
-    """The row and column of a tile of `down` x `across`, in panels of `TOGETHER` rows."""
-    number, down, each = bound(number, USES), bound(down), bound(TOGETHER * across, USES, first=1)
+def in_panels(number: Operand, down: Operand, across: Operand, together: int) -> tuple[Operand, Operand]:
+    """The row and column of a tile of `down` x `across`, in panels of `together` rows."""
+    number, down, each = bound(number, USES), bound(down), bound(together * across, USES, first=1)
     panel = bound(number // each)
-    height = bound(lego.minimum(down - panel * TOGETHER, TOGETHER), TOGETHER + 1, first=1)
+    height = bound(lego.minimum(down - panel * together, together), together + 1, first=1)
     inside = bound(number % each, USES)
-    return bound(panel * TOGETHER + inside % height), bound(inside // height)
+    return bound(panel * together + inside % height), bound(inside // height)

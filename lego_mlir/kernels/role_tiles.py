@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Final
 
 from lego_mlir.errors import UsageError
@@ -63,6 +64,10 @@ class RoleTile:
     def height(self) -> int:
         """Rows of a cluster's tiles."""
         return self.rows * self.cluster
+
+    def together(self, blocks: int) -> int:
+        """Tiles along M of a panel, whose tiles along N follow each other: those of all blocks are as high as wide."""
+        return max(1, round(sqrt(blocks // self.cluster * self.columns / self.height)))
 
     def shared_bytes(self, element: int = 2) -> int:
         """Bytes of shared memory for elements of A and B."""

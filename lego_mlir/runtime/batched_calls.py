@@ -83,9 +83,10 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
     left, shared_a, slices_a = _operand(a, of_a, out, "a")
     right, shared_b, slices_b = _operand(b, of_b, out, "b")
     (x, order_a), (y, order_b) = _usable(left, 0), _usable(right, 1)
-    kernel = _kernel(first, name, order_a + order_b, (prod(out) * m, prod(out), n, k), check)
     if k % ALIGNED and order_a + order_b != "TN":  # one copy has zeros after K, and the other must have as many rows
         x, y = _as_deep(x, order_a == "N"), _as_deep(y, order_b == "T")
+    size = (prod(out) * m, prod(out), n, k)
+    kernel = _kernel(first, name, order_a + order_b, size, (_pitch(x), _pitch(y)), check)
     views = [
         MatrixView(pointer_of(given), slices, flat.shape, order == "T")
         for given, slices, flat, order in ((a, slices_a, left, order_a), (b, slices_b, right, order_b))
@@ -211,12 +212,21 @@ def _usable(x: Tensor, side: int) -> tuple[Tensor, str]:
     return dense(x, padding(x, (2,)), copied=True), "N" if side == 0 else "T"
 
 
+def _pitch(x: Tensor) -> int:
+    """Elements from one row in memory to the next."""
+    library = library_of(x)
+    assert library is not None  # its facts have been read
+    return library.facts(x).strides[1]
+
+
 def _as_deep(x: Tensor, along_k: bool) -> Tensor:
     """Matrices with zeros after K, where they have none yet."""
     return x if along_k else dense(x, padding(x, (1,)))
 
 
-def _kernel(facts: ArrayFacts, result: str, layouts: str, size: Size, check: bool) -> Callable[..., Tensor]:
+def _kernel(
+    facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool
+) -> Callable[..., Tensor]:
     """The kernel for arrays on a device, or on the host for the interpreter."""
     types = products.INPUTS[facts.dtype], products.RESULTS[result]
-    return kernel_for(RoleKernel(BATCHED, *types, layouts, multiple_of(size[2])), facts.device, size, check)
+    return kernel_for(RoleKernel(BATCHED, *types, layouts, multiple_of(size[2])), facts.device, size, pitches, check)

@@ -63,7 +63,8 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     turned = second.strides[1] == 1 and second.strides[2] != 1
     weights = b.swapaxes(1, 2) if turned else b
     left, right = (dense(x, padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
-    kernel = _kernel(first, name, "NT" if turned else "NN", (rows, groups, columns, depth), check)
+    kernel = _kernel(first, name, "NT" if turned else "NN", (rows, groups, columns, depth),
+                     (left.shape[1], right.shape[2]), check)  # fmt: skip
     if not turned and columns % ALIGNED:
         return kernel(left, right, offsets, N=columns)
     if left is a and right is weights and not (first.needs_gradient or second.needs_gradient):
@@ -81,7 +82,7 @@ def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) 
     assert library is not None  # its facts have been read
     groups = offsets.shape[0]
     size = (rows * groups, groups, columns, max(1, b.shape[0] // groups))
-    kernel = _kernel(library.facts(a), result, "TN", size, check)
+    kernel = _kernel(library.facts(a), result, "TN", size, (left.shape[1], right.shape[1]), check)
     return kernel(left, right, offsets, M=rows, N=columns)
 
 
@@ -170,7 +171,9 @@ def _rows_of_torch() -> Foreign:
     return torch.contiguous_format
 
 
-def _kernel(facts: ArrayFacts, result: str, layouts: str, size: Size, check: bool) -> Callable[..., Tensor]:
+def _kernel(
+    facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool
+) -> Callable[..., Tensor]:
     """The kernel for arrays on a device, or on the host for the interpreter."""
     wanted = RoleKernel(GROUPED, INPUTS[facts.dtype], RESULTS[result], layouts, multiple_of(size[2]))
-    return kernel_for(wanted, facts.device, size, check)
+    return kernel_for(wanted, facts.device, size, pitches, check)

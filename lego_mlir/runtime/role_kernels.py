@@ -8,13 +8,14 @@ neither MLIR nor SymPy; `lego-mlir pack grouped_matmul` and `pack batched_matmul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.targets import target_named
 from lego_mlir.kernels import role_choices
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import packs
@@ -29,6 +30,10 @@ GROUPED: Final = "grouped_matmul"
 ORDERS: Final = {BATCHED: ("NN", "NT", "TN", "TT"), GROUPED: ("NN", "NT", "TN")}
 """The orders of a and b, T for columns; TN of a grouped product has groups along K."""
 ALIGNED: Final = 8
+LINE: Final = 64
+"""Elements of a line of the L2 cache, 128 bytes."""
+CLUSTERS: Final = (9, 0)
+"""The first compute capability with clusters."""
 CHECKED_TILE: Final = RoleTile(64, 128, 2)
 CHECKED_BLOCKS: Final = 4
 """Blocks in the interpreter."""
@@ -58,10 +63,15 @@ class RoleKernel:
         """The kernel, traced and compiled when it is called."""
         return _built(self)
 
-    def tiles(self, room: int) -> Iterator[RoleKernel]:
-        """The same kernel in every tile that a call may choose with this much shared memory."""
-        for tile in role_choices.shapes(room):
+    def tiles(self, room: int, clusters: bool) -> Iterator[RoleKernel]:
+        """The same kernel in every tile that a call may choose with this much shared memory, and with clusters."""
+        for tile in role_choices.shapes(room, clusters and self.may_pair):
             yield replace(self, tile=tile)
+
+    @property
+    def may_pair(self) -> bool:
+        """Whether tiles of clusters are for this kernel: groups along K have none."""
+        return (self.what, self.layouts) != (GROUPED, "TN")
 
 
 def multiple_of(columns: int) -> int:
@@ -69,23 +79,31 @@ def multiple_of(columns: int) -> int:
     return next(n for n in (ALIGNED, 4, 2, 1) if columns % n == 0)
 
 
-def kernel_for(wanted: RoleKernel, device: tuple[str, int], size: Size, check: bool) -> Callable[..., Tensor]:
+def kernel_for(
+    wanted: RoleKernel, device: tuple[str, int], size: Size, pitches: Sequence[int], check: bool
+) -> Callable[..., Tensor]:
     """The kernel in the tile that a size takes on a device, or a small one for arrays of the host.
 
-    With `check` its calls run in the interpreter. Raises UsageError where a folder of packed kernels is named and lacks
-    the kernel.
+    `pitches` are those of the rows of a and b, in elements. With `check` its calls run in the interpreter. Raises
+    UsageError where a folder of packed kernels is named and lacks the kernel.
     """
     if device[0] != "cuda" or check:
         return partial(wanted.build(), check=check)
     blocks, room, target = device_room(device[1])
-    chosen = replace(wanted, tile=role_choices.choose(size, blocks, room), blocks=blocks)
+    lines = 2 if any(pitch % LINE for pitch in pitches) else 1
+    clusters = wanted.may_pair and pairs_blocks(target, blocks)
+    chosen = replace(wanted, tile=role_choices.choose(size, blocks, room, lines, clusters), blocks=blocks)
     folder = kernels_folder(None)
     return chosen.build() if folder is None else _packed(chosen, target, folder)
 
 
+def pairs_blocks(target: str, blocks: int) -> bool:
+    """Whether a target has clusters, and the blocks are pairs."""
+    return target_named(target).compute_capability >= CLUSTERS and blocks % 2 == 0
+
+
 def device_room(device: int) -> tuple[int, int, str]:
     """The multiprocessors of a device, the bytes of shared memory that a block may have there, and its target."""
-    from lego_mlir.hardware.targets import target_named
     from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 
     target = target_of(driver().capability(device))

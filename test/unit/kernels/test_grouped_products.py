@@ -10,9 +10,10 @@ import pytest
 
 from lego_mlir import bf16, f32, spec
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import grouped_products, role_choices, role_products
+from lego_mlir.kernels import grouped_products, role_choices
 from lego_mlir.kernels.grouped_products import GroupedForm
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import data
@@ -99,7 +100,7 @@ def test_blocks_of_a_cluster_share_tiles_of_b(b, on):
 
 
 def test_more_panels_than_one():
-    rows = role_products.TOGETHER * 64 + 70
+    rows = SMALL.together(BLOCKS) * 64 + 70
     found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
     np.testing.assert_array_equal(found, wanted)
 
@@ -122,6 +123,13 @@ def test_tiles_by_the_rows_of_a_group():
     few, many = (role_choices.choose((total, 64, 4096, 4096), 132) for total in (4096, 16384))
     assert (few.rows, many.rows) == (64, 128)
     assert all(tile.shared_bytes() < 100 * 1024 for tile in role_choices.shapes(100 * 1024))
+
+
+def test_rows_that_are_not_whole_lines_are_copied_by_clusters():
+    cubes, room = (12 * 1000, 12, 1000, 1000), LARGEST_SHARED_BYTES
+    assert str(role_choices.choose(cubes, 132, room, lines=2, clusters=True)) == "128x256x4x2"
+    assert role_choices.choose(cubes, 132, room, lines=2).cluster == 1
+    assert role_choices.choose((16 * 2048, 16, 2048, 2048), 132, room, clusters=True).cluster == 1
 
 
 @pytest.mark.parametrize(("make", "words"), [
