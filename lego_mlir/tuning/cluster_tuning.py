@@ -61,10 +61,10 @@ def _first_gpu(toolchain: Callable[[str], str]) -> WorkerDevice:
 
 
 def gpu_build(candidate: Candidate, sizes: Mapping[str, int], where: WorkerDevice) -> Build:
-    """The build of a kernel, a program or a template, with the data of its checks."""
+    """The build of a kernel, a program or a template, with its checks: small data, or how they are computed."""
     from lego_mlir.tuning.gpu_workbench import Preparing
 
-    preparing = Preparing(where.target)  # its folder of data lasts as long as it does
+    preparing = Preparing(where.target, travels=True)  # its folder of data lasts as long as it does
     return preparing.trial(candidate, sizes).with_data()
 
 

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.expr import text
+from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
 from lego_mlir.runtime.data_files import UNWRITTEN, drawn, to_npz
-from lego_mlir.store import replace_file
+from lego_mlir.store import default_folder, replace_file
 from lego_mlir.tuning import carried
 
 if TYPE_CHECKING:
@@ -227,14 +228,24 @@ def _results(
     return list(zip(written, results, strict=True))
 
 
-class ComputedChecks:
-    """The data of described checks, each made once: files in a folder that is removed with this object."""
+def read(check: Path | bytes, sizes: Mapping[str, int]) -> Mapping[str, numpy.ndarray]:
+    """The arrays of a check, of data or of a description; the latter are kept in the cache for other processes."""
+    if isinstance(check, bytes) and check[:1] == b"{":
+        return data_files.read(ComputedChecks(default_folder() / "checks").data(check, sizes))
+    return data_files.read(check)
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="lego-checks-"))
+
+class ComputedChecks:
+    """The data of described checks, each made once: files in a folder, or in one that is removed with this object."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lego-checks-")) if folder is None else folder
         self._locks: dict[Path, threading.Lock] = {}
         self._guard = threading.Lock()
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        if folder is None:
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
 
     def data(self, described: bytes, sizes: Mapping[str, int]) -> Path:
         """The `.npz` of a description at these sizes. Raises SpecError for a broken one."""

@@ -18,7 +18,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime import data_files, manifest
 from lego_mlir.runtime.driver import LoadedFunction, check_target, driver
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry
-from lego_mlir.tuning import device_launch
+from lego_mlir.tuning import computed_checks, device_launch
 from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ TRITON: Final = "triton"
 class GpuTrial:
     """Code with its manifest as JSON data, the `.npz` files of its checks, and the sizes that are timed.
 
-    The checks are paths, or for another machine the bytes of the files.
+    The checks are paths, or for another machine the bytes of the files; one may be the description of
+    `computed_checks`, from which the process of the candidate makes the data.
     """
 
     code: bytes
@@ -72,7 +73,7 @@ class GpuSampler:
     def check(self) -> str:
         """Launch at the sizes of each check; the first result that is wrong."""
         for path in self.trial.checks:
-            data = data_files.read(path)
+            data = computed_checks.read(path, self.trial.sizes)
             if not data:
                 raise UsageError(f"{path!s}: the data of a check are missing; copy them with the code")
             launch = self._launch(data, self._sizes_of(data))

@@ -94,15 +94,16 @@ def is_template(candidate: Candidate) -> bool:
 class Preparing:
     """Makes the trials of candidates for one target, with the data of their checks.
 
-    With `small`, for files that travel, the data of the timed sizes are computed where they are used, from the
+    With `travels`, for another machine, the data of the timed sizes are computed where they are used, from the
     reference as code (`computed_checks`). `uncarried` has the kernels whose reference cannot travel, with the reason:
-    those are checked at small sizes alone, or have the data of the only ones.
+    those have data; with `small`, for files, they are checked at small sizes alone if they have others.
     """
 
     target: str
     device: int = 0
     emit: str = "ptx"
     small: bool = False
+    travels: bool = False
     folder: Path = field(init=False)
     uncarried: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -141,8 +142,8 @@ class Preparing:
         return build_of(built, checks, timed, self.target, self.emit, self.device)
 
     def _checks(self, built: Runnable, digest: str, timed: Mapping[str, int]) -> list[Path]:
-        """The files of the checks: data, and with `small` a description in place of those of the timed sizes."""
-        described = self._described(built, timed) if self.small else None
+        """The files of the checks: data, and of what travels a description in place of those of the timed sizes."""
+        described = self._described(built, timed) if self.small or self.travels else None
         at = _check_sizes(built, timed, self.small)
         if described is not None:
             return [*(self._data(built, digest, sizes) for sizes in at if sizes != dict(timed)), described]

@@ -210,7 +210,23 @@ def test_a_kernel_without_reference_that_races_or_is_large_is_refused():
         Preparing("sm_80").trial(candidate_of(endless), {})
 
 
-def test_what_goes_to_a_worker_holds_its_data(machine):
+@lego.kernel(grid=1, block=64)
+def drawn_input(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+    y[lego.thread_id.x] = x[lego.thread_id.x]
+
+
+@drawn_input.reference
+def _(x):
+    return x
+
+
+@drawn_input.inputs
+def _(rng):
+    return {"x": rng.standard_normal(64)}
+
+
+def test_what_goes_to_a_worker_holds_its_checks(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     from lego_mlir.tuning.cluster_tuning import WorkerDevice, gpu_build, gpu_device
 
     machine.runs(scaled)
@@ -218,4 +234,20 @@ def test_what_goes_to_a_worker_holds_its_data(machine):
     assert where == WorkerDevice("stand-in", 132, "CUDA 12.8", where.toolchain, "sm_90")
     build = pickle.loads(pickle.dumps(gpu_build(candidate_of(scaled), {"M": 1024}, where)))
     assert all(isinstance(check, bytes) for check in build.checks)
-    assert attempt(build()).sample(1) == pytest.approx([20e-6])
+    assert len(build.checks[1]) < 2000  # how the data of M=1024 are computed
+    for _ in range(2):  # computed, and then read
+        machine.launches.clear()
+        sampler = attempt(build())
+        assert not isinstance(sampler, tuple), sampler
+        assert [grid[0] for _, grid, *_ in machine.launches] == [4, 16]
+        assert sampler.sample(1) == pytest.approx([20e-6])
+    assert len(list((tmp_path / "lego-mlir" / "checks").glob("*.npz"))) == 1
+    machine.kernels["scaled"] = lambda parameters, grid: None
+    assert attempt(dataclasses.replace(build(), checks=build.checks[1:]))[1].startswith("y at M=1024: WRONG: ")
+
+
+def test_a_kernel_whose_reference_cannot_travel_goes_to_a_worker_with_data(machine):
+    from lego_mlir.tuning.cluster_tuning import gpu_build, gpu_device
+
+    build = gpu_build(candidate_of(drawn_input), {}, gpu_device())
+    assert [check[:2] for check in build.checks] == [b"PK"]
