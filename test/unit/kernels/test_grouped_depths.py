@@ -53,17 +53,11 @@ def test_groups_of_any_depth_are_multiplied(on):
 
 
 def test_rows_of_the_next_group_count_for_nothing():
-    multiply(DepthForm(bf16, f32), [3, 80, 81], 64, 128, "sm_90a", infinite=[1])
+    multiply(DepthForm(bf16, f32, 4), [3, 80, 81], 5, 132, "sm_90a", infinite=[1])
 
 
-@pytest.mark.parametrize(("form", "shape"), [(DepthForm(multiple=1), (67, 131)), (DepthForm(bf16, f32, 4), (5, 132))])
-def test_matrices_of_any_size(form, shape):
-    multiply(form, [70, 130], *shape, "sm_90a")
-
-
-@pytest.mark.parametrize("tile", [(64, 256), (128, 128)])
-def test_every_division_of_a_tile_among_the_groups(tile):
-    multiply(DepthForm(), [66, 73], 72, 264, "sm_90a", RoleTile(*tile, 2))
+def test_matrices_of_any_size_in_a_tile_whose_groups_have_rows():
+    multiply(DepthForm(multiple=1), [70, 130], 131, 67, "sm_90a", RoleTile(128, 64, 2))
 
 
 @pytest.mark.tools
