@@ -5,8 +5,8 @@
     python bench/fused_attention.py table              the tables of docs/results/attention.md, from the newest times
 
 A case is a direction, the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16.
-Forward kernels are for fixed sizes, and timed in the fastest of their configurations. The goal is at least 1.0 of the
-fastest of torch's back ends, forward.
+Kernels are those that `lego_mlir.attention` runs; those forward are for fixed sizes. The goal is at least 1.0 of the
+fastest of torch's back ends.
 """
 
 from __future__ import annotations
@@ -28,11 +28,6 @@ POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
 LENGTHS, MASKS = (1024, 2048, 4096, 8192, 16384), ("full", "causal")
 TOLERANCE = 1e-2
 BLOCKS = 132  # of an H200
-CONFIGURATIONS: dict[int, tuple[tuple[int, int, int, int, int | None], ...]] = {
-    # groups, keys, stages, one polynomial of so many weights, blocks that compute several parts
-    64: ((3, 64, 4, 0, None), (3, 64, 4, 4, None), (3, 64, 4, 0, BLOCKS), (3, 64, 4, 4, BLOCKS)),
-    128: ((2, 128, 2, 0, None), (2, 128, 2, 0, BLOCKS)),
-}
 CASES = [
     *product(("forward",), (128, 64), LENGTHS, MASKS),
     *product(("backward",), (128, 64), (1024, 4096, 16384), MASKS),
@@ -40,25 +35,25 @@ CASES = [
 RIVALS = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
 
 
-def label(features: int, length: int, mask: str, configuration: tuple[Any, ...]) -> str:
-    return "-".join(map(str, (features, length, mask, *configuration)))
+def sizes_of(features: int, length: int) -> tuple[int, int, int]:
+    """Heads of all batches, queries and keys."""
+    return POSITIONS // length * FEATURES // features, length, length
 
 
 def render(words: list[str]) -> None:
     """The cubins, each in a folder with its manifest."""
-    from lego_mlir.kernels import attention_gradients, fused_attention
-    from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+    from lego_mlir.kernels import added_gradients, fused_attention
+    from lego_mlir.kernels.fused_attention import AttentionForm, fastest
 
     for direction, features, length, mask in _chosen(words):
-        form, heads = AttentionForm(features, causal=mask == "causal"), POSITIONS // length * FEATURES // features
+        form, sizes = AttentionForm(features, causal=mask == "causal"), sizes_of(features, length)
         if direction == "forward":
-            for *tile, blocks in CONFIGURATIONS[features]:
-                sizes = (heads, length, length)
-                kernel = fused_attention.build(form, AttentionTile(*tile), sizes, blocks)
-                _keep(label(features, length, mask, (*tile, blocks)), kernel)
+            tile, blocks = fastest(form, sizes, BLOCKS)
+            kernel = fused_attention.build(form, tile, sizes, blocks)
+            _keep(f"{features}-{length}-{mask}", kernel)
         else:
-            kernels = attention_gradients.build(form)
-            for kernel in (kernels.deltas, *kernels.of_keys, kernels.of_queries):
+            kernels = added_gradients.build(form)
+            for kernel in (kernels.prepare, kernels.main, kernels.round):
                 _keep(f"gradients-{features}-{mask}", kernel)
 
 
@@ -86,7 +81,7 @@ class Tensors:
         import torch
 
         self.features, self.length, self.mask = features, length, mask
-        self.heads = POSITIONS // length * FEATURES // features
+        self.heads = sizes_of(features, length)[0]
         shape = (1, self.heads, length, features)
         self.q, self.k, self.v, self.slope = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(4))
 
@@ -103,29 +98,26 @@ class Tensors:
         o.backward(self.slope[0, head].float())
         return [o.detach(), q.grad, k.grad, v.grad]
 
-    def forward(self) -> dict[str, Callable[[], Any]]:
-        """Ours by configuration; each returns o and the log-sum-exps."""
+    def forward(self) -> Callable[[], Any]:
+        """Ours; returns o and the log-sum-exps."""
         import lego_mlir
 
-        runs = {}
-        for configuration in CONFIGURATIONS[self.features]:
-            name = label(self.features, self.length, self.mask, configuration)
-            kernel = lego_mlir.load_kernels(str(FOLDER / name))["attention"]
-            runs[name] = partial(kernel, self.q[0], self.k[0], self.v[0])
-        return runs
+        folder = FOLDER / f"{self.features}-{self.length}-{self.mask}"
+        return partial(lego_mlir.load_kernels(str(folder))["attention"], self.q[0], self.k[0], self.v[0])
 
     def backward(self) -> Callable[[], Any]:
-        """Ours, from the results of the first configuration; returns the gradients."""
+        """Ours, from the results of the kernel forward; returns the gradients."""
         import lego_mlir
 
-        o, lse = next(iter(self.forward().values()))()
+        o, lse = self.forward()()
         kernels = lego_mlir.load_kernels(str(FOLDER / f"gradients-{self.features}-{self.mask}"))
+        prepare, main, round_ = (kernels[f"attention_{name}_gradients"] for name in ("prepared", "added", "rounded"))
         q, k, v, slope = self.q[0], self.k[0], self.v[0], self.slope[0]
 
         def run() -> Any:
-            delta = kernels["attention_deltas"](o, slope)
-            dk, dv = kernels["attention_gradients_of_keys"](q, k, v, slope, lse, delta)
-            return kernels["attention_gradients_of_q"](q, k, v, slope, lse, delta), dk, dv
+            delta, sums = prepare(o, slope)
+            sums, dk, dv = main(q, k, v, slope, lse, delta, sums)
+            return round_(sums), dk, dv
 
         return run
 
@@ -158,21 +150,20 @@ def timed(folder: Path, direction: str, features: int, length: int, mask: str) -
     """The contenders of a case, ours right for the first and the last head."""
     case = Tensors(features, length, mask)
     facts = {"direction": direction, "features": features, "length": length, "mask": mask}
-    runs = case.forward() if direction == "forward" else {"gradients": case.backward()}
-    config = harness.best(runs) if len(runs) > 1 else next(iter(runs))
-    results = runs[config]()
+    run = case.forward() if direction == "forward" else case.backward()
+    results = run()
     errors = []
     for head in (0, case.heads - 1):
         o, *gradients = case.exact(head)
         pairs = [(results[0], o)] if direction == "forward" else zip(results, gradients, strict=True)
-        errors += [harness.require_close(x[head].float(), e, TOLERANCE, f"{config} head {head}") for x, e in pairs]
-    ours = harness.contender(runs[config], kernel="lego", config=config, error=max(errors), **facts)
+        errors += [harness.require_close(x[head].float(), e, TOLERANCE, f"{direction} head {head}") for x, e in pairs]
+    ours = harness.contender(run, kernel="lego", error=max(errors), **facts)
     rivals = (harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch(direction).items())
     return [ours, *rivals]
 
 
 def time(words: list[str]) -> int:
-    harness.PATIENCE_MS, harness.SEARCHING_MS = 1200, 400
+    harness.PATIENCE_MS = 1200
     return harness.time_cases(NAME, FOLDER, _chosen(words), timed)
 
 
@@ -191,8 +182,8 @@ def table() -> None:
         speed = products * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
         ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in RIVALS]
         cells = [direction, str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}"]
-        rows.append([*cells, *ratios, str(found["lego"]["config"]) if direction == "forward" else ""])
-    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(RIVALS.values())}|configuration"
+        rows.append([*cells, *ratios])
+    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(RIVALS.values())}"
     about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
     mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
 

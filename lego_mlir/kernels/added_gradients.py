@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f32, gallery
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.fused_attention import ROWS, WARPS, AttentionForm, staged
+from lego_mlir.kernels.attention_tiles import ROWS, WARPS, staged
+from lego_mlir.kernels.fused_attention import AttentionForm
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand

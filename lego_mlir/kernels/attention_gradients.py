@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32
-from lego_mlir.kernels.fused_attention import AttentionForm, staged
+from lego_mlir.kernels.attention_tiles import staged
+from lego_mlir.kernels.fused_attention import AttentionForm
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand

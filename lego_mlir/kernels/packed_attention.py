@@ -27,19 +27,17 @@ import lego_mlir as lego
 from lego_mlir import RegP, Row, f32, i32
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.fused_attention import (
+from lego_mlir.kernels.attention_tiles import (
     ROWS,
     WARPS,
-    AttentionForm,
-    AttentionRows,
     AttentionTile,
     KeyRings,
     KeyTiles,
     PartOrder,
     RingUses,
-    default_tile,
     staged,
 )
+from lego_mlir.kernels.fused_attention import AttentionForm, AttentionRows, default_tile
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:

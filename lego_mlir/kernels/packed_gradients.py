@@ -22,7 +22,8 @@ from lego_mlir.kernels.added_gradients import (
     default_tile,
     require_parts,
 )
-from lego_mlir.kernels.fused_attention import ROWS, WARPS, AttentionForm
+from lego_mlir.kernels.attention_tiles import ROWS, WARPS
+from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, tensors
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) are trace
 first use, into the cache on disk: by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and values
 may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the host.
 
-Each sum of the gradients has one order. With `deterministic=False` those of heads of 64 and 128 features are computed
-in one pass on sm_90, which adds those of queries in any order (`kernels.added_gradients`; not run on a GPU yet).
+Gradients of heads of 64 and 128 features are computed in one pass on sm_90, which adds those of queries in any order
+(`kernels.added_gradients`). With `deterministic=True` each sum has one order (`kernels.attention_gradients`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def attention(
     *,
     causal: bool = False,
     window: int | None = None,
-    deterministic: bool = True,
+    deterministic: bool | None = None,
     check: bool = False,
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
 
     With `causal` a query attends to keys of no larger position, with a `window` only to that many of them. PyTorch's
-    tensors have gradients, with the same bits in each run if `deterministic`. Raises UsageError for other shapes and
-    types.
+    tensors have gradients, with the same bits in each run if `deterministic`; None follows
+    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
     """
     form, sizes = _problem(q, k, v, causal, window)
     shapes = [(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
@@ -55,7 +55,7 @@ def attention(
     if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
         found = _function().apply(*flat, form, sizes, deterministic, check)
     else:
-        found = _kernel(form, sizes)(*flat, check=check)[0]
+        found = _kernel(form, sizes, multiprocessors_of(q, check))(*flat, check=check)[0]
     return found.reshape(q.shape)
 
 
@@ -90,9 +90,27 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) 
     return form, (batch, of_q[-2], of_k[-2])
 
 
+def multiprocessors_of(q: Tensor, check: bool) -> int | None:
+    """Those of the GPU that holds an array, if it has the copy unit for which kernels are chosen by their sizes."""
+    library = library_of(q)
+    if check or library is None:
+        return None
+    kind, device = library.facts(q).device[:2]
+    if kind != "cuda":
+        return None
+    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
+
+    if int(driver().capability(device)) < TENSOR_COPIES:
+        return None
+    return driver().attribute(device, MULTIPROCESSORS)
+
+
 @lru_cache(_KEPT)
-def _kernel(form: AttentionForm, sizes: Sizes) -> Kernel:
-    return fused_attention.build(form, sizes=sizes)
+def _kernel(form: AttentionForm, sizes: Sizes, multiprocessors: int | None = None) -> Kernel:
+    if multiprocessors is None:
+        return fused_attention.build(form, sizes=sizes)
+    tile, blocks = fused_attention.fastest(form, sizes, multiprocessors)
+    return fused_attention.build(form, tile, sizes, blocks)
 
 
 @lru_cache(_KEPT)
@@ -153,13 +171,15 @@ def _function() -> Foreign:
             v: Tensor,
             form: AttentionForm,
             sizes: Sizes,
-            deterministic: bool,
+            deterministic: bool | None,
             check: bool,
         ) -> Tensor:
             q, k, v = (x.detach().contiguous() for x in (q, k, v))
-            o, lse = _kernel(form, sizes)(q, k, v, check=check)
+            o, lse = _kernel(form, sizes, multiprocessors_of(q, check))(q, k, v, check=check)
             context.save_for_backward(q, k, v, o, lse)
             context.form, context.check = form, check
+            if deterministic is None:
+                deterministic = torch.are_deterministic_algorithms_enabled()
             context.adds = not deterministic and _adds(form, q, check)
             return o
 

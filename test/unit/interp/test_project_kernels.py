@@ -45,7 +45,6 @@ ELSEWHERE = {
     "grouped_products",
     "packed_attention",
     "packed_gradients",
-    "copied_attention",
 }
 """Run by tests of their own in `test/unit/kernels`, with data that make their results exact, or with tolerances."""
 

@@ -11,10 +11,11 @@ from lego_mlir import bf16, f16
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import added_gradients, attention_gradients, copied_attention, fused_attention
+from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.added_gradients import AddedTile
 from lego_mlir.kernels.attention_gradients import GradientTile
-from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_tiles import AttentionTile
+from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 SMALL, NARROW = AttentionTile(2, 64), GradientTile(64, 64, 4)
@@ -29,8 +30,8 @@ FORMS = [
 
 
 @cache
-def forward(form, sizes=None, tile=SMALL, blocks=None, module=fused_attention):
-    return module.build(form, tile, sizes, blocks)
+def forward(form, sizes=None, tile=SMALL, blocks=None):
+    return fused_attention.build(form, tile, sizes, blocks)
 
 
 def drawn(form, heads, queries, keys, gain=1.0):
@@ -109,7 +110,7 @@ def test_maxima_that_grow():
 
 
 def test_scores_are_computed_again_by_single_warps():
-    trace = copied_attention.build(AttentionForm(causal=False), SMALL).trace()
+    trace = fused_attention.build(AttentionForm(causal=False), SMALL).trace()
     covered = {number for product in trace.products for number in product.covered}
     products = [s.results[0].number for s in trace.statements() if getattr(s, "name", "") == "nvgpu.mma.sync"]
     alone = [number for number in products if number not in covered]
@@ -117,17 +118,9 @@ def test_scores_are_computed_again_by_single_warps():
 
 
 @pytest.mark.parametrize("form", [AttentionForm(causal=True), AttentionForm(causal=False, group=2)])
-def test_blocks_that_compute_several_parts(form):
-    attend(form, (2, 300, 300), "sm_90a", blocks=3)
-
-
-@pytest.mark.parametrize(("form", "sizes", "options"), [
-    (*FORMS[0], {}),
-    (AttentionForm(causal=False, group=2), (1, 70, 300), {"gain": 60.0}),
-    (AttentionForm(causal=True), (2, 300, 300), {"blocks": 1}),
-])  # fmt: skip
-def test_queries_and_results_by_tensor_copies(form, sizes, options):
-    attend(form, sizes, "sm_90a", module=copied_attention, **options)
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_blocks_that_compute_several_parts(form, blocks):
+    attend(form, (2, 300, 300), "sm_90a", blocks=blocks)
 
 
 def test_weights_by_polynomials():
@@ -192,8 +185,7 @@ def test_forms_that_are_refused(options, words):
 def test_the_machine_code_serializes_nothing(features, tmp_path):
     form = AttentionForm(features=features, causal=True)
     gradients = attention_gradients.build(form)
-    modules = (fused_attention, None), (copied_attention, None), (copied_attention, 132)
-    forward_ = [module.build(form, sizes=(16, 4096, 4096), blocks=blocks) for module, blocks in modules]
+    forward_ = [fused_attention.build(form, sizes=(16, 4096, 4096), blocks=blocks) for blocks in (None, 132)]
     added = [added_gradients.build(form).main] if features <= added_gradients.WIDEST else []
     for kernel in (*forward_, *gradients.of_keys, gradients.of_queries, *added):
         source = tmp_path / "kernel.ptx"
@@ -202,5 +194,5 @@ def test_the_machine_code_serializes_nothing(features, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
         (resources,) = ptxas.parse_report(done.stdout + done.stderr)
-        addresses = {"attention": 24, "attention_added_gradients": 40}
+        addresses = {"attention_added_gradients": 40}
         assert resources.spill_stores <= addresses.get(kernel.name, 0)

@@ -5,7 +5,7 @@ import pytest
 
 import lego_mlir
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.fused_attention import AttentionForm, fastest
 from lego_mlir.runtime import attention_calls
 
 HEADS, SHARED, POSITIONS, FEATURES = 2, 1, 70, 64
@@ -79,3 +79,21 @@ def test_other_types_are_refused():
 def test_a_cpu_has_no_roles_of_warps():
     with pytest.raises(UsageError, match="run it in the interpreter, with check=True, or on CUDA arrays"):
         lego_mlir.attention(*(drawn(1, 70, 64) for _ in "qkv"))
+
+
+def test_arrays_off_the_gpu_have_a_block_for_each_part():
+    assert attention_calls.multiprocessors_of(drawn(1, POSITIONS, FEATURES), False) is None
+
+
+@pytest.mark.parametrize(("features", "causal", "sizes", "keys_of_a_tile", "blocks"), [
+    (128, True, (256, 1024, 1024), 128, 132),
+    (128, False, (128, 2048, 2048), 128, 132),
+    (128, True, (128, 2048, 2048), 128, None),
+    (128, True, (8, 1024, 1024), 128, None),  # fewer parts than multiprocessors
+    (64, True, (512, 1024, 1024), 128, 132),
+    (64, False, (256, 2048, 2048), 64, 132),
+    (64, False, (32, 16384, 16384), 64, None),
+])  # fmt: skip
+def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, blocks):
+    tile, found = fastest(AttentionForm(features, causal=causal), sizes, 132)
+    assert (tile.keys, found) == (keys_of_a_tile, blocks)

@@ -1,0 +1,234 @@
+"""Tiles of attention: which parts of the result a block computes, and the rings of tiles that its roles share.
+
+One role of warps copies tiles of queries, keys and values into shared memory, groups of warps compute. With several
+parts a block, the queries of the next part are copied during this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import OrderBy, RegP, gallery, i32
+from lego_mlir.expr.index import Index
+from lego_mlir.tracing.tracer import current
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.fused_attention import AttentionForm
+    from lego_mlir.layout.base import Layout
+
+ROWS: Final = 64
+"""Queries of a group of warps."""
+WARPS: Final = 4
+"""Warps of a group, and of the role that copies."""
+MEMORY: Final = 224 * 1024
+"""Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
+
+    Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
+    """
+
+    groups: int = 2
+    keys: int = 128
+    stages: int = 2
+    polynomials: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return ROWS * self.groups
+
+    @property
+    def warps(self) -> int:
+        """Those that compute; 4 more copy."""
+        return WARPS * self.groups
+
+    @property
+    def registers(self) -> tuple[int | None, int | None]:
+        """Of a thread that copies, and of one that computes: all those of an SM."""
+        return {1: (None, None), 2: (24, 240), 3: (32, 160)}[self.groups]
+
+
+def staged(rows: int, features: int, stages: int = 1) -> Layout:
+    """Row-major tiles of `rows` x `features` in blocks of 64 columns, whose rows of 128 bytes are swizzled."""
+    blocks = RegP([stages, rows, features // 64, 64], [1, 3, 2, 4])
+    swizzled = gallery.xor_swizzle(stages * rows * features // 64, 64, 8, 1, 8)
+    return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, features])
+
+
+@dataclass(frozen=True, slots=True)
+class PartOrder:
+    """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
+
+    Long parts of a causal head come first. Blocks take several parts in turns of alternating direction, so that each
+    gets long and short ones.
+    """
+
+    count: Operand
+    heads: Operand
+    causal: bool
+    blocks: int | None
+
+    @property
+    def grid(self) -> tuple[Operand, ...]:
+        """The blocks of the launch."""
+        return (self.count, self.heads) if self.blocks is None else (self.blocks,)
+
+    def parts(self) -> Iterator[tuple[Operand, Operand]]:
+        """The head and the place of each part."""
+        if self.blocks is None:
+            head, place = lego.block_id[1], lego.block_id[0]
+            yield head, self.count - 1 - place if self.causal else place
+            return
+        for _, head, place in self.numbered():
+            yield head, place
+
+    def numbered(self) -> Iterator[tuple[Operand, Operand, Operand]]:
+        """The number of each part in its block, its head and its place."""
+        if self.blocks is None:
+            yield 0, *next(self.parts())
+            return
+        total, back = self.count * self.heads, self.blocks - 1 - 2 * lego.block_id[0]
+        last = lego.block_id[0] + total // self.blocks % 2 * back
+        for turn in lego.range(lego.cdiv(total - last, self.blocks)):
+            part = turn * self.blocks + lego.block_id[0] + turn % 2 * back
+            head, place = part // self.count, part % self.count
+            yield turn, head, self.count - 1 - place if self.causal else place
+
+
+class RingUses:
+    """How often a role has used the rings for the parts before this one."""
+
+    def __init__(self, order: PartOrder) -> None:
+        self.count = None if order.blocks is None else lego.register(i32, 0)
+
+    @property
+    def before(self) -> Operand:
+        """Uses by earlier parts, an index."""
+        return 0 if self.count is None else Index(current("a ring").index(self.count.get()))
+
+    def add(self, span: KeyTiles) -> None:
+        """The uses of a part."""
+        if self.count is not None:
+            self.count.set(self.count + lego.i32(span.end - span.begin))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTiles:
+    """The tiles of keys that a block visits, for the queries from `first` on."""
+
+    form: AttentionForm
+    tile: AttentionTile
+    first: Operand
+    keys: Operand
+
+    @property
+    def begin(self) -> Operand:
+        """The first tile."""
+        window = self.form.window
+        return 0 if window is None else lego.maximum(self.first - window + 1, 0) // self.tile.keys
+
+    @property
+    def end(self) -> Operand:
+        """The end."""
+        return self.reached
+
+    @property
+    def reached(self) -> Operand:
+        """The end of the tiles that have a key for some query."""
+        last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
+        return lego.cdiv(last, self.tile.keys)
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """Tiles after the first one from, to, and whether some query does not attend to some of their keys."""
+        begin, end = self.begin + 1, self.end
+        if self.form.window is not None:
+            yield begin, end, True
+            return
+        whole = (lego.minimum(self.keys, self.first) if self.form.causal else self.keys) // self.tile.keys
+        yield begin, whole, False
+        yield lego.maximum(whole, begin), end, True
+
+
+class KeyRings:
+    """Rings of tiles of keys and values, which one role fills and the other empties."""
+
+    def __init__(self, form: AttentionForm, tile: AttentionTile) -> None:
+        self.form, self.tile = form, tile
+        self.rings = [lego.shared(form.dtype, staged(tile.keys, form.features, tile.stages)) for _ in range(2)]
+        self.full = [lego.barriers(tile.stages, arrivals=WARPS) for _ in range(2)]
+        self.empty = [lego.barriers(tile.stages, arrivals=tile.warps) for _ in range(2)]
+
+    def part(self, ring: int, t: Operand) -> Operand:
+        """The tile of use t of the keys' ring, 0, or the values', 1."""
+        n = self.tile.keys
+        return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
+
+    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
+        """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
+        before = used.before
+        for j in lego.range(span.begin, span.end):
+            t = before + j - span.begin
+            for ring, source in enumerate((k, v)):
+                self.empty[ring][t - self.tile.stages].wait()
+                full = self.full[ring][t]
+                lego.copy_async(source, self.part(ring, t), at=(head, first + j * self.tile.keys, 0), barrier=full)
+                full.arrive()
+        used.add(span)
+
+    def take(self, ring: int, t: Operand) -> Operand:
+        """The tile of use t, once it is there."""
+        self.full[ring][t].wait()
+        return self.part(ring, t)
+
+
+class QueryTiles:
+    """Tiles of queries, 64 rows for each group, which one role fills and the others replace by the result.
+
+    Where a block computes several parts and memory suffices, the tiles of the next part are copied during this one.
+    """
+
+    def __init__(self, form: AttentionForm, tile: AttentionTile, order: PartOrder) -> None:
+        self.features, self.groups = form.features, tile.groups
+        taken = 2 * form.features * (2 * tile.keys * tile.stages + tile.rows)  # bytes, with one tile for each group
+        several = order.blocks is not None and taken + 2 * form.features * tile.rows <= MEMORY
+        self.delay = 1 if several else 0  # parts
+        self.count = tile.groups * (1 + self.delay)
+        self.tiles = lego.shared(form.dtype, staged(ROWS, form.features, self.count))
+        self.full, self.empty = (lego.barriers(self.count, arrivals=WARPS) for _ in range(2))
+        self.repeated = order.blocks is not None
+
+    def _part(self, use: Operand) -> Operand:
+        return self.tiles.part((use % self.count * ROWS, 0), (ROWS, self.features))
+
+    def fill(self, q: Operand, head: Operand, first: Operand, number: Operand) -> None:
+        """Copy the queries of a part for all groups, as soon as their last results are out."""
+        for group in range(self.groups):
+            use = number * self.groups + group
+            self.empty[use - self.count].wait()
+            lego.copy_async(q, self._part(use), at=(head, first + group * ROWS, 0), barrier=self.full[use])
+            self.full[use].arrive()
+
+    def part(self, number: Operand) -> Operand:
+        """The tile of this group."""
+        return self._part(number * self.groups + lego.group_id)
+
+    def take(self, number: Operand) -> Operand:
+        """The queries of this group, once they are there."""
+        self.full[number * self.groups + lego.group_id].wait()
+        return self.part(number)
+
+    def release(self, number: Operand, stored: bool = False) -> None:
+        """Let the tile of a part be filled again: where there are several, during the next part, else when `stored`."""
+        if not self.repeated or stored == bool(self.delay):
+            return
+        with lego.when(number >= self.delay):
+            lego.wait_copies()
+            self.empty[(number - self.delay) * self.groups + lego.group_id].arrive()
