@@ -44,7 +44,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.staging import thread_chunks
+from lego_mlir.tracing.staging import grant_width, thread_chunks
 from lego_mlir.tracing.tensor import View
 
 __all__ = ["Epilogue", "Tiling", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
@@ -321,6 +321,8 @@ class _Plan:
                 for row, column in places[:AT_ONCE]:
                     self.store_one(out, target, operands, at, (first + row, column), width, largest)
         else:
+            grant_width(out, (), (m, n), width)
+            grant_width(target, at, (m, n), width)
             for place in places:
                 self.store_one(out, target, operands, at, place, width, largest)
         for kept in largest:

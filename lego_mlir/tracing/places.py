@@ -91,6 +91,15 @@ class Place:
         """Whether this width is possible: `not obstacle(width)`, without looking for a remedy."""
         return not self._is_invalid(width) and self._unproved(width) is None
 
+    def fits_for(self, width: int, also: Mapping[Symbol, Range]) -> bool:
+        """Whether this width is possible for other ranges of some symbols: for more places than this one."""
+        if self._is_invalid(width):
+            return False
+        lanes = {**also, LANE: Range(0, width)}
+        position, mask = self._derive(self.index, also).expr, self._mask(self.index, also)
+        claims = self._claims(width, lanes, position, mask)
+        return all(isinstance(self.tracer.prove(claim, lanes), Proved) for _, claim in claims)
+
     def obstacle(self, width: int) -> str:
         """Why this width is not possible; empty if it is."""
         if self._is_invalid(width):
@@ -106,8 +115,10 @@ class Place:
 
     def _unproved(self, width: int) -> tuple[str, Verdict] | None:
         """The first claim about this width that is not proved, by its name; None if all are."""
+        if (id(self.layout), width, self.index) in self.tracer.granted:
+            return None
         lanes = {LANE: Range(0, width)}
-        for name, claim in self._claims(width, lanes):
+        for name, claim in self._claims(width, lanes, self.derivation.expr, self.mask):
             verdict = self.tracer.prove(claim, lanes)
             if not isinstance(verdict, Proved):
                 return name, verdict
@@ -137,15 +148,16 @@ class Place:
             yield width
             width //= 2
 
-    def _claims(self, width: int, lanes: Mapping[Symbol, Range]) -> Iterator[tuple[str, Cond]]:
+    def _claims(
+        self, width: int, lanes: Mapping[Symbol, Range], position: Expr, mask: Cond
+    ) -> Iterator[tuple[str, Cond]]:
         *outer, last = self.index
-        position = self.derivation.expr
         if self.halo is None:
             yield "inside", Lt(last + width - 1, self.dims[-1])
         yield "aligned", aligned(position, width)
         there = self._derive((*outer, last + LANE), lanes).expr
         yield "contiguous", contiguous(position, there, LANE)
-        yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
+        yield "under one mask", sympy.Or(sympy.Not(mask), self._mask((*outer, last + LANE), lanes))
 
     def _text(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"

@@ -11,15 +11,20 @@ sides, and fills in zeros where a tile reaches past the end of the matrix. Threa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import cdiv, maximum
+from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
+from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import current
 from lego_mlir.tracing.warps import linear_thread, threads
+
+FEWEST: Final = 6
+"""Chunks of a thread from which on one proof for all of them takes less than a proof for each."""
 
 
 def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = (1, 1)) -> None:
@@ -52,6 +57,8 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
         places = thread_chunks(shape, width, threads, thread_number())
         if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
             continue
+        grant_width(tiled, at, shape, width)
+        grant_width(target, (), shape, width)
         for place in places:
             target.store(tiled.load(*at, *place, width=width), *place)
         return
@@ -81,6 +88,23 @@ def thread_chunks(shape: Sequence[int], width: int, threads: int, thread: Any) -
         return [(row, chunk * width) for row, chunk in numbers]
     row, chunk = Row(step, columns // width).inv(thread)
     return [(row + step * turn, chunk * width) for turn in range(turns)]
+
+
+def grant_width(view: View, at: Sequence[IndexLike], shape: Sequence[int], width: int) -> None:
+    """Prove once that all threads' chunks of a tile can be accessed at this width, and not again for each access.
+
+    The chunk's number is taken as one value of 0 .. chunks - 1. Without such a proof each access is proved by itself.
+    """
+    tracer, threads, thread = current("the chunks of a tile"), block_threads(), as_expr(thread_number())
+    places = thread_chunks(shape, width, threads, thread_number())
+    elsewhere = (*map(as_expr, at), *tracer.path)  # where the thread is not the chunk's number
+    if width == 1 or len(places) < FEWEST or not thread.is_Symbol or any(thread in e.free_symbols for e in elsewhere):
+        return
+    row, chunk = Row(shape[0], shape[1] // width).inv(Index(thread))
+    numbers = {thread: Range(0, len(places) * threads)}
+    if view.place(*at, row, chunk * width).fits_for(width, numbers):
+        indices = (tuple(map(tracer.index, (*at, *place))) for place in places)
+        tracer.granted |= {(id(view.layout), width, index): view.layout for index in indices}
 
 
 def _widths(target: View) -> tuple[int, ...]:

@@ -72,6 +72,7 @@ class Tracer:
         self.grid, self.block, self.cluster = tuple(grid), tuple(block), tuple(cluster)
         self.shared: list[Buffer] = []
         self.ranges: dict[Any, Range] = {}
+        self.granted: dict[tuple[int, int, tuple[Any, ...]], Any] = {}  # layouts, by their id, a width and an index
         self.ids: dict[Any, tuple[str, str]] = {}
         self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
         self.from_data = self.data.symbols.keys()  # symbols whose values come from memory

@@ -15,12 +15,20 @@ from lego_mlir.transforms.modules import string_attribute, walk
 from lego_mlir.transforms.passes.operations import clone, operations
 
 CALLED: Final = "lego.called"
+FUNCTIONS: Final = frozenset({"func.func", "llvm.func", "gpu.func"})
 KEPT: Final = '["noinline", "convergent"]'  # convergent: the function may contain a barrier or a shuffle
 
 
 def called_functions(operation: Op) -> Iterator[Op]:
-    """The functions below an operation that are marked as called."""
-    yield from (op for op in walk(operation) if op.name in ("func.func", "llvm.func") and CALLED in op.attributes)
+    """The functions below an operation that are marked as called; none is inside another function."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                op = inner.operation
+                if op.name not in FUNCTIONS:
+                    yield from called_functions(op)
+                elif CALLED in op.attributes:
+                    yield op
 
 
 def inline(module: Module) -> None:

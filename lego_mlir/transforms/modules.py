@@ -156,11 +156,15 @@ def _where(location: Any, name: str) -> str:
 
 def walk(operation: Op) -> Iterator[Op]:
     """Every operation inside, outer before inner, as views that remain valid while attributes change."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from walk(inner.operation)
+    open_blocks = [iter(block.operations) for region in operation.regions for block in region.blocks][::-1]
+    while open_blocks:
+        inner = next(open_blocks[-1], None)
+        if inner is None:
+            open_blocks.pop()
+            continue
+        yield inner.operation
+        blocks = [iter(block.operations) for region in inner.operation.regions for block in region.blocks]
+        open_blocks += reversed(blocks)
 
 
 def string_attribute(operation: Op, name: str) -> str:
