@@ -8,12 +8,13 @@
 | `swizzled` | `gallery.xor_swizzle(R, C)` | the same without extra memory: columns of row i are xored with i |
 | `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | vectors of w elements, 16 bytes, which remain contiguous |
 | `realigned` | `gallery.padded(R, C)` | the vectors of memory that contain a row's elements: for odd sizes |
+| | `Row(2, C/2, R + ..)` | of 2-byte elements and known sizes, words of two rows, and whole sectors of the result |
 
 In the vectorised variant a tile is a grid of micro-tiles of w x w elements. A thread loads a micro-tile as w vectors,
 transposes it in registers and stores w vectors into a shared tile in the result's orientation, C x R. Adjacent threads
 store w rows apart, where the swizzle phase differs, so 8 of them cover all 32 banks; reads are along rows. If no vector
 divides the sizes, `vectorised` builds `realigned` for elements narrower than a word, and otherwise `padded` in large
-tiles.
+tiles. Words of two rows are faster than words of one, so that sizes divisible by 2 alone are realigned as well.
 
 The tile order is a layout as well, `Col` for a large matrix: concurrent blocks go down a column of tiles, and complete
 whole rows of the result. A result that fits in the cache does not need this, and `Row` makes the reads contiguous.
@@ -33,6 +34,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.kernels.visiting import visit
+from lego_mlir.kernels.word_pairs import SECTOR, WordPairs, in_words, require_even
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType
@@ -53,6 +55,11 @@ LARGE: Final = ((128, 64), 1024)
 LEAST: Final = ((64, 32), 512)
 REALIGNED: Final = (((256, 64), 512, 4), ((128, 64), 512, 2), ((64, 64), 512, 2))
 """Tiles, threads and widths of `realigned`: the first that makes BLOCKS tiles, as measured in f16 and i8."""
+PAIRED: Final = (((128, 128), 512), ((64, 64), 256))
+"""Tiles and threads of words of two rows: the first that makes PAIRED_BLOCKS tiles, as measured at 1025 to 8191."""
+PAIRED_BLOCKS: Final = 1024
+PAIRED_BYTES: Final = 40 * 2**20
+"""The largest result of words of two rows that is better written with contiguous reads, as measured at 4097."""
 CACHED_BYTES: Final = 16 * 2**20
 """The largest result that fits in the L2 cache, 50 MB on an H200, together with its source."""
 
@@ -92,21 +99,33 @@ def build(
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or
     a name in `schedule.ORDERS`; with symbolic sizes, row or column. The vectorised variant accesses `width` elements at
     once: by default the widest that divides both sizes, up to 16 bytes, or 8 for a small matrix. The realigned variant
-    takes sizes that `width` does not divide. Raises UsageError for an unknown variant or order, an impossible width,
-    and threads that do not divide a tile evenly; LayoutError for a layout of another grid.
+    takes sizes that `width` does not divide; without it, words of two rows if elements have 2 bytes. Raises UsageError
+    for an unknown variant or order, an impossible width, and threads that do not divide a tile evenly; LayoutError for
+    a layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
-    if variant == "vectorised" and (tile, threads, width) == (None, None, None) and _width(M, N, dtype) == 1:
+    narrow = 2 if in_words(M, N, dtype) else 1
+    if variant == "vectorised" and (tile, threads, width) == (None, None, None) and _width(M, N, dtype) <= narrow:
         variant, tile, threads, width = _narrow(M, N, dtype)
     chosen = VARIANTS[variant]
-    (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
+    paired = chosen.realigned and width is None and in_words(M, N, dtype)
+    if paired:
+        (rows, columns), threads, w = *_paired(M, N, tile, threads), 2
+    else:
+        (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
-    grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
-    layout = tile_order("transpose", _order(M, N, dtype) if order is None else order, grid)
+    grid = (lego.cdiv(M + SECTOR - 1 if paired else M, rows), lego.cdiv(N, columns))
+    cached = PAIRED_BYTES if paired else CACHED_BYTES
+    layout = tile_order("transpose", _order(M, N, dtype, cached) if order is None else order, grid)
 
     @lego.kernel(grid=layout.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
+        if paired:
+            pairs = WordPairs(src, dst, plan.tile, threads)
+            tile_of_words = pairs.stage()
+            visit(layout, lego.block_id.x, lambda at: pairs.move(at, tile_of_words))
+            return
         stage = plan.stage()
         if chosen.realigned:
             moved = Realigned(src, dst, plan.tile, threads, w)
@@ -180,8 +199,16 @@ def _realigned(
     return given, threads, w
 
 
-def _order(M: SizeLike, N: SizeLike, dtype: DType) -> str:
-    small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= CACHED_BYTES
+def _paired(M: SizeLike, N: SizeLike, tile: tuple[int, int] | None, threads: int | None) -> tuple[tuple[int, int], int]:
+    """The tile and threads of words of two rows."""
+    given = tile or next((t for t, _ in PAIRED if _blocks(M, N, t) >= PAIRED_BLOCKS), PAIRED[-1][0])
+    threads = dict(PAIRED).get(given, THREADS) if threads is None else threads
+    require_even(given, threads)
+    return given, threads
+
+
+def _order(M: SizeLike, N: SizeLike, dtype: DType, cached: int = CACHED_BYTES) -> str:
+    small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= cached
     return "row" if small else "column"
 
 

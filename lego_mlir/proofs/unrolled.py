@@ -53,9 +53,8 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
             yield from _merged(part, fresh) if 1 < len(part) < len(group) else part
         return
     copies = [fresh("copy", Range(0, count)) for count, _ in levels]
-    parts = list(_parts(first))
-    for copy, (_, steps) in zip(copies, levels, strict=True):
-        parts = [_moved(part, step, copy) for part, step in zip(parts, steps, strict=True)]
+    steps = zip(*(steps for _, steps in levels), strict=True)  # of each part, its step at each level
+    parts = [_moved(part, list(zip(of, copies, strict=True))) for part, of in zip(_parts(first), steps, strict=True)]
     n = len(first.index)
     yield replace(
         first,
@@ -180,13 +179,14 @@ def _step_of_unordered(a: Expr, b: Expr) -> Any:
     return tuple(steps.get(arg, 0) for arg in a.args)
 
 
-def _moved(part: Expr, step: Any, times: Any) -> Any:
-    """A part after `times` steps."""
-    if step == 0:
-        return part
-    if isinstance(step, int):
-        return part + step * times
-    return part.func(*(_moved(arg, inner, times) for arg, inner in zip(part.args, step, strict=True)))
+def _moved(part: Expr, moves: Sequence[tuple[Any, Any]]) -> Any:
+    """A part after some steps of each level: `(step, times)`. Steps of operands are by operand of the part as it is."""
+    nested = [(step, times) for step, times in moves if not isinstance(step, int)]
+    offsets = [step * times for step, times in moves if isinstance(step, int) and step]
+    if nested:
+        moved = (_moved(arg, [(step[k], times) for step, times in nested]) for k, arg in enumerate(part.args))
+        part = part.func(*moved)
+    return sum(offsets, start=part) if offsets else part
 
 
 def _fits(part: Expr, step: int | Steps) -> bool:
@@ -197,4 +197,6 @@ def _fits(part: Expr, step: int | Steps) -> bool:
 
 
 def _reaches(first: Sequence[Expr], steps: Steps, times: int, last: Sequence[Expr]) -> bool:
-    return all(_fits(a, step) and _moved(a, step, times) == b for a, step, b in zip(first, steps, last, strict=True))
+    return all(
+        _fits(a, step) and _moved(a, [(step, times)]) == b for a, step, b in zip(first, steps, last, strict=True)
+    )

@@ -8,11 +8,12 @@ import pytest
 from launching import launch
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, bf16, f16, f32, gallery, i8, interp
+from lego_mlir import Col, Row, bf16, f16, f32, gallery, i8, interp, u16
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.kernels import copy, transpose
 from lego_mlir.kernels.realigned import Realigned
+from lego_mlir.kernels.word_pairs import WordPairs
 from lego_mlir.tracing.trace import Barrier, Load, Store
 
 SIZES = [(64, 128), (100, 52), (33, 65)]
@@ -133,9 +134,9 @@ def test_tiles_need_not_be_square(variant, tile, threads):
         (f16, (2048, 2048), (64, 64), 256),
         (f16, (4096, 4096), (64, 128), 128),
         (f16, (8192, 8192), (128, 128), 256),
-        (f16, (8192, 8190), (64, 64), 256),
-        (f16, (8192, 8191), (256, 64), 512),
-        (f16, (4097, 4097), (128, 64), 512),
+        (f16, (8192, 8188), (64, 64), 256),
+        (i8, (8192, 8191), (256, 64), 512),
+        (i8, (4097, 4097), (128, 64), 512),
         (f32, (4097, 4097), (128, 64), 1024),
         (f32, (1025, 4097), (64, 32), 512),
     ],
@@ -160,14 +161,56 @@ def test_the_realigned_transpose_of_odd_sizes(dtype, width, m, n):
 
 def test_the_realigned_transpose_has_no_bank_conflicts_inside():
     arrays = [np.zeros(131 * 195, np.float16) for _ in range(2)]
-    report = interp.launch(transpose.build("realigned", 131, 195, f16).mlir(), args=arrays)
+    kernel = transpose.build("realigned", 131, 195, f16, tile=(64, 64), width=2)
+    report = interp.launch(kernel.mlir(), args=arrays)
     ends = inspect.getsourcelines(Realigned._ragged)[1]  # the last method: tiles at the ends of the matrix
     inside = [site for site in report.sites if site.buffer == "shared0" and site.place.line < ends]
     assert len(inside) > 20 and all(site.conflicts == 0 for site in inside)
 
 
+@pytest.mark.parametrize(("dtype", "tile"), [(f16, (64, 64)), (u16, (32, 64))], ids=str)
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 3), (15, 16), (131, 195), (130, 195), (131, 194), (130, 194)])
+def test_two_rows_are_a_word_in_each_transpose_of_2_byte_elements(dtype, tile, m, n):
+    kernel = transpose.build("realigned", m, n, dtype, tile=tile, threads={64: 256, 32: 64}[tile[0]])
+    source = (np.arange(m * n) % 127).reshape(m, n).astype(dtype.numpy)
+    _, result = launch(kernel, source, np.zeros((n, m)))
+    np.testing.assert_array_equal(result, source.T)
+
+
+def test_words_of_two_rows_fill_whole_sectors_of_the_result_without_bank_conflicts():
+    m, n = 259, 201
+    arrays = [np.zeros(m * n, np.float16) for _ in range(2)]
+    report = interp.launch(transpose.build("realigned", m, n, f16).mlir(), args=arrays)
+    assert all(site.conflicts == 0 for site in report.sites if site.buffer == "shared0")
+    lines, first = inspect.getsourcelines(WordPairs._store)
+    inside = [site for site in report.sites if first <= site.place.line < first + len(lines) and site.kind == "write"]
+    assert sum(site.sectors for site in inside) > 100
+    assert all(site.sectors == site.ideal_sectors for site in inside)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "tile", "order"),
+    [
+        ((8191, 8191), f16, (128, 128), "column"),
+        ((8192, 8190), bf16, (128, 128), "column"),
+        ((4097, 4097), f16, (128, 128), "row"),
+        ((1025, 1027), f16, (64, 64), "row"),
+    ],
+)
+def test_sizes_that_no_vector_of_8_bytes_divides_take_words_of_two_rows(sizes, dtype, tile, order):
+    kernel = transpose.build("vectorised", *sizes, dtype)
+    (m, n), (rows, columns) = sizes, tile
+    grid = (-(-(m + 15) // rows), -(-n // columns))
+    assert kernel.grid == (grid[0] * grid[1],)
+    assert {a.buffer.layout.dims()[:2] for _, a in kernel.trace().accesses() if a.buffer.space == "workgroup"} == {
+        (2, columns // 2)
+    }
+    same = transpose.build("realigned", *sizes, dtype, order=order)
+    assert same.mlir(locations=False) == kernel.mlir(locations=False)
+
+
 def test_vectors_of_odd_sizes_are_realigned_if_elements_are_narrower_than_a_word():
-    assert {a.width for _, a in transpose.build("vectorised", 401, 403, f16).trace().accesses()} == {2, 1}
+    assert {a.width for _, a in transpose.build("vectorised", 401, 403, i8).trace().accesses()} == {2, 1}
     assert {a.width for _, a in transpose.build("vectorised", 401, 403, f32).trace().accesses()} == {1}
     given = transpose.build("vectorised", 401, 403, f16, width=1)
     assert {a.width for _, a in given.trace().accesses()} == {1}
@@ -178,9 +221,16 @@ def test_vectors_of_odd_sizes_are_realigned_if_elements_are_narrower_than_a_word
     [
         ({"width": 1}, "width=1 of the realigned variant must be a power of two from 2 to 16 bytes, 8 elements of f16"),
         ({"width": 16}, "width=16 of the realigned variant"),
-        ({"threads": 96}, "threads=96 must divide the tile 64 x 64 evenly into vectors of 2 along both sides"),
-        ({"threads": 32}, "2 or a multiple of 2 rows at a time"),
-        ({"tile": (63, 64)}, "must divide the tile 63 x 64 evenly"),
+        ({"threads": 96, "width": 2}, "threads=96 must divide the tile 64 x 64 evenly into vectors of 2 along both"),
+        ({"threads": 32, "width": 2}, "2 or a multiple of 2 rows at a time"),
+        ({"tile": (63, 64), "width": 2}, "must divide the tile 63 x 64 evenly"),
+        (
+            {"threads": 96},
+            "threads=96 must divide the tile 64 x 64 evenly: a power of two, and a multiple of the words",
+        ),
+        ({"threads": 0}, "threads=0 positive"),
+        ({"tile": (63, 64)}, "sides of the tile 63 x 64 must be multiples of 16 elements, a sector"),
+        ({"tile": (64, 0)}, "sides of the tile 64 x 0 must be multiples of 16 elements"),
     ],
 )
 def test_tiles_that_cannot_be_realigned_are_refused(given, message):
