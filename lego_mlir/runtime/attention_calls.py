@@ -20,6 +20,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
+from lego_mlir.runtime.grouped_calls import dense
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -45,18 +46,37 @@ def attention(
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
 
-    With `causal` a query attends to keys of no larger position, with a `window` only to that many of them. PyTorch's
-    tensors have gradients, with the same bits in each run if `deterministic`; None follows
-    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
+    Arrays in other orders are copied into rows. With `causal` a query attends to keys of no larger position, with a
+    `window` only to that many of them. The result without keys is 0. PyTorch's tensors have gradients, with the same
+    bits in each run if `deterministic`; None follows `torch.use_deterministic_algorithms`. Raises UsageError for other
+    shapes and types.
     """
     form, sizes = _problem(q, k, v, causal, window)
-    shapes = [(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
-    flat = [x.reshape(shape) for x, shape in zip((q, k, v), shapes, strict=True)]
+    if is_empty(q, k):
+        return without_keys(q, k, v)
+    flat = [dense(x, []).reshape(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
     if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
         found = _function().apply(*flat, form, sizes, deterministic, check)
     else:
         found = _kernel(form, sizes, multiprocessors_of(q, check))(*flat, check=check)[0]
     return found.reshape(q.shape)
+
+
+def is_empty(q: Tensor, k: Tensor) -> bool:
+    """Whether there are no queries, or no keys."""
+    return 0 in q.shape or 0 in k.shape
+
+
+def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The result where there are no queries or no keys: zeros of the shape of q, whose gradients are zeros."""
+    if type(q).__module__.partition(".")[0] != "torch":
+        found = q.copy()
+        found[...] = 0
+        return found
+    import torch
+
+    never = torch.zeros((), dtype=torch.bool, device=q.device)
+    return torch.where(never, q, 0) + 0 * (k.sum() + v.sum())
 
 
 def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) -> tuple[AttentionForm, Sizes]:
@@ -74,7 +94,7 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) 
         facts.append(library.facts(given))
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[-3], of_k[-3]
-    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % shared
+    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and shared and not heads % shared
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     names = {fact.dtype for fact in facts}
     if not fits or len(names) > 1 or not names <= types.keys():
@@ -174,7 +194,7 @@ def _function() -> Foreign:
             deterministic: bool | None,
             check: bool,
         ) -> Tensor:
-            q, k, v = (x.detach().contiguous() for x in (q, k, v))
+            q, k, v = (dense(x.detach(), []) for x in (q, k, v))
             o, lse = _kernel(form, sizes, multiprocessors_of(q, check))(q, k, v, check=check)
             context.save_for_backward(q, k, v, o, lse)
             context.form, context.check = form, check

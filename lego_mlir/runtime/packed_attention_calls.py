@@ -17,6 +17,8 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels import added_gradients, packed_attention, packed_gradients
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
+from lego_mlir.runtime.attention_calls import is_empty, without_keys
+from lego_mlir.runtime.grouped_calls import dense
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -42,16 +44,18 @@ def attention_varlen(
 
     Sequence b is the rows `cu_seqlens[b]` to `cu_seqlens[b + 1] - 1`; both are [B + 1], int32, the second the first if
     left out. With `causal`, query i attends to keys up to i + keys - queries of the sequence, with a `window` only to
-    that many of them. The result of a query without keys is 0. PyTorch's tensors have gradients, for D of 64 and 128.
-    Raises UsageError for other shapes and types.
+    that many of them. The result of a query without keys is 0. Arrays in other orders are copied into rows. PyTorch's
+    tensors have gradients, for D of 64 and 128. Raises UsageError for other shapes and types.
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     form, heads = _problem((q, k, v), starts, causal, window)
+    if is_empty(q, k):
+        return without_keys(q, k, v)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and _gradients_enabled():
         added_gradients.require_parts(form, added_gradients.default_tile(form))
         result: Tensor = _function().apply(q, k, v, *starts, form, heads, check)
         return result
-    found: Tensor = _kernel(form, heads)(*map(_by_heads, (q, k, v)), *starts, check=check)[0]
+    found: Tensor = _kernel(form, heads)(*(_by_heads(dense(x, [])) for x in (q, k, v)), *starts, check=check)[0]
     return _by_heads(found)
 
 
@@ -74,7 +78,7 @@ def _problem(
     of_q, of_k, of_v, *of_starts = facts
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     heads, shared = of_q.shape[1], of_k.shape[1]
-    fits = of_k.shape == of_v.shape and of_q.shape[2] == of_k.shape[2] and not heads % shared
+    fits = of_k.shape == of_v.shape and of_q.shape[2] == of_k.shape[2] and shared and not heads % shared
     kinds = {fact.dtype for fact in (of_q, of_k, of_v)}
     if not fits or len(kinds) > 1 or not kinds <= types.keys():
         shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=False))
@@ -132,7 +136,7 @@ def _function() -> Foreign:
         @staticmethod
         def forward(context: Foreign, *given: Foreign) -> Tensor:
             *arrays, form, heads, check = given
-            q, k, v, *starts = held = [x.detach().contiguous() for x in arrays]
+            q, k, v, *starts = held = [dense(x.detach(), []) for x in arrays]
             o, lse = _kernel(form, heads)(*map(_by_heads, (q, k, v)), *starts, check=check)
             o = _by_heads(o)
             context.save_for_backward(*held, o, lse)

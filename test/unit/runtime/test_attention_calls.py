@@ -31,6 +31,30 @@ def test_arrays_with_and_without_a_batch(batch):
     np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
+def test_arrays_in_other_orders_are_copied(order):
+    given = [drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED)]
+    q, k, v = (x.transpose(order).copy().transpose(np.argsort(order)) for x in given)
+    found = lego_mlir.attention(q, np.broadcast_to(k, (2, *k.shape))[1], v[:, ::-1][:, ::-1], causal=True, check=True)
+    np.testing.assert_allclose(found, expected(*given), atol=2e-3)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [((2, 0), (1, 0)), ((2, 0), (1, 5)), ((2, 3), (1, 0))])
+def test_no_queries_or_no_keys(queries, keys):
+    q, k = np.ones((*queries, FEATURES), np.float16), np.ones((*keys, FEATURES), np.float16)
+    found = lego_mlir.attention(q, k, k, check=True)
+    assert found.shape == q.shape and not found.any()
+    batch = [np.ones((0, *x.shape), np.float16) for x in (q, k, k)]
+    assert lego_mlir.attention(*batch, check=True).shape == (0, *q.shape)
+
+
+def test_no_keys_in_torch_have_gradients_of_zero():
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.full((1, n, FEATURES), torch.nan, dtype=torch.float16, requires_grad=True) for n in (3, 0, 0))
+    lego_mlir.attention(q, k, v, check=True).sum().backward()
+    assert not q.grad.any() and k.grad.shape == k.shape and v.grad.shape == v.shape
+
+
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_gradients_of_torch(deterministic):
     torch = pytest.importorskip("torch")
@@ -63,6 +87,7 @@ def test_gradients_of_arrays(adds):
     ([(70, 64)] * 3, {}, r"q is an array of \[.., heads, positions, features\], got \(70, 64\)"),
     ([(2, 70, 64), (1, 70, 64), (1, 71, 64)], {}, "k and v have one shape"),
     ([(3, 70, 64), (2, 70, 64), (2, 70, 64)], {}, "a divisor of its heads"),
+    ([(3, 70, 64), (0, 70, 64), (0, 70, 64)], {}, "a divisor of its heads"),
     ([(1, 70, 80)] * 3, {}, "heads of 64, 128, 256 features"),
     ([(1, 70, 64)] * 3, {"window": 5}, "with causal=True"),
 ])  # fmt: skip

@@ -33,6 +33,19 @@ def test_sequences_of_arrays():
     np.testing.assert_allclose(found, expected(q, k, v), atol=4e-3)
 
 
+def test_arrays_in_other_orders_are_copied():
+    q, k, v = (drawn(70, 1, 64) for _ in "qkv")
+    turned = np.asfortranarray(q), np.repeat(k, 2, axis=0)[::2], v[::-1].copy()[::-1]
+    np.testing.assert_allclose(
+        lego_mlir.attention_varlen(*turned, STARTS, causal=True, check=True), expected(q, k, v), atol=4e-3
+    )
+
+
+def test_no_rows():
+    q = drawn(0, 1, 64)
+    assert lego_mlir.attention_varlen(q, q, q, np.zeros(3, np.int32), check=True).shape == q.shape
+
+
 def test_gradients_of_arrays():
     q, k, v, do = (drawn(70, 1, 64) for _ in range(4))
     form = AttentionForm(64, causal=True)
@@ -49,6 +62,7 @@ def test_gradients_of_arrays():
     ([(70, 1, 64)] * 3, STARTS.astype(np.int64), "of int32, got"),
     ([(70, 1, 64)] * 3, STARTS[:1], "of one length from 2 on"),
     ([(70, 3, 64), (70, 2, 64), (70, 2, 64)], STARTS, "a divisor of its heads"),
+    ([(70, 1, 64), (70, 0, 64), (70, 0, 64)], STARTS, "a divisor of its heads"),
     ([(70, 1, 80)] * 3, STARTS, "heads of 64, 128, 256 features"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(shapes, starts, words):
