@@ -16,7 +16,7 @@ wait. A phase then also waits for the asynchronous copies whose completion it wa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -34,6 +34,15 @@ from lego_mlir.interp.values import Array
 NEVER = -1
 
 
+@dataclass(frozen=True, slots=True)
+class PhaseCopy:
+    """A copy whose landing a phase waits for: the agent and clock of its issue, and how a fault names it."""
+
+    agent: int
+    clock: int
+    report: Callable[[str], None]
+
+
 @dataclass(slots=True)
 class Barriers:
     """The barriers of a group, one row for each block: arrivals of a phase, those still missing, completed phases."""
@@ -48,15 +57,35 @@ class Barriers:
     since: dict[int, tuple[int, int]] = field(default_factory=dict)  # the agent and clock of an initialisation
     joint: dict[tuple[int, int], Array] = field(default_factory=dict)  # what those who arrived in the phase know
     done: dict[tuple[int, int], Array] = field(default_factory=dict)  # what a wait that succeeds learns
+    arrived: dict[tuple[int, int], Array] = field(default_factory=dict)  # what the arrivals of the phase know
+    copies: dict[tuple[int, int], list[PhaseCopy]] = field(default_factory=dict)
 
     def advance(self, row: int, number: int) -> None:
         """End a phase whose arrivals and copies are all there."""
         if self.missing[row, number] == 0 and self.flying[row, number] == 0:
             self.phase[row, number] += 1
             self.missing[row, number] = self.expected[row, number]
+            self._require_issued(row, number)
             if (joint := self.joint.pop((row, number), None)) is not None:
                 known = self.done.get((row, number))
                 self.done[row, number] = joint if known is None else np.maximum(known, joint)
+
+    def _require_issued(self, row: int, number: int) -> None:
+        """Report a copy that no arrival of its phase follows: the phase could have ended before it was issued."""
+        arrived = self.arrived.pop((row, number), None)
+        for copy in self.copies.pop((row, number), ()):
+            if arrived is None or arrived[0, copy.agent] < copy.clock:
+                copy.report(
+                    f"no arrival of phase {int(self.phase[row, number]) - 1} of barrier {number} follows this copy, so "
+                    "that the phase may end before the copy is issued; arrive after the copy at the barriers of all "
+                    "blocks that it writes to, and count these arrivals"
+                )
+
+    def arrive(self, row: int, number: int, joint: Array) -> None:
+        """Learn what those know who arrive."""
+        self.learn(row, number, joint)
+        known = self.arrived.get((row, number))
+        self.arrived[row, number] = joint if known is None else np.maximum(known, joint)
 
     def learn(self, row: int, number: int, joint: Array | None) -> None:
         if joint is not None:
@@ -270,8 +299,10 @@ def copies_arrive(op: Operation) -> Step:
             groups = [(given.group, active)]
             _require_initialised(m, place, given.group, at, active)
         used = [(one, row, number) for one, lanes in groups for row, number, _ in _first_of_each(m, lanes, at)]
+        issue = _issue(m, place, active)
         for barriers, row, number in used:
             barriers.flying[row, number] += 1
+            barriers.copies.setdefault((row, number), []).append(issue)
 
         def completed() -> None:
             for barriers, row, number in used:
@@ -282,6 +313,14 @@ def copies_arrive(op: Operation) -> Step:
         m.flights.append(CopiesInFlight(landings, None, completed))
 
     return step
+
+
+def _issue(m: Machine, place: SourceLocation, active: Array) -> PhaseCopy:
+    """The copies that the first active warp issues now, which is the one that issues a tensor copy."""
+    assert m.clocks is not None
+    lane = int(np.flatnonzero(active[0])[0])
+    agent, clock = m.clocks.vector.now(m.first_warp + lane // WARP)
+    return PhaseCopy(agent, clock, lambda text: m.faults.add(Kind.MBARRIER, text, place, *m.name_lane(0, lane)))
 
 
 def _may_use(
@@ -366,7 +405,7 @@ def _arrive_among_roles(
     m.forget_tags()
     for row, number, thread in _first_of_each(m, active, at):
         count, lanes = int(arrived[row, number]), active & (at == number)
-        barriers.learn(row, number, m.clocks.release(active_warps(m, lanes)))
+        barriers.arrive(row, number, m.clocks.release(active_warps(m, lanes)))
         missing = int(barriers.missing[row, number])
         if count > missing:
             expected = int(barriers.expected[row, number])

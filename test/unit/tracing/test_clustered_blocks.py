@@ -9,7 +9,7 @@ import pytest
 from cluster_kernels import BLOCKS, THREADS, K, M, N, product, sums
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, i32, spec
+from lego_mlir import Row, f16, f32, gallery, i32, spec
 from lego_mlir.errors import ToolchainError, UsageError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
@@ -292,3 +292,42 @@ def test_atomic_updates_of_a_block_are_ordered_with_reads_of_others(meet):
 def test_another_mlir_verifies_the_module(kernel):
     done = subprocess.run(["mlir-opt-22"], input=kernel.mlir(), capture_output=True, text=True, check=True)
     assert "lego.of_block" in done.stdout and "known_cluster_size" in done.stdout
+
+
+def halves(*, after=True, all_blocks=True):
+    """Two blocks copy half of a tile each to both, and arrive after the copy or before, at all barriers or one."""
+
+    @lego.kernel(grid=2, block=64, cluster=2)
+    def copied(x: lego.Tensor(f16, Row(64, 64)), y: lego.Tensor(f16, Row(2, 64, 32))):
+        tile = lego.shared(f16, gallery.xor_swizzle(64, 64, 8), "tile")
+        full = lego.barriers(1, arrivals=2 if all_blocks else 1)
+        lego.cluster_barrier()
+        with lego.warps(0, 1):
+            top = lego.cluster_rank * 32
+            for copies in (True, False) if after else (False, True):
+                if copies:
+                    part = tile.part((top, 0), (32, 64))
+                    lego.copy_async(x, part, at=(top, 0), barrier=full[0], blocks="all")
+                for r in () if copies else lego.unroll(2) if all_blocks else (lego.cluster_rank,):
+                    full[0].arrive(block=r)
+        with lego.warps(1, 2):
+            full[0].wait()
+            for row in lego.range(64):
+                y[lego.cluster_rank, row, lego.lane_id] = tile[row, lego.lane_id]
+        lego.cluster_barrier()
+
+    return copied
+
+
+@pytest.mark.parametrize("on", [run_kernel, lambda k, a: PtxRun("sm_90a")(k, a, {})], ids=["interpreter", "ptx"])
+def test_a_phase_that_may_end_before_a_copy_of_another_block_is_found(on):
+    def run(**options):
+        x, y = np.arange(64 * 64).astype(np.float16), np.zeros(2 * 64 * 32, np.float16)
+        return on(halves(**options), {"x": x, "y": y}), x, y
+
+    report, x, y = run()
+    assert not report.faults
+    assert np.array_equal(y.reshape(2, 64, 32)[1], x.reshape(64, 64)[:, :32])
+    found = run(all_blocks=False)[0].faults
+    assert {fault.kind for fault in found} == {Kind.MBARRIER} and "so that the phase may end before" in found[0].message
+    assert run(after=False)[0].faults

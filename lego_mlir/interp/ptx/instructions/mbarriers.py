@@ -38,6 +38,15 @@ IN_A_ROW: Final = (0, 0, 4, 4, 300)
 """How often the same lanes then give up again."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedBytes:
+    """Bytes that were added to a phase without an arrival: by which agent, at which of its clocks, and the line."""
+
+    agent: int
+    clock: int
+    line: int
+
+
 @dataclass(eq=False, slots=True)
 class MemoryBarrier:
     """One mbarrier; `joint` is what those who arrived in this phase know, `done` what a wait that succeeds learns."""
@@ -52,6 +61,8 @@ class MemoryBarrier:
     joint: Array | None = None
     done: Array | None = None
     waiting: list[Gang] = field(default_factory=list)
+    arrived: Array | None = None  # what the warps that arrived in this phase know
+    expected: list[ExpectedBytes] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
@@ -66,6 +77,7 @@ class MemoryBarrier:
         """End the phase if it is complete, and wake those who wait."""
         if self.pending or self.bytes:
             return
+        self._require_expected(machine)
         self.phase += 1
         self.pending = self.count
         if self.joint is not None:
@@ -75,6 +87,17 @@ class MemoryBarrier:
         machine.progress += 1
         for gang in waiting:
             machine.wake(gang)
+
+    def _require_expected(self, machine: PtxMachine) -> None:
+        """Report bytes that no arrival of the phase follows: it could have ended before they were expected."""
+        arrived, self.arrived, expected, self.expected = self.arrived, None, self.expected, []
+        for each in expected:
+            if arrived is None or arrived[each.agent] < each.clock:
+                message = (
+                    f"no arrival of phase {self.phase} of the mbarrier at shared byte {self.offset} follows this "
+                    "expect_tx, so that the phase may end before it"
+                )
+                machine.fault_of_block(Kind.MBARRIER, message, self.slot, each.line)
 
 
 def mbarriers_of(machine: PtxMachine) -> dict[int, MemoryBarrier]:
@@ -206,8 +229,11 @@ def _arrive(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 _add_bytes(machine, gang, barrier, lanes, int(numbers[lanes].sum()), line)
             elif numbers is not None:
                 arrivals = int(numbers[lanes].sum())
+            warps = np.unique(gang.lane_warp[lanes])
+            known = machine.clocks.known[warps].max(axis=0)
+            barrier.arrived = known if barrier.arrived is None else np.maximum(barrier.arrived, known)
             if knows:
-                barrier.learn(machine.clocks.release(np.unique(gang.lane_warp[lanes])))
+                barrier.learn(machine.clocks.release(warps))
             if arrivals > barrier.pending:
                 message = f"{arrivals} arrivals at {barrier}: more than its phase has left"
                 machine.fault(Kind.MBARRIER, message, gang, int(lanes[0]), line)
@@ -240,6 +266,8 @@ def _expect(decoder: Decoder, instruction: PtxInstruction) -> Step:
         numbers = np.broadcast_to(amount(gang), (gang.lanes,)).astype(np.int64)
         for barrier, lanes in used(machine, gang, find(gang), line):
             _add_bytes(machine, gang, barrier, lanes, sign * int(numbers[lanes].sum()), line)
+            if sign > 0:
+                barrier.expected.append(ExpectedBytes(*machine.clocks.now(int(gang.lane_warp[lanes[0]])), line))
             barrier.advance(machine)
         return None
 
