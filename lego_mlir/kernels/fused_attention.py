@@ -77,8 +77,8 @@ class AttentionForm:
                 f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
                 f"{self.dtype}"
             )
-        if self.window is not None and (not self.causal or self.window < 1):
-            raise UsageError(f"attention: window={self.window} is a number of keys from 1 on, with causal=True")
+        if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
+            raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
         if self.group < 1:
             raise UsageError(f"attention: group={self.group} query heads share a head of k and v, at least 1")
 

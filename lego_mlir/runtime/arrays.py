@@ -179,9 +179,16 @@ def _torch() -> ArrayLibrary:
             )
         if tensor.device.type not in ("cpu", "cuda"):
             raise UsageError(f"a torch.Tensor is on the device {tensor.device}; move it to the CPU or a CUDA device")
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError as error:
+            raise UsageError(
+                "a torch.Tensor inside a transform of torch.func, such as vmap or grad, or a fake one, has no memory; "
+                "call this outside of the transform"
+            ) from error
         return ArrayFacts(
             "torch", str(tensor.dtype).rpartition(".")[2], tuple(tensor.shape), tuple(tensor.stride()),
-            tensor.data_ptr(), (tensor.device.type, tensor.device.index or 0), tensor.element_size(), True,
+            address, (tensor.device.type, tensor.device.index or 0), tensor.element_size(), True,
             tensor.requires_grad,
         )  # fmt: skip
 
@@ -369,7 +376,13 @@ def key_of(values: Sequence[object]) -> Hashable:
         keyer = _keyers[kinds]
     except KeyError:
         keyer = _keyers[kinds] = _keyer(values)
-    return keyer(*values)
+    try:
+        return keyer(*values)
+    except RuntimeError:  # of PyTorch, for tensors without strides, whose facts name the reason
+        for value in values:
+            if (library := library_of(value)) is not None:
+                library.facts(value)
+        raise
 
 
 def likeness(values: Sequence[object]) -> Callable[..., bool]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import UsageError, brief
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
 from lego_mlir.runtime.products import ALIGNMENT, INPUTS, RESULTS
 from lego_mlir.runtime.role_kernels import ALIGNED, GROUPED, RoleKernel, Size, kernel_for, multiple_of
@@ -44,8 +44,12 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     key = (key_of((a, b, offsets)), result, check)
     known = _known.get(key)
     if known is not None and not (known.of_a(a) | known.of_b(b)) % ALIGNMENT:
+        if check:
+            _require_offsets(a, b, offsets)
         return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets)
     first, second = _facts(a, b, offsets)
+    if check:
+        _require_offsets(a, b, offsets)
     name = first.dtype if result is None else result
     if name not in RESULTS:
         raise UsageError(f"grouped_matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
@@ -84,6 +88,24 @@ def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) 
     size = (rows * groups, groups, columns, max(1, b.shape[0] // groups))
     kernel = _kernel(library.facts(a), result, "TN", size, (left.shape[1], right.shape[1]), check)
     return kernel(left, right, offsets, M=rows, N=columns)
+
+
+def _require_offsets(a: Tensor, b: Tensor, offsets: Tensor) -> None:
+    """Raise UsageError for offsets that decrease or exceed the rows, or columns, that they divide."""
+    size = b.shape[1] if len(a.shape) == 3 else a.shape[1] if len(b.shape) == 2 else a.shape[0]
+    require_rising("grouped_matmul: offsets", offsets, size, "sort the rows by group, and add up their numbers")
+
+
+def require_rising(name: str, given: Tensor, rows: int, remedy: str) -> None:
+    """Raise UsageError for ends of groups that decrease or exceed the rows. It reads arrays of the host only."""
+    library = library_of(given)
+    if library is None or library.facts(given).device[0] == "cuda":
+        return
+    ends = [int(n) for n in given]
+    if ends != sorted(ends) or ends[0] < 0 or ends[-1] > rows:
+        raise UsageError(
+            f"{name} = {brief(str(ends))}: the numbers do not decrease, from 0 on to at most the {rows} rows; {remedy}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

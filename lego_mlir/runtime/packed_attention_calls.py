@@ -18,7 +18,7 @@ from lego_mlir.kernels import added_gradients, packed_attention, packed_gradient
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
 from lego_mlir.runtime.attention_calls import is_empty, without_keys
-from lego_mlir.runtime.grouped_calls import dense
+from lego_mlir.runtime.grouped_calls import dense, require_rising
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -49,6 +49,9 @@ def attention_varlen(
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     form, heads = _problem((q, k, v), starts, causal, window)
+    if check:
+        for name, ends, rows in (("q", starts[0], q.shape[0]), ("k", starts[1], k.shape[0])):
+            _require_starts(f"attention_varlen: cu_seqlens_{name}", ends, rows)
     if is_empty(q, k):
         return without_keys(q, k, v)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and _gradients_enabled():
@@ -57,6 +60,14 @@ def attention_varlen(
         return result
     found: Tensor = _kernel(form, heads)(*(_by_heads(dense(x, [])) for x in (q, k, v)), *starts, check=check)[0]
     return _by_heads(found)
+
+
+def _require_starts(name: str, starts: Tensor, rows: int) -> None:
+    """Raise UsageError for starts that are not those of sequences in an array of so many rows."""
+    remedy = "begin with 0, and add up the lengths of the sequences"
+    require_rising(name, starts, rows, remedy)
+    if int(starts[0]):
+        raise UsageError(f"{name}[0] = {int(starts[0])}: the first sequence begins at row 0; {remedy}")
 
 
 def _problem(

@@ -90,6 +90,7 @@ def test_gradients_of_arrays(adds):
     ([(3, 70, 64), (0, 70, 64), (0, 70, 64)], {}, "a divisor of its heads"),
     ([(1, 70, 80)] * 3, {}, "heads of 64, 128, 256 features"),
     ([(1, 70, 64)] * 3, {"window": 5}, "with causal=True"),
+    ([(1, 70, 64)] * 3, {"window": 5.0, "causal": True}, "window=5.0 is a number of keys"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(shapes, options, words):
     with pytest.raises(UsageError, match=words):

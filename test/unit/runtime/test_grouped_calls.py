@@ -113,3 +113,14 @@ def test_types_that_are_refused():
         lego_mlir.grouped_matmul(a, b, offsets, result="int8", check=True)
     with pytest.raises(UsageError, match="a is a list"):
         lego_mlir.grouped_matmul([[1.0]], b, offsets)
+
+
+@pytest.mark.parametrize("ends", [[8, 3, 17], [-1, 3, 17], [3, 8, 18]])
+def test_offsets_that_decrease_or_exceed_the_rows_are_refused_by_a_check(ends):
+    a, b = drawn(17, 16), drawn(3, 16, 24)
+    for _ in range(2):  # the second time by what a valid call found out
+        with pytest.raises(
+            UsageError, match=r"grouped_matmul: offsets = \[.*do not decrease, from 0 on to at most the 17"
+        ):
+            lego_mlir.grouped_matmul(a, b, np.array(ends, np.int32), check=True)
+        lego_mlir.grouped_matmul(a, b, np.array(ENDS, np.int32), check=True)

@@ -78,6 +78,13 @@ def test_torch_tensors_that_do_not_fit(torch):
     ):
         with pytest.raises(UsageError, match=message):
             double(given)
+    with pytest.raises(UsageError, match=r"a torch.Tensor of layout torch.sparse_csr has no memory in the order"):
+        kernel()(x.to_sparse_csr())
+    for transformed in (torch.func.vmap(double, -1), torch.func.grad(lambda x: double(x[..., 0]).sum())):
+        with pytest.raises(
+            UsageError, match=r"inside a transform of torch.func, .*; call this outside of the transform"
+        ):
+            transformed(torch.ones(3, 4, 5))
     with torch.no_grad():
         assert torch.equal(double(torch.ones(3, 4, requires_grad=True)), torch.full((3, 4), 2.0))
 

@@ -68,3 +68,13 @@ def test_gradients_of_arrays():
 def test_arrays_that_are_refused(shapes, starts, words):
     with pytest.raises(UsageError, match=words):
         lego_mlir.attention_varlen(*(drawn(*shape) for shape in shapes), starts, check=True)
+
+
+@pytest.mark.parametrize(("starts", "words"), [
+    ([0, 50, 30], "do not decrease"), ([0, 50, 80], "to at most the 70 rows"), ([0, -4, 70], "do not decrease"),
+    ([5, 50, 70], "the first sequence begins at row 0"),
+])  # fmt: skip
+def test_starts_that_are_refused_by_a_check(starts, words):
+    q = drawn(70, 1, 64)
+    with pytest.raises(UsageError, match=f"attention_varlen: cu_seqlens_k.*{words}"):
+        lego_mlir.attention_varlen(q, q, q, STARTS[[0, 1, 3]], np.array(starts, np.int32), check=True)
