@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from lego_mlir.errors import CacheError, CacheWarning
+from lego_mlir.errors import CacheError, CacheWarning, UsageError
 
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
@@ -139,3 +139,21 @@ def replace_file(path: Path, body: bytes) -> None:
     except BaseException:
         temporary.unlink()
         raise
+
+
+def require_folder(folder: Path) -> None:
+    """Raise UsageError, before anything is computed, for a folder that is a file or would be in one."""
+    found = folder
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    if not found.is_dir():
+        raise UsageError(f"{found} is a file and no folder; choose another folder than {folder}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of results and those above it. Raises UsageError where that fails."""
+    require_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: the folder cannot be made ({error.strerror}); choose another") from error

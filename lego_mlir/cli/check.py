@@ -46,6 +46,10 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.errors import LayoutError, SpecError
 
     options.require_transform(args)
+    if args.transform is not None:
+        from lego_mlir.transforms import scripts
+
+        scripts.read(args.transform, options.parameters_of(args))  # its faults come before the long proofs
     if mlir_files.is_module(args.spec):
         from lego_mlir.cli.check_modules import module_groups
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layouts", choices=LAYOUTS, nargs="+", default=["NN"], help="A and B in rows (N) or columns (T); default: NN"
     )
     products.add_argument(
-        "--multiprocessors", type=int, default=MULTIPROCESSORS, metavar="N",
+        "--multiprocessors", type=options.at_least(1), default=MULTIPROCESSORS, metavar="N",
         help="of the GPU, which large products are tuned to (default: %(default)s)",
     )  # fmt: skip
 
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile, write, and print the files."""
     from lego_mlir.runtime import packs
+    from lego_mlir.store import require_folder
 
     is_matmul = args.what == MATMUL
     if is_matmul != bool(args.sizes):
@@ -61,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
             if is_matmul
             else f"--sizes belong to lego-mlir pack matmul, not to {args.what}; {_sizes_of(args.what)}"
         )
+    require_folder(Path(args.output))
     compiled = _products(args) if is_matmul else _of_roles(args) if args.what in OF_ROLES else _kernels(args)
     for path in packs.write(Path(args.output), compiled):
         print(path)

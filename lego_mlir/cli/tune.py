@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli import options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned
@@ -50,23 +51,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pack", metavar="FOLDER", help="compile the candidates into a folder, and measure nothing")
     parser.add_argument("--target", metavar="NAME", help="what --pack compiles for, such as sm_90")
     parser.add_argument(
-        "--gpus", metavar="N", type=_positive, default=1, help="measure a recipe or a folder on this many GPUs"
+        "--gpus",
+        metavar="N",
+        type=options.at_least(1),
+        default=1,
+        help="measure a recipe or a folder on this many GPUs",
     )
     cluster = parser.add_mutually_exclusive_group()
     cluster.add_argument(
         "--scheduler", metavar="ADDRESS", help="compile and measure on the workers of a Dask scheduler"
     )
     cluster.add_argument(
-        "--local-cluster", metavar="GPUS", type=int, nargs="?", const=1,
+        "--local-cluster", metavar="GPUS", type=options.at_least(0), nargs="?", const=1,
         help="compile on all cores of this machine, measure on this many of its GPUs (default: 1)",
     )  # fmt: skip
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"at least 1, got {number}")
-    return number
 
 
 def run(args: argparse.Namespace) -> int:

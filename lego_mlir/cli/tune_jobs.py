@@ -159,9 +159,10 @@ def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing
 
 def write_caches(folder: Path, timings: Sequence[Sequence[Timing]]) -> None:
     """A cache file of Kernel Tuner for each size: tunable-N1000.json."""
+    from lego_mlir.store import make_folder
     from lego_mlir.tuning import kernel_tuner
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for measured in timings:
         if measured:
             sizes = "".join(f"-{name}{n}" for name, n in measured[0].sizes.items())

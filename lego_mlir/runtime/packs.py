@@ -117,9 +117,9 @@ def read_code(path: Path) -> bytes:
 
 def write(folder: Path, compiled: Mapping[str, Compilation]) -> list[Path]:
     """Write compiled kernels and their manifests into a folder, by name; the files of code."""
-    from lego_mlir.store import replace_file
+    from lego_mlir.store import make_folder, replace_file
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     for name, compilation in compiled.items():
         path = folder / f"{name}.{compilation.emit}"

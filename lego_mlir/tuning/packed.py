@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
-from lego_mlir.store import key, replace_file
+from lego_mlir.store import key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
@@ -138,7 +138,7 @@ def write(
                 )
         rows = list(known.rows)
     for name in ("code", "checks"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / name)
     made = {row["digest"]: row for job in rows for row in job["candidates"] if "code" in row}
     for problem in problems:
         found = []

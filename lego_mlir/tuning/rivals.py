@@ -82,9 +82,13 @@ def compared(
                 "reference", lambda *arrays: reference(**_named(reference, taken, arrays, made.sizes))
             )
     if len(contenders) == 1:
+        missing = (
+            "give it a reference, or name some"
+            if kernel.expected is None
+            else "its reference runs on the CPU; name some"
+        )
         raise UsageError(
-            f"{kernel.name} has no rival: give it a reference, or name some in the spec, such as "
-            "rivals = {'NumPy': lambda x: x.T.copy()}"
+            f"{kernel.name} has no rival: {missing} in the spec, such as rivals = {{'NumPy': lambda x: x.T.copy()}}"
         )
     device = _Host() if on == "cpu" else _Cuda()
     arrays = [device.put(value) if isinstance(value, np.ndarray) and value.ndim else value for value in inputs]

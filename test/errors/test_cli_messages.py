@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from lego_mlir.cli.main import BAD_INPUT, DONE, main
+from lego_mlir.errors import UsageError
+from lego_mlir.store import make_folder
 
 ROOT = Path(__file__).parents[2]
 TRANSPOSE = str(ROOT / "examples" / "transpose.py")
@@ -434,3 +436,32 @@ def _started(*arguments, stdout):
         text=True,
         check=False,
     )
+
+
+SMALL = ["pack", "matmul", "--sizes", "64", "--target", "sm_90", "-o"]
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ([*SMALL, TRANSPOSE], "transpose.py is a file and no folder; choose another folder than"),
+    ([*SMALL, TRANSPOSE + "/kernels"], "transpose.py is a file and no folder; choose another folder than"),
+    ([*SMALL, "kernels", "--multiprocessors", "0"], "--multiprocessors: must be an integer of at least 1, not '0'"),
+    (["tune", TRANSPOSE, "--gpus", "x"], "--gpus: must be an integer of at least 1, not 'x'"),
+    (["tune", TRANSPOSE, "--local-cluster", "-1"], "--local-cluster: must be an integer of at least 0, not '-1'"),
+    (["check", TRANSPOSE, "--transform", "nope.mlir"], "nope.mlir: the transform script cannot be read"),
+    (["bench", TRANSPOSE], "transpose has no rival: its reference runs on the CPU; name some in the spec"),
+])  # fmt: skip
+def test_options_that_do_not_fit(line, words, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(line) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert words in captured.err and "claim" not in captured.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_the_system_refuses(tmp_path, monkeypatch):
+    def refused(self, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(UsageError, match=r"kernels: the folder cannot be made \(No space left on device\); choose"):
+        make_folder(tmp_path / "kernels")
