@@ -290,7 +290,7 @@ def _makes_kernel(decorator: ast.expr) -> bool:
 def _kind(value: object) -> str | None:
     for kind, (module_name, class_name) in _KINDS.items():
         module = sys.modules.get(module_name)
-        if module is not None and isinstance(value, getattr(module, class_name)):
+        if isinstance(value, getattr(module, class_name, ())):  # another thread may be importing the module
             return kind
     return None
 

@@ -33,14 +33,13 @@ def is_symbolic(value: object) -> bool:
     """Whether a value is an `Index`, a `Condition` or a SymPy object. Does not import SymPy."""
     if isinstance(value, (Index, Condition)):
         return True
-    loaded = sys.modules.get("sympy")
-    return loaded is not None and isinstance(value, loaded.Basic) and not value.is_Integer
+    basic = getattr(sys.modules.get("sympy"), "Basic", ())  # () too while another thread imports SymPy
+    return isinstance(value, basic) and not value.is_Integer
 
 
 def is_array(value: object) -> bool:
     """Whether a value is a NumPy array (NumPy scalars count as ints). Does not import NumPy."""
-    loaded = sys.modules.get("numpy")
-    return loaded is not None and isinstance(value, loaded.ndarray)
+    return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
 def as_expr(value: IndexLike) -> Expr:

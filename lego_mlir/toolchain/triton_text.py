@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Given
 
 REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
+_LOADING: Final = threading.Lock()
+"""A module is listed before its text has run: other threads wait until it has."""
 
 
 def require() -> Foreign:
@@ -53,6 +56,11 @@ def module_of(text: str, name: str, origin: str, folder: Path) -> ModuleType:
     `origin` names the text in messages. Raises TemplateError for a text that is not Python.
     """
     require()
+    with _LOADING:
+        return _loaded(text, name, origin, folder)
+
+
+def _loaded(text: str, name: str, origin: str, folder: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     path = folder / f"{name}.py"

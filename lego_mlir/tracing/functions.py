@@ -15,8 +15,8 @@ from lego_mlir.expr import index as _index
 
 
 def _is_data(*values: Operand) -> bool:
-    loaded = sys.modules.get("lego_mlir.tracing.scalar")
-    return loaded is not None and any(isinstance(v, loaded.Scalar) for v in values)
+    scalar = getattr(sys.modules.get("lego_mlir.tracing.scalar"), "Scalar", ())  # () too while a thread imports it
+    return any(isinstance(v, scalar) for v in values)
 
 
 def _elementwise(*values: Operand) -> _index.PerElement | None:
