@@ -71,6 +71,25 @@ def test_gradients_of_torch(deterministic):
         assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
 
 
+def test_gradients_follow_the_setting_of_torch(monkeypatch):
+    torch = pytest.importorskip("torch")
+    added = []
+
+    def differentiated(form, saved, do, adds, check):
+        added.append(adds)
+        return [torch.zeros_like(x) for x in saved[:3]]
+
+    monkeypatch.setattr(attention_calls, "_differentiated", differentiated)
+    leaves = [torch.ones(1, 4, FEATURES, dtype=torch.float16, requires_grad=True) for _ in "qkv"]
+    try:
+        for setting in (False, True):
+            torch.use_deterministic_algorithms(setting)
+            lego_mlir.attention(*leaves, check=True).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert added == [True, False]
+
+
 @pytest.mark.parametrize("adds", [False, True])
 def test_gradients_of_arrays(adds):
     q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
