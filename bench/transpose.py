@@ -33,6 +33,12 @@ COPIES = ("copy", "copy by the driver")
 RIVALS = Path(__file__).parent / "rivals" / "transpose.cu"
 TRITON_TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 TRITON_WARPS = (2, 4, 8)
+WORDS = {
+    (1025, 1025): "64x64-t256-a16-b8-column", (4097, 4097): "128x128-t512-a16-b8-row",
+    (5003, 6007): "128x128-t512-a16-b8-column", (8190, 8190): "128x128-t512-a16-b8-column",
+    (8191, 8191): "128x128-t512-a16-b8-column", (8192, 8191): "128x128-t512-a16-b8-column",
+}  # fmt: skip
+"""The tile, threads, alignment and order of words of two rows, f16, in a study of them at these sizes."""
 
 
 def compiled(variant: str, size: int, dtype: str) -> Any:
@@ -178,6 +184,23 @@ def table(sizes: list[int]) -> None:
     mlir_kernels.put_into(PAGE, "static", text)
     mlir_kernels.put_into(PAGE, "measured", shares(NAME, SIZES))
     mlir_kernels.put_into(PAGE, "odd", shares(f"{NAME}_odd", ODD))
+    mlir_kernels.put_into(PAGE, "words", words())
+
+
+def words() -> str:
+    """Words of two rows beside what was chosen before, as shares of the copy."""
+    name = f"{NAME}_words"
+    results = mlir_kernels.latest(name)
+    if results is None:
+        return "Not measured yet.\n\n"
+    ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"]}
+    cells = []
+    for size, chosen in WORDS.items():
+        copy = min(ms[size, way] for way in COPIES)
+        of = [ms.get((size, kernel)) for kernel in (f"pairs-{chosen}", "current", "Triton")]
+        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
+    columns = "size, f16|words of two rows|vectors of memory|Triton"
+    return f"{mlir_kernels.circumstances(name, results)}.\n\n{mlir_kernels.table(columns, cells)}"
 
 
 def shares(name: str, sizes: Sequence[int]) -> str:
