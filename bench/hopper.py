@@ -127,7 +127,8 @@ def render(sizes: list[Size]) -> None:
             index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
                           "tile": str(tile), "stages": tile.stages, "shared": facts.dynamic_shared})  # fmt: skip
         kept = json.loads(listed.read_text()) if listed.is_file() else []
-        kept = [e for e in kept if tuple(e["size"]) not in sizes]
+        done = {entry["file"] for entry in index}
+        kept = [e for e in kept if e["file"] not in done]
         listed.write_text(json.dumps(kept + index, indent=1))
     print(f"{len(index)} kernels in {folder}")
 

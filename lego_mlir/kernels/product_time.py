@@ -129,23 +129,23 @@ class ProductTime:
 
 
 H200: Final = ProductDevice(
-    sms=132, frequency=1900.0, dram=4.2e6, l2=1.48e5, l2_bytes=50e6, latency=0.727, cold=0.207, cluster=1.05,
-    dram_power=3.17e-09, drift=4.0, rounds=13.9,
+    sms=132, frequency=1900.0, dram=4.2e6, l2=1.53e5, l2_bytes=50e6, latency=0.531, cold=0.351, cluster=1.18,
+    dram_power=3.43e-09, drift=4.0, rounds=17.4,
     launches={
-        "flushed": LaunchKind(start=5.07, early=5.07, power=0.875, cold_a=1.0, cold_b=1.0, dirty=2.27e7),
-        "steady": LaunchKind(start=0.857, early=0.574, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
-        "rotated": LaunchKind(start=0.869, early=0.869, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
+        "flushed": LaunchKind(start=5.2, early=5.2, power=0.871, cold_a=1.0, cold_b=1.0, dirty=2.31e7),
+        "steady": LaunchKind(start=1.34, early=0.84, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
+        "rotated": LaunchKind(start=1.13, early=1.13, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
     },
     paths={
         "mma.sync": MatrixPath(
-            matrix=1.56, issue=4.24, shared=0.664, row=2.02, line=1.74, sector=1.15, wait=13.7, chain=2.76, fill=144.0,
-            drain=54.9, store=2.08, arrival=2.13, sum=0.108, held=1.0, matrix_power=1.58, line_power=0.224,
-            shared_power=0.0729, units=4.34, waits=3.06, limits=3.24,
+            matrix=1.6, issue=4.4, shared=0.635, row=2.08, line=1.71, sector=1.17, wait=5.72, chain=0.916, fill=304.0,
+            drain=75.6, store=2.08, arrival=2.04, sum=0.0984, held=1.0, matrix_power=1.53, line_power=0.178,
+            shared_power=0.187, units=4.49, waits=2.43, limits=3.41,
         ),
         "warpgroups": MatrixPath(
-            matrix=1.03, issue=0.0, shared=0.667, row=1.5, line=1.43, sector=0.693, wait=41.9, chain=3.53, fill=955.0,
-            drain=170.0, store=0.0918, arrival=0.316, sum=0.0786, held=2.0, matrix_power=1.39, line_power=0.0235,
-            shared_power=0.00367, units=19.9, waits=9.34, limits=3.81,
+            matrix=1.14, issue=0.0, shared=0.778, row=1.77, line=1.46, sector=0.5, wait=18.1, chain=2.77, fill=314.0,
+            drain=136.0, store=0.0416, arrival=0.258, sum=0.171, held=2.0, matrix_power=1.36, line_power=0.0693,
+            shared_power=0.00394, units=13.7, waits=4.48, limits=4.3,
         ),
     },
 )  # fmt: skip

@@ -34,8 +34,8 @@ NARROW_TILES: Final = tuple((64, n) for n in range(56, 8, -8))
 TALLER: Final = 192
 """Rows of tiles whose two consumers divide the columns; they are considered without an epilogue."""
 TALLER_WIDTHS: Final = range(256, 127, -16)
-PARTS: Final = (2, 4, 8)
-"""Parts of K within a cluster."""
+PARTS: Final = (2, 4)
+"""Parts of K within a cluster: 8 were slower."""
 PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8))
 PARTED_CLUSTERS: Final = ((1, 1), (2, 1))
 MOST_BLOCKS: Final = 8
@@ -46,6 +46,10 @@ LEAST_FILLED: Final = 0.6
 """The share of multiprocessors that blocks with parts of K use, at least."""
 PARTED_GAIN: Final = 0.95
 """The time with parts relative to whole sums from which they are taken: kernels of a class have none."""
+LARGEST: Final = ((256, 192), (1, 2))
+LARGE: Final = 15 * 128 * 256
+"""Elements of C for each multiprocessor from which power alone limits a product of whole lines, and neither rounds nor
+tails: the largest tile moves the fewest bytes. It was 2 % quicker than others at 16384, as quick as them at 8192."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 SECTOR: Final = SECTOR_BYTES // BYTES
 """Elements of a sector: boxes that begin within one took 1.5 times as long at 2560 NN, so tiles are whole ones."""
@@ -63,8 +67,8 @@ CLEARLY: Final = 0.97
 """What the operands of a round take relative to those of groups of GROUP rows from which another height is chosen."""
 MEETING: Final = 32
 """Steps between meetings of the producers: on an H200, 8 and 16 are no faster at squares from 4096 on."""
-LEAST_ROUNDS: Final = 3
-"""Tiles of a block from which producers meet."""
+LEAST_ROUNDS: Final = (3, 5)
+"""Tiles of a block from which producers meet: where rows of the operands are whole lines, and otherwise."""
 KEPT: Final = 1024
 """Choices that a process keeps."""
 SHORT: Final = 40.0
@@ -135,6 +139,16 @@ class WarpgroupTile:
         """
         along_m, along_n = self.cluster
         return self.m // along_n * (along_n - 1) < m and self.n // along_m * (along_m - 1) < n
+
+    def fits(self, m: int, n: int, multiprocessors: int) -> bool:
+        """Whether the blocks of a cluster share what they can.
+
+        Two rows of tiles in one round read the same columns of B at the same time: in clusters of 2 x 1 that copy them
+        once, 128 x 6144 x 6144 took 0.81 of the time on an H200.
+        """
+        down, across = -(-m // self.m), -(-n // self.n)
+        alone = down == 2 and self.cluster[0] == 1 and down * across * self.parts <= multiprocessors
+        return self.shares_rows(m, n) and not alone
 
     def keeps_sums(self, m: int, k: int, layouts: str) -> bool:
         """Whether the ring has room for the sums of a block, which those of other parts of K read from there."""
@@ -225,13 +239,16 @@ def candidates(
     tiles = list(TILES)
     if not (exact or fused):
         few = -(-m // STEP) * -(-n // STEP) < multiprocessors
-        tiles += NARROW_TILES if few else ()
+        taller = not few and bytes_ == BYTES and layouts[1] == "T"  # along rows of N they were slower
+        tiles += NARROW_TILES if few else taller_tiles(layouts) if taller else ()
+        if bytes_ == BYTES and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
+            return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
     made = (
         tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
         for tile, cluster in _candidates(tiles, bytes_, exact, operands)
     )
     whole = layouts[1] == "N" and n % SECTOR == 0
-    return [tile for tile in made if tile.shares_rows(m, n) and not (whole and tile.n % SECTOR)]
+    return [tile for tile in made if tile.fits(m, n, multiprocessors) and not (whole and tile.n % SECTOR)]
 
 
 def taller_tiles(layouts: str) -> list[tuple[int, int]]:
@@ -260,7 +277,7 @@ def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> 
                 stages = stages_of(height, width, -(-k // parts), layouts)
                 group = GROUP // (height * cluster[0])
                 tile = WarpgroupTile(height, width, stages, cluster, group, parts=parts)
-                if tile.keeps_sums(m, k, layouts) and tile.shares_rows(m, n):
+                if tile.keeps_sums(m, k, layouts) and tile.fits(m, n, multiprocessors):
                     found.append(tile)
     return found
 
@@ -292,10 +309,18 @@ def tile_of(
     rows, columns = found.tiles(m, n)
     at_once = found.clusters(multiprocessors)
     if lockstep is None:
-        lockstep = MEETING if rows * columns >= LEAST_ROUNDS * at_once else 0
+        whole = of_whole_lines(n, k, layouts)
+        lockstep = MEETING if rows * columns >= LEAST_ROUNDS[not whole] * at_once else 0
     if group is None and lockstep:
         found = replace(found, group=rectangle(found, rows, at_once))
+    elif group is None and cluster == (1, 1) and rows >= found.group and rows * columns <= at_once:
+        found = replace(found, group=found.group // 2)  # a round as two groups: 1 % quicker at 2048
     return replace(found, lockstep=lockstep, dependent=dependent)
+
+
+def of_whole_lines(n: int, k: int, layouts: str) -> bool:
+    """Whether rows of the operands are whole lines of 128 bytes."""
+    return (k if layouts == "NT" else n) % STEP == 0
 
 
 def rectangle(tile: WarpgroupTile, rows: int, at_once: int) -> int:

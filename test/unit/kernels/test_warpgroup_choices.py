@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
-from lego_mlir.kernels import warpgroup_choices
+from lego_mlir.kernels import family_choices, warpgroup_choices
+from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
+from lego_mlir.kernels.product_classes import ProductClass, class_for, divisors
+from lego_mlir.runtime.products import Problem, kernel_for
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
 
 UNITS = {"f16": "f16", "f8e4m3fn": "e4m3", "i8": "s8", "f32": "tf32"}
@@ -81,7 +84,7 @@ def test_rows_that_touch_two_lines_share_their_copies():
 
 def test_short_products_begin_early():
     assert warpgroup_choices.choose(512, 512, 512, 132).dependent
-    assert warpgroup_choices.choose(64, 4096, 4096, 132).parts == 2  # 0.95 of the time of 32 columns
+    assert warpgroup_choices.choose(64, 4096, 4096, 132).n == 32
     assert warpgroup_choices.choose(64, 5120, 5120, 132).n == 40  # 0.79 of the time of 64 columns
     assert warpgroup_choices.choose(64, 6144, 4096, 132).n == 48  # 0.84
     assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
@@ -106,6 +109,29 @@ def test_8_bit_types_have_more_buffers_for_results():
     assert warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, exact=2, fused=True).buffers == 2
 
 
+@pytest.mark.parametrize("layouts", ["NN", "NT"])
+def test_two_rows_of_tiles_share_their_columns(layouts):
+    """64x64 alone took 1.15 times as long at 128 x 4096 x 4096, 64x96 alone 1.24 times at 128 x 6144 x 6144."""
+    for n, k in ((4096, 4096), (6144, 6144), (4096, 14336)):
+        tile = warpgroup_choices.choose(128, n, k, 132, layouts)
+        assert tile.cluster[0] == 2 or tile.m == 128
+
+
+def test_rounds_of_clusters_are_rectangles_where_power_limits():
+    for layouts in ("NN", "NT", "TN", "TT"):
+        tile = warpgroup_choices.choose(16384, 16384, 16384, 132, layouts)
+        assert str(tile) == "256x192 cluster 1x2 group 11 every 32"  # 1.02 of other tiles' speed
+    assert warpgroup_choices.choose(4096, 4096, 4096, 132).group == 8  # 66 clusters of 256 x 256
+    assert warpgroup_choices.rectangle(warpgroup_choices.WarpgroupTile(256, 192, 3, (1, 2), 8), 12, 66) == 6  # of 12
+
+
+def test_tiles_of_192_rows_are_taken_along_rows_of_k():
+    tiles = [warpgroup_choices.choose(n, n, n, 132, "NT") for n in (3040, 4184, 5656, 5928)]
+    assert all(tile.m == 192 for tile in tiles)  # 0.93 to 0.97 of the time of those of 256 rows
+    for layouts in ("NN", "TN"):
+        assert all(tile.m != 192 for tile in warpgroup_choices.candidates(4184, 4184, 4184, 132, layouts))
+
+
 def test_a_tile_reads_back_as_it_prints():
     for size in ((5000, 5000, 5000), (512, 512, 512), (64, 4096, 4096)):
         tile = warpgroup_choices.choose(*size, 132)
@@ -122,3 +148,32 @@ def test_tiles_along_rows_of_n_begin_at_whole_sectors():
     """At 2560, tiles of 200 columns took 1.5 times as long as those of 208 in a cluster."""
     for n in (2560, 2576, 4096):
         assert all(tile.n * 2 % 32 == 0 for tile in warpgroup_choices.candidates(n, n, n, 132, "NN"))
+
+
+PARTS = (PLAIN, FusedParts(FusedEpilogue(bias="f16", activation="relu")), FusedParts(exact=4))
+KINDS = [
+    *((layouts, "f16", result, parts) for layouts in ("NN", "NT", "TN", "TT") for result in ("f16", "f32")
+      for parts in PARTS),
+    *(("NT", dtype, result, parts) for dtype, result in (("f8e4m3fn", "bf16"), ("f32", "f32")) for parts in PARTS),
+    ("NT", "i8", "i32", PLAIN),
+]  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 8192), st.integers(1, 1024), st.integers(1, 1024), st.sampled_from(KINDS))
+def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
+    layouts, dtype, result, parts = kind
+    sizes = tuple(-(-x // by) * by for x, by in zip((m, 8 * n, 8 * k), divisors(layouts, dtype, result), strict=True))
+    found = class_for(sizes, layouts, dtype, result, "sm_90a", 132, parts)
+    if isinstance(found, ProductClass):
+        tile = found.tile
+        assert found.clusters * tile.cluster[0] * tile.cluster[1] <= 132
+        assert tile.parts == 1 and tile.shares_rows(*sizes[:2])
+    elif family_choices.warpgroups_compute(sizes, layouts, dtype, result, 132, parts.exact > 0):
+        tile = warpgroup_choices.choose(*sizes, 132, layouts)
+    else:
+        problem = Problem(*sizes, dtype, result, layouts, "sm_90a", 132, None, parts.epilogue, parts.exact)
+        assert kernel_for(problem)[2]["stages"] >= 2
+        return
+    assert tile.stages >= 2
+    assert planned(*sizes, layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES

@@ -184,7 +184,7 @@ def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
     (compilation,) = device.compiled.values()
     assert compilation.settings.target.name == "sm_90a"
     assert "wgmma.mma_async" in compilation.text
-    assert (entry, grid, block) == ("matmul", (18, 1, 1), (256, 1, 1))
+    assert (entry, grid, block) == ("matmul", (3, 1, 1), (384, 1, 1))
     assert shared == compilation.kernels[0].dynamic_shared
 
 
@@ -214,7 +214,8 @@ def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, bloc
         (Problem(1028, 1024, 1024, "f16", "f16", "TN", "sm_90a", 132), products.PIPELINED),
         (Problem(32, 8192, 8192, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
         (Problem(32, 8192, 8192, "f16", "f32", "NN", "sm_90a", 132), products.PIPELINED),
-        (Problem(256, 256, 256, "f16", "f16", "NN", "sm_90a", 132), products.PIPELINED),
+        (Problem(256, 256, 256, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
+        (Problem(64, 64, 64, "f16", "f16", "NN", "sm_90a", 132), products.PIPELINED),
     ],
 )
 def test_the_script_is_that_of_the_units_that_can(problem, script):
