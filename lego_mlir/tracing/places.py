@@ -67,6 +67,7 @@ class Place:
         self.derivation = self._derive(self.index)
         tracer.require_divisors(self.derivation.raw)
         self.mask = self._mask(self.index)
+        self._granted: set[int] = set()  # widths that were proved
 
     def access(self, width: int) -> TensorAccess:
         """The access of `width` elements. Raises LayoutError where that width is not proved."""
@@ -115,13 +116,14 @@ class Place:
 
     def _unproved(self, width: int) -> tuple[str, Verdict] | None:
         """The first claim about this width that is not proved, by its name; None if all are."""
-        if (id(self.layout), width, self.index) in self.tracer.granted:
+        if width in self._granted or (id(self.layout), width, self.index) in self.tracer.granted:
             return None
         lanes = {LANE: Range(0, width)}
         for name, claim in self._claims(width, lanes, self.derivation.expr, self.mask):
             verdict = self.tracer.prove(claim, lanes)
             if not isinstance(verdict, Proved):
                 return name, verdict
+        self._granted.add(width)
         return None
 
     def _other_direction(self, lanes: Mapping[Symbol, Range]) -> str:
