@@ -109,6 +109,10 @@ def test_gradients_of_arrays(adds):
     ([(3, 70, 64), (0, 70, 64), (0, 70, 64)], {}, "a divisor of its heads"),
     ([(1, 70, 80)] * 3, {}, "heads of 64, 128, 256 features"),
     ([(1, 70, 64)] * 3, {"window": 5}, "with causal=True"),
+    (
+        [(1, 70, 64), (1, 60, 64), (1, 60, 64)], {"window": 10, "causal": True},
+        "the last 1 queries would attend to no key; pass at most 69 queries, or a window of at least 11",
+    ),
     ([(1, 70, 64)] * 3, {"window": 5.0, "causal": True}, "window=5.0 is a number of keys"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(shapes, options, words):
