@@ -263,7 +263,7 @@ def matrix_facts(name: str, array: Tensor, known: Mapping[str, str] = INPUTS) ->
     if dtype not in known or len(shape) != 2 or 0 in shape:
         raise UsageError(
             f"matmul takes matrices of {' or '.join(known)}, got {name} of {dtype or type(array).__name__} and shape "
-            f"{shape}"
+            f"{shape}{'; no size may be 0' if 0 in shape else ''}"
         )
     library = library_of(array)
     if library is None:

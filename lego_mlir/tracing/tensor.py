@@ -199,9 +199,8 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     """
     tracer = current("lego.shared")
     if len(tracer.path) or tracer.depth:
-        raise tracer.error(
-            "lego.shared inside a loop or branch: allocate the tile before it, since every thread shares it"
-        )
+        where = "loop or branch" if tracer.role is None else "role"
+        raise tracer.error(f"lego.shared inside a {where}: allocate the tile before it, since every thread shares it")
     tile = as_layout(layout)
     tile.require()
     size = tile.physical_size()

@@ -104,3 +104,11 @@ def test_only_tiles_of_f32_are_added():
     for function in (halves, inwards):
         assert "add=True) adds a shared tile of f32 to global memory" in message(function)
         assert "update each element by atomic_add" in message(function)
+
+
+def test_a_tile_in_a_role_is_refused_with_the_remedy():
+    def tile(y: lego.Tensor(f32, Row(96))):
+        with lego.warps(0, 1):
+            y[0] = lego.shared(f32, Row(1))[0]
+
+    assert "lego.shared inside a role: allocate the tile before it, since every thread shares it" in message(tile)
