@@ -300,10 +300,19 @@ def table(sizes: list[Size]) -> None:
     results = mlir_kernels.latest(NAME)
     if results is None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
-    path = mlir_kernels.latest_path(NAME)
-    circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
-    mlir_kernels.put_into(PAGE, "warpgroups", circumstances + _by_layouts(results["rows"]))
+    parts = [_by_layouts(group, called) for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes"))]
+    mlir_kernels.put_into(PAGE, "warpgroups", "\n".join(parts))
     mlir_kernels.put_into(PAGE, "warpgroups-fresh", _of_fresh_sizes(results["rows"]))
+
+
+def newest_of(group: tuple[Size, ...]) -> tuple[str, list[dict[str, Any]]]:
+    """The circumstances and the rows of the newest run that has sizes of a group."""
+    for path in reversed(mlir_kernels.all_paths(NAME)):
+        results = json.loads(path.read_text())
+        rows = [row for row in results["rows"] if tuple(row["size"]) in group]
+        if rows:
+            return f"{results['device']}, {path.name[:10]}, PyTorch {results['torch']}.\n\n", rows
+    raise SystemExit(f"no results of {NAME} for {group[0]}")
 
 
 def _ratios(rows: list[dict[str, Any]], field: str, rival: str = "cuBLAS") -> dict[Any, float]:
@@ -320,19 +329,20 @@ def _mean(ratios: list[float]) -> str:
     return f"{geometric_mean(ratios):.3f}" if ratios else ""
 
 
-def _by_layouts(rows: list[dict[str, Any]]) -> str:
-    """Squares and other sizes by layouts and types, sustained, and their means as single launches."""
+def _by_layouts(group: tuple[Size, ...], called: str) -> str:
+    """A group of sizes by layouts and types, sustained, and their means, as single launches too."""
+    circumstances, rows = newest_of(group)
     sustained, single = _ratios(rows, "ms"), _ratios(rows, "single_ms")
     ways = [("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16"), ("NN", "bf16")]
+    ways = [way for way in ways if any((size, *way) in sustained for size in group)]
     cells = []
-    for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes")):
-        for size in group:
-            found = [sustained.get((size, *way)) for way in ways]
-            cells.append([" x ".join(map(str, size)), *["" if ratio is None else f"{ratio:.3f}" for ratio in found]])
-        for ratios, kind in ((sustained, ""), (single, ", single launches")):
-            means = [_mean([ratios[(size, *way)] for size in group if (size, *way) in ratios]) for way in ways]
-            cells.append([f"geometric mean, {called}{kind}", *means])
-    return mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
+    for size in group:
+        found = [sustained.get((size, *way)) for way in ways]
+        cells.append([" x ".join(map(str, size)), *["" if ratio is None else f"{ratio:.3f}" for ratio in found]])
+    for ratios, kind in ((sustained, ""), (single, ", single launches")):
+        means = [_mean([ratios[(size, *way)] for size in group if (size, *way) in ratios]) for way in ways]
+        cells.append([f"geometric mean, {called}{kind}", *means])
+    return circumstances + mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
 
 
 def _of_fresh_sizes(rows: list[dict[str, Any]]) -> str:
