@@ -2,7 +2,7 @@
 
     python bench/tuning_devices.py pack        PTX into artifacts/tuning_devices, where the compiler is
     python bench/tuning_devices.py time        on a machine with two GPUs: all sizes on one, and on two
-    python bench/tuning_devices.py time 3 4    the same with every third size, and 4 processes a GPU in place of 8
+    python bench/tuning_devices.py time 3 4    the same with every third size, and 4 processes a GPU in place of 6
     python bench/tuning_devices.py table       the table of docs/how-to/tuning-measuring.md
 
 Transposes of 40 sizes, whose candidates race in isolated processes as `lego-mlir tune FOLDER --gpus 2` runs them.
@@ -79,7 +79,7 @@ def pack() -> None:
     print(f"{len(found.rows)} sizes, {len(rows)} candidates in {FOLDER}; {len(failed)} failed {failed[:1]}")
 
 
-def time(every: int = 1, live: int = 8) -> None:
+def time(every: int = 1, live: int = 6) -> None:
     """Every n-th size on each number of devices, `live` processes a device; exit code 1 where a candidate fails."""
     from lego_mlir.runtime.driver import driver
     from lego_mlir.tuning import packed
@@ -89,7 +89,7 @@ def time(every: int = 1, live: int = 8) -> None:
     found, runs = packed.read(FOLDER), []
     device = identity(driver())
     out = os.environ.get("OUT")
-    name = NAME if (every, live) == (1, 8) else f"{NAME}-{every}-{live}"
+    name = NAME if (every, live) == (1, 6) else f"{NAME}-{every}-{live}"
     path = Path(out) / f"{name}.json" if out else harness.todays_results(device.name, name)
     problems = found.problems[::every]
     first = [found.workbench(number, live) for number in range(max(DEVICES))]

@@ -2,8 +2,14 @@
 
     lego-mlir tune bench/recipes/transposes.json
 
-It needs a GPU; the table is written beside the recipe. Until then, `test/unit/tuning/test_shipped_recipes.py` judges
-the defaults by the whole spaces that bench/tuning_spaces.py recorded.
+The kernels have one size each. Their table was measured on a machine without a compiler, from candidates that compute
+their checks there:
+
+    lego-mlir tune bench/recipes/transposes.json --pack FOLDER --target sm_90
+    lego-mlir tune FOLDER --gpus 2 --store bench/recipes/transposes_timings.jsonl \\
+        --export bench/recipes/transposes-choices.json
+
+`test/unit/tuning/test_shipped_recipes.py` judges the defaults by these timings.
 """
 
 import lego_mlir as lego

@@ -26,7 +26,7 @@ from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate
 from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
 from lego_mlir.tuning.interpreted import interpreted_data
-from lego_mlir.tuning.isolated import IsolatedBench
+from lego_mlir.tuning.isolated import LIVE, IsolatedBench
 from lego_mlir.tuning.workbench import Workbench
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ ENTRY: Final = "template"
 """The program of a template's launch in its manifest."""
 
 
-def gpu_workbench(device: int = 0, live: int = 8, templates: bool = False) -> Workbench:
+def gpu_workbench(device: int = 0, live: int = LIVE, templates: bool = False) -> Workbench:
     """The workbench of a CUDA device of this machine; of `templates`, which need no MLIR.
 
     Raises DependencyError, with the remedy, where there is no device.

@@ -31,6 +31,9 @@ from lego_mlir.tuning.measuring import Failure, Trial
 START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lego_mlir.tuning import child; child.main()"
 )
+LIVE: Final = 6
+"""Processes at a time. The driver opens contexts one after the other, on all GPUs of a machine: with 8 a GPU, 40 races
+took 29.7 s on one H200 and 20.6 s on two, with 6 they took 31.6 s and 17.1 s (bench/tuning_devices.py)."""
 LAST_WORDS: Final = 300  # characters of what a process wrote before it crashed
 
 
@@ -100,7 +103,7 @@ class IsolatedBench:
     and has a context on its device. Such processes end with the bench.
     """
 
-    live: int = 8
+    live: int = LIVE
     patience: float = 60.0
     environment: dict[str, str] = field(default_factory=dict)
     kept: bool = False

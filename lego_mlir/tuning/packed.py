@@ -29,6 +29,7 @@ from lego_mlir.store import key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
+from lego_mlir.tuning.isolated import LIVE
 from lego_mlir.tuning.sized import SizedProblem
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class PackedCandidates:
         """The data of a check: as packed, or computed here."""
         return self.computed.data(_bytes(path), sizes) if path.suffix == computed_checks.SUFFIX else path
 
-    def workbench(self, device: int = 0, live: int = 8) -> Workbench:
+    def workbench(self, device: int = 0, live: int = LIVE) -> Workbench:
         """The workbench of a CUDA device of this machine for these candidates; `live` have a process at once.
 
         Raises DependencyError without a GPU.
