@@ -14,7 +14,7 @@ In the vectorised variant a tile is a grid of micro-tiles of w x w elements. A t
 transposes it in registers and stores w vectors into a shared tile in the result's orientation, C x R. Adjacent threads
 store w rows apart, where the swizzle phase differs, so 8 of them cover all 32 banks; reads are along rows. If no vector
 divides the sizes, `vectorised` builds `realigned` for elements narrower than a word, and otherwise `padded` in large
-tiles. Words of two rows are faster than words of one, so that sizes divisible by 2 alone are realigned as well.
+tiles. Large matrices of 2-byte elements are realigned as well if no vector of 16 bytes divides their sizes.
 
 The tile order is a layout as well, `Col` for a large matrix: concurrent blocks go down a column of tiles, and complete
 whole rows of the result. A result that fits in the cache does not need this, and `Row` makes the reads contiguous.
@@ -105,7 +105,8 @@ def build(
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
-    narrow = 2 if in_words(M, N, dtype) else 1
+    large = _blocks(M, N, PAIRED[0][0]) >= PAIRED_BLOCKS and not (_multiple_of(M, 8) and _multiple_of(N, 8))
+    narrow = 1 if not in_words(M, N, dtype) else 4 if large else 2  # words of two rows are faster than such vectors
     if variant == "vectorised" and (tile, threads, width) == (None, None, None) and _width(M, N, dtype) <= narrow:
         variant, tile, threads, width = _narrow(M, N, dtype)
     chosen = VARIANTS[variant]
