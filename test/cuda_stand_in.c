@@ -12,7 +12,7 @@ static __thread int depth;
 static Kernel kernels[256];
 static int kernel_count, module_device[256], module_count;
 int stand_in_devices = 1, stand_in_major = 9, stand_in_minor = 0, stand_in_version = 12080;
-int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;
+int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;  // 2: tensor maps too
 int stand_in_encoded, stand_in_replaced;  // tensor maps
 int stand_in_allocated;  // blocks
 int stand_in_flushes;  // memory set
@@ -124,6 +124,7 @@ int cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank, void *addres
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                            int swizzle, int promotion, int outside) {
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || rank < 1 || rank > 5) return 1;
+  if (stand_in_needs_context == 2 && !current()) return 201;
   memset(map, 0, 128);
   *map = (TensorMap){(uint64_t)(uintptr_t)address, {0}, type, rank, swizzle, {0}, {0}};
   for (unsigned i = 0; i < rank; i++) {

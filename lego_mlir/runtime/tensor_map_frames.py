@@ -55,7 +55,7 @@ def encoded(driver: Driver, tensor_map: TensorMap, address: int) -> Array:
 class TensorMapFrame(Frame):
     """A frame some of whose parameters are tensor maps, by number, of the arrays whose addresses its slots hold."""
 
-    __slots__ = ("_bytes", "_driver", "_encoded", "_kept", "_maps", "_memory", "_places")
+    __slots__ = ("_bytes", "_device", "_driver", "_encoded", "_kept", "_maps", "_memory", "_places")
 
     def __init__(
         self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int,
@@ -64,6 +64,7 @@ class TensorMapFrame(Frame):
         self._memory = (ctypes.c_char * (MAP_BYTES * len(maps) + MAP_ALIGNMENT))()
         first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self._places = {number: first + MAP_BYTES * turn for turn, number in enumerate(maps)}
+        self._device = function.device
         self._driver, self._maps, self._encoded = driver, dict(maps), dict.fromkeys(maps, 0)
         begin = first - ctypes.addressof(self._memory)
         self._bytes = memoryview(self._memory).cast("B")[begin : begin + MAP_BYTES * len(maps)]
@@ -94,11 +95,19 @@ class TensorMapFrame(Frame):
             if found is not None:
                 self._bytes[begin : begin + MAP_BYTES] = found
             else:
-                self._write(number, address, moved=bool(known))
+                self._in_context(number, address, moved=bool(known))
                 if len(kept) >= MAPS_KEPT:
                     kept.clear()
                 kept[address] = bytes(self._bytes[begin : begin + MAP_BYTES])
             self._encoded[number] = address
+
+    def _in_context(self, number: int, address: int, moved: bool) -> None:
+        """Write a map in the context of the device: a thread may have none yet, as PyTorch's for gradients."""
+        driver, device = self._driver, self._device
+        if driver.current_context() == driver.context(device):
+            self._write(number, address, moved)
+        else:
+            driver.within(device, lambda: self._write(number, address, moved))
 
     def _write(self, number: int, address: int, moved: bool) -> None:
         """Have the driver encode a map, or replace its address. Raises LaunchError."""

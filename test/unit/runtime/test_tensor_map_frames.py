@@ -43,6 +43,16 @@ def test_a_frame_encodes_once_and_replaces_addresses(machine):
     assert frame.parameter(2) == ctypes.addressof(frame.slots) + 16  # an argument that is passed as it is
 
 
+def test_a_thread_without_a_context_encodes_in_that_of_the_device(machine):
+    used = driver.driver()
+    frame = TensorMapFrame(used, used.load(b".entry", "kernel", 0, 0, "test"), (1, 1, 1, 32, 1, 1), 0, 2, {1: MAP})
+    machine.set(needs_context=2)
+    frame.slots[1] = 4096
+    assert used.current_context() == 0
+    assert frame.launch() == 201  # the launch itself, which is repeated in the context
+    assert Encoded.from_address(frame.parameter(1)).address == 4096
+
+
 def test_addresses_that_return_need_no_driver(machine):
     used = driver.driver()
     frame = TensorMapFrame(used, used.load(b".entry", "kernel", 0, 0, "test"), (1, 1, 1, 32, 1, 1), 0, 2, {1: MAP})
