@@ -76,6 +76,9 @@ SHORT: Final = 40.0
 MORE_BUFFERS: Final = 4
 LEAST_ROOMY: Final = 3
 """Buffers of a consumer for 8-bit types, and the stages from which they are taken."""
+EARLY_OPERANDS: Final = 2
+EARLY: Final = 2
+"""The operands of an epilogue, and buffers whose operands are then loaded early; more operands would spill."""
 OUT_BUFFER: Final = 8192
 """Bytes of a consumer's buffer for C, at most."""
 
@@ -87,7 +90,7 @@ class WarpgroupTile:
     `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings. With
     `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; `transposed`
     computes B^T A^T, whose rows are columns of C (`few_rows`). `resident` blocks run on a multiprocessor. Each consumer
-    stores C through `buffers`.
+    stores C through `buffers`; operands of an epilogue for the first `early` ones are loaded before the products.
     """
 
     m: int
@@ -103,6 +106,7 @@ class WarpgroupTile:
     transposed: bool = False
     resident: int = 1
     buffers: int = BUFFERS
+    early: int = 0
 
     @property
     def tiling(self) -> Tiling:
@@ -177,7 +181,8 @@ class WarpgroupTile:
                 **({"cluster_k": self.parts} if self.parts > 1 else {}),
                 **({"transposed": 1} if self.transposed else {}),
                 **({"resident": self.resident} if self.resident > 1 else {}),
-                **({"buffers": self.buffers} if self.buffers > BUFFERS else {})}  # fmt: skip
+                **({"buffers": self.buffers} if self.buffers > BUFFERS else {}),
+                **({"early": self.early} if self.early else {})}  # fmt: skip
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
@@ -185,6 +190,7 @@ class WarpgroupTile:
         parts = f" in {self.parts} parts" if self.parts > 1 else ""
         twice = f" resident {self.resident}" if self.resident > 1 else ""
         more = f" buffers {self.buffers}" if self.buffers > BUFFERS else ""
+        more += f" early {self.early}" if self.early else ""
         words = f"{parts}{' transposed' * self.transposed}{' dependent' * self.dependent}{twice}{more}"
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{words}"
 
@@ -214,12 +220,12 @@ def choose(
         best = min(parted, key=parted.__getitem__, default=found)
         if best != found and parted[best] < PARTED_GAIN * times[found]:
             return replace(best, dependent=parted[best] < SHORT)
-    if bytes_ == 1 and not exact:
-        found = with_more_buffers(found)
+    if bytes_ == 1 and operands and not exact:
+        found = with_more_buffers(found, operands)
     return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)
 
 
-def with_more_buffers(tile: WarpgroupTile) -> WarpgroupTile:
+def with_more_buffers(tile: WarpgroupTile, operands: int = 0) -> WarpgroupTile:
     """A wide tile with more buffers for C in place of stages; itself where that would leave too few.
 
     Steps of 8-bit types take as long as others, and K has half as many: the stores of a tile take twice the share.
@@ -228,7 +234,8 @@ def with_more_buffers(tile: WarpgroupTile) -> WarpgroupTile:
     stages = ring_of(tile.m, tile.n, "NT").fitting(MORE_BUFFERS)
     if tile.n <= STEP * BUFFERS or stages < LEAST_ROOMY:
         return tile
-    return replace(tile, stages=min(tile.stages, stages), buffers=MORE_BUFFERS)
+    early = EARLY if operands == EARLY_OPERANDS else 0
+    return replace(tile, stages=min(tile.stages, stages), buffers=MORE_BUFFERS, early=early)
 
 
 def candidates(
@@ -285,14 +292,14 @@ def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> 
 def _candidates(
     tiles: Sequence[tuple[int, int]], bytes_: int, exact: int, operands: int
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Tiles and clusters of elements of `bytes_`: 8-bit types in single blocks, quicker than clusters on an H200."""
+    """Tiles and clusters of elements of `bytes_`: 8-bit types with an epilogue in single blocks, quicker on an H200."""
     narrow = bytes_ == 1
     unit = 16 if narrow else 8  # of each block's width: some types of one byte have instructions for multiples of 16
     tall = 0 if exact or narrow else TALL_COLUMNS[min(operands, len(TALL_COLUMNS) - 1)]
     return [
         ((height, width), cluster)
         for height, width in tiles
-        for cluster in (CLUSTERS[:1] if narrow else CLUSTERS)
+        for cluster in (CLUSTERS[:1] if narrow and operands else CLUSTERS)
         if width % (unit * cluster[0]) == 0
         and (height <= PLAIN_ROWS or width <= tall or (height == TALLER and not (operands or narrow)))
         and (width <= MOST_PROMOTED or not exact)
@@ -345,7 +352,7 @@ def rectangle(tile: WarpgroupTile, rows: int, at_once: int) -> int:
 
 LABEL: Final = re.compile(
     r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?( transposed)?( dependent)?"
-    r"(?: resident (\d))?(?: buffers (\d))?)?"
+    r"(?: resident (\d))?(?: buffers (\d))?(?: early (\d))?)?"
 )
 
 
@@ -361,7 +368,7 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
     )  # fmt: skip
     return replace(
         tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1),
-        buffers=int(found[11] or BUFFERS),
+        buffers=int(found[11] or BUFFERS), early=int(found[12] or 0),
     )  # fmt: skip
 
 

@@ -104,7 +104,12 @@ def test_8_bit_types_have_more_buffers_for_results():
     for n in (4096, 8192):
         tile = warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1)
         assert (tile.m, tile.n, tile.cluster, tile.stages, tile.buffers) == (128, 256, (1, 1), 3, 4)
-    narrow = warpgroup_choices.choose(512, 512, 4096, 132, bytes_=1, fused=True)
+    scaled = warpgroup_choices.choose(4096, 4096, 4096, 132, bytes_=1, fused=True, operands=2)
+    assert scaled.early == scaled.parameters["early"] == 2
+    assert warpgroup_choices.tile_from((4096, 4096, 2048), str(scaled), 3, 132).early == 2
+    plain = warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, fused=True)
+    assert (plain.cluster, plain.buffers) == ((2, 1), 2)
+    narrow = warpgroup_choices.choose(512, 512, 4096, 132, bytes_=1, fused=True, operands=1)
     assert narrow.n <= 128 and narrow.buffers == 2
     assert warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, exact=2, fused=True).buffers == 2
 
