@@ -4,8 +4,7 @@
     o = lego_mlir.attention_varlen(q, k, v, starts, causal=True)                    q: [205, heads, features]
 
 The lengths stay on the device, and one compiled kernel takes all of them (`kernels.packed_attention`,
-`kernels.packed_gradients`). Gradients are added in any order: two runs may differ in their last bits. These kernels
-have not run on a GPU yet.
+`kernels.packed_gradients`). Gradients are added in any order: two runs may differ in their last bits.
 """
 
 from __future__ import annotations
