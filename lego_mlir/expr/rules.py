@@ -157,6 +157,15 @@ def constant_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
         yield {x: n, d: divisor, k: number(guess)}
 
 
+def subtracted_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
+    """As constant_quotient, where 64 bits hold -k d, which is added."""
+    constant = atom.args[1].constant
+    for binding in constant_quotient(facts, atom):
+        quotient = binding[k].constant
+        if constant is None or quotient is None or -(2**63) <= -quotient * constant < 2**63:
+            yield binding
+
+
 def small_operand(facts: Facts, atom: Atom) -> Iterator[Binding]:
     """The operand and the divisor as they are."""
     yield {x: atom.args[0], a: atom.args[1]}
@@ -275,7 +284,7 @@ RULES: tuple[Rule, ...] = (
     Rule("remainder", FloorMod(d * q + r, d), FloorMod(r, d), (Ne(d, 0),), residue_of_coefficients, TABLE_1),
     Rule("constant quotient", FloorDiv(x, d), k, (Le(k * d, x), Lt(x, k * d + d)), constant_quotient),
     Rule("constant quotient's remainder", FloorMod(x, d), x - k * d, (Le(k * d, x), Lt(x, k * d + d)),
-         constant_quotient),
+         subtracted_quotient),
     Rule("common factor of a quotient", FloorDiv(g * x + r, g * b), FloorDiv(x, b), (Le(0, r), Lt(r, g), Lt(0, b)),
          common_factor),
     Rule("divisible part of a quotient", FloorDiv(d * q + r, d), q + FloorDiv(r, d), (Ne(d, 0),),

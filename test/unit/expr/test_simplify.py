@@ -114,6 +114,12 @@ def test_a_remainder_of_64_bit_data_stays_where_its_absence_would_overflow():
     assert simplify(scaled, {**RANGES, v: Range(-(2**63), 2**63)}).expr == 8 * FloorMod(v, 4) + i
 
 
+def test_a_quotient_that_64_bits_do_not_hold_is_not_subtracted():
+    least = -(2**63)
+    assert simplify(FloorMod(v, 2), {v: Range(least, least + 2)}).expr == FloorMod(v, 2)
+    assert simplify(FloorMod(v, 2), {v: Range(least + 2, least + 4)}).expr == v - least - 2
+
+
 def test_unknown_conditions_keep_the_general_form():
     for raw in (FloorDiv(u, 8), FloorMod(u, N), FloorDiv(i, 7), FloorMod(8 * i + u, 8 * v), Smaller(u, v)):
         assert simplify(raw, RANGES).expr == raw

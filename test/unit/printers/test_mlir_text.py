@@ -182,6 +182,12 @@ def test_what_it_does_not_know_it_refuses(expr, message):
         body(expr)
 
 
+@pytest.mark.parametrize("form", ["arith", "index", "affine"])
+def test_a_constant_beyond_64_bits_is_refused_in_every_form(form):
+    with pytest.raises(PrintError, match="the constant 9223372036854775808 does not fit index"):
+        body(i + j + 2**63, form=form)
+
+
 class Unknown(nodes._IntegerNode):
     __slots__ = ()
 
