@@ -22,8 +22,8 @@ from typing import Any
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Expr, IndexLike
-from lego_mlir.errors import PrintError
 from lego_mlir.expr import nodes
+from lego_mlir.printers.mlir_names import fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,7 @@ def _collect(expr: Expr, operands: dict[Expr, None]) -> None:
 
 def _build(ir: Any, expr: Expr, dims: dict[Any, Any]) -> Any:
     if expr.is_Integer:
-        if not -(2**63) <= int(expr) < 2**63:
-            raise PrintError(f"mlir: the constant {expr} does not fit index")
-        return ir.AffineExpr.get_constant(int(expr))
+        return ir.AffineExpr.get_constant(fitting(int(expr), "index"))
     if expr in dims:
         return dims[expr]
     parts = [_build(ir, argument, dims) for argument in expr.args]

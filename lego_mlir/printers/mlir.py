@@ -50,9 +50,18 @@ from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.constant_tables import constant_table
 from lego_mlir.printers.isqrt import emit_isqrt
-from lego_mlir.printers.mlir_names import BINARY, COMMUTATIVE, COMPARISONS, FORMS, INTEGERS, OPERATIONS, Form, Integer
-
-LARGEST = {"i32": 2**31 - 1, "i64": 2**63 - 1, "index": 2**63 - 1}
+from lego_mlir.printers.mlir_names import (
+    BINARY,
+    COMMUTATIVE,
+    COMPARISONS,
+    FORMS,
+    INTEGERS,
+    LARGEST,
+    OPERATIONS,
+    Form,
+    Integer,
+    fitting,
+)
 
 
 class MlirPrinter:
@@ -152,9 +161,7 @@ class MlirPrinter:
         return self.remember(value, kind, lambda v: self.build.cast_integer(v, kind))
 
     def _constant(self, number: int, kind: str) -> Value:
-        if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
-            raise PrintError(f"mlir: the constant {number} does not fit {kind}")
-        return self.remember(number, f"constant {kind}", lambda n: self.build.constant(n, kind))
+        return self.remember(fitting(number, kind), f"constant {kind}", lambda n: self.build.constant(n, kind))
 
     # -- types
 

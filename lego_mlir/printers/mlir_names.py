@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from lego_mlir.errors import PrintError
 from lego_mlir.expr import nodes
 
 Form = Literal["arith", "index", "affine"]
@@ -73,3 +74,13 @@ COMPARISONS: Final[dict[type[Any], ComparePredicate]] = {
     nodes.Lt: ComparePredicate(2, "#index<cmp_predicate slt>"),
     nodes.Le: ComparePredicate(3, "#index<cmp_predicate sle>"),
 }
+
+LARGEST = {"i32": 2**31 - 1, "i64": 2**63 - 1, "index": 2**63 - 1}
+"""The greatest constant of each type."""
+
+
+def fitting(number: int, kind: str) -> int:
+    """A constant of a type. Raises PrintError for one that the type does not hold."""
+    if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
+        raise PrintError(f"mlir: the constant {number} does not fit {kind}")
+    return number
