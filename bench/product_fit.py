@@ -123,7 +123,7 @@ def recorded() -> list[Measured]:
 
 
 def _counts(row: Measured) -> bool:
-    """Whether the model has terms for a kernel: not for what is no candidate any more, being slower on an H200.
+    """Whether the model has terms for a kernel: not for kinds that were slower on an H200 and are not candidates.
 
     These are parts of K in clusters of 8, two resident blocks of warpgroups, and two rows of tiles without clusters.
     """

@@ -52,7 +52,7 @@ def choose(
 
 
 def clocks(size: Rows, tile: RoleTile, blocks: int, lines: int = 1) -> float:
-    """The clocks of the block with the most tiles; of two equal tiles the one that is no cluster comes first."""
+    """The clocks of the block with the most tiles; of two equal tiles, the one without a cluster comes first."""
     rows, groups, n, k = size
     tiles = groups * -(-rows // (groups * tile.height)) * -(-n // tile.columns)
     products = tile.rows * tile.columns * DEPTH / PRODUCTS * SLOWER.get((tile.rows, tile.columns), 1.0)

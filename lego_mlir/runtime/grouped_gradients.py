@@ -70,7 +70,7 @@ def _of_right(product: Product, a: Tensor, b: Tensor, gradient: Tensor, form: Fo
 
 
 def _whole(found: Tensor, offsets: Tensor, axis: int) -> Tensor:
-    """Zeros where there is no group: after the last one."""
+    """Zeros after the last group."""
     import torch
 
     number = torch.arange(found.shape[axis], device=found.device, dtype=offsets.dtype)

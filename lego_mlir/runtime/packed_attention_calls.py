@@ -62,7 +62,7 @@ def attention_varlen(
 
 
 def _require_starts(name: str, starts: Tensor, rows: int) -> None:
-    """Raise UsageError for starts that are not those of sequences in an array of so many rows."""
+    """Raise UsageError unless starts are those of sequences in an array with this number of rows."""
     remedy = "begin with 0, and add up the lengths of the sequences"
     require_rising(name, starts, rows, remedy)
     if int(starts[0]):
