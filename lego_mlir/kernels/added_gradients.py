@@ -132,7 +132,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     @lego.kernel(**by_rows, name="attention_rounded_gradients")
     def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
         at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        (lego.load(sums, layout, at=at) * (1 / math.sqrt(form.features))).to(form.dtype).store(dq, at=at)
+        (lego.load(sums, layout, at=at) * form.factor).to(form.dtype).store(dq, at=at)
 
     return AddedGradients(prepare, main, round_)
 
@@ -270,7 +270,7 @@ class GradientGroup:
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
             scores = lego.mma(self.keys, q.T, self.zeros)
             slopes = lego.mma(self.values, do.T, self.zeros)
-            p = lego.exp2(lego.fma(scores, self.form.scale, -self.row(t, 0, start)), approximate=True)
+            p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), approximate=True)
             if mask:
                 p = lego.where(self.seen(i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)
@@ -323,5 +323,5 @@ class GradientGroup:
 
     def store(self, dk: Operand, dv: Operand, head: Operand) -> None:
         """The gradients of the keys and values."""
-        (self.dk * (1 / math.sqrt(self.form.features))).to(self.form.dtype).store(dk, at=(head, self.first, 0))
+        (self.dk * self.form.factor).to(self.form.dtype).store(dk, at=(head, self.first, 0))
         self.dv.to(self.form.dtype).store(dv, at=(head, self.first, 0))

@@ -142,7 +142,7 @@ class Gradients:
 
     def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand) -> Operand:
         """exp(s - lse), 0 where a query does not attend to a key."""
-        p = lego.exp2(lego.fma(scores, self.form.scale, -lse), approximate=True)
+        p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), approximate=True)
         return lego.where(self.form.reaches(row, column), p, 0.0) if self.form.causal else p
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
@@ -175,7 +175,7 @@ class Gradients:
                     of_v.set(added)
             lego.wait_copies()
         if dk is not None:
-            (of_k * (1 / math.sqrt(form.features))).to(form.dtype).store(dk, at=(self.head, self.first, 0))
+            (of_k * form.factor).to(form.dtype).store(dk, at=(self.head, self.first, 0))
         if dv is not None:
             of_v.to(form.dtype).store(dv, at=(self.head, self.first, 0))
 
@@ -198,4 +198,4 @@ class Gradients:
             p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1))
             of_q.set(lego.mma(self.operand(p * (slopes - means)), tiles[0], of_q))
         lego.wait_copies()
-        (of_q * (1 / math.sqrt(form.features))).to(form.dtype).store(dq, at=(self.head, self.first, 0))
+        (of_q * form.factor).to(form.dtype).store(dq, at=(self.head, self.first, 0))

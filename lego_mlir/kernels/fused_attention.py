@@ -25,6 +25,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
@@ -63,13 +64,17 @@ LOG2_E: Final = math.log2(math.e)
 
 @dataclass(frozen=True, slots=True)
 class AttentionForm:
-    """What attends to what: with a `window`, to that many keys up to the query's own. `group` heads share k, v."""
+    """What attends to what: with a `window`, to that many keys up to the query's own. `group` heads share k, v.
+
+    Scores are products times `scale`, 1 / sqrt(features) if left out.
+    """
 
     features: int = 64
     dtype: DType = f16
     causal: bool = False
     window: int | None = None
     group: int = 1
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         if self.features not in HEADS or self.dtype not in (f16, bf16):
@@ -81,11 +86,18 @@ class AttentionForm:
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
         if self.group < 1:
             raise UsageError(f"attention: group={self.group} query heads share a head of k and v, at least 1")
+        if self.scale is not None and not is_positive(self.scale):
+            raise UsageError(f"attention: scale={self.scale!r} is a positive number; for a negative one, negate q")
 
     @property
-    def scale(self) -> float:
-        """Of the scores, as exponents of 2."""
-        return LOG2_E / math.sqrt(self.features)
+    def factor(self) -> float:
+        """Of products of queries and keys."""
+        return 1 / math.sqrt(self.features) if self.scale is None else float(self.scale)
+
+    @property
+    def exponent(self) -> float:
+        """The factor of scores that are exponents of 2."""
+        return LOG2_E / math.sqrt(self.features) if self.scale is None else LOG2_E * self.factor
 
     def reaches(self, row: Operand, column: Operand) -> Operand:
         """Whether a query attends to a key, with `causal`."""
@@ -94,6 +106,11 @@ class AttentionForm:
     def allowed(self, row: Operand, column: Operand, keys: Operand) -> Operand:
         """Whether a query attends to a key, of `keys` there are."""
         return (column < keys) & self.reaches(row, column) if self.causal else column < keys
+
+
+def is_positive(scale: object) -> bool:
+    """Whether this is a positive, finite number, NumPy's included."""
+    return isinstance(scale, Real) and 0 < float(scale) < math.inf
 
 
 def exp2(x: Operand, polynomials: int) -> Operand:
@@ -260,7 +277,7 @@ class AttentionRows:
 
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
-        scale = self.form.scale
+        scale = self.form.exponent
         p = exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), self.tile.polynomials)
         self.following.set(p)
         self.sums.set(in_lanes(p))
@@ -276,7 +293,7 @@ class AttentionRows:
     def renew(self, scores: Operand) -> None:
         """Weights relative to a new maximum; the sums under the old one fade."""
         new = lego.maximum(self.best, scores.max(axis=1))
-        fade = lego.exp2((self.best - new) * self.form.scale, approximate=True)
+        fade = lego.exp2((self.best - new) * self.form.exponent, approximate=True)
         self.total.set(self.total * fade[:, None])
         self.out.set(self.out * fade[:, None])
         self.best.set(new)
@@ -293,4 +310,4 @@ class AttentionRows:
         lego.barrier()
         lego.copy_async(part, o, at=(head, self.first, 0))
         lego.commit_copies()
-        lego.fma(self.best, self.form.scale, lego.log2(total)).store(lse, at=(head, self.first))
+        lego.fma(self.best, self.form.exponent, lego.log2(total)).store(lse, at=(head, self.first))

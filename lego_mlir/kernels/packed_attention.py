@@ -180,7 +180,7 @@ class PackedRows(AttentionRows):
         has_keys = total > 0.0
         scaled = self.out * lego.where(has_keys, 1.0 / total, 0.0)[:, None]
         scaled.to(self.form.dtype).store(part)
-        found = lego.fma(self.best, self.form.scale, lego.log2(total))
+        found = lego.fma(self.best, self.form.exponent, lego.log2(total))
         lego.where(has_keys, found, math.inf).store(rows, at=(lego.group_id, 0))
         lego.barrier()
         copy_rows(part, o, to)

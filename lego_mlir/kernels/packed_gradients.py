@@ -6,7 +6,6 @@ infinite log-sum-exp, and keys of the next one a weight of 0: what a tile adds t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,7 +95,7 @@ def by_rows(form: AttentionForm, types: tuple[Operand, ...], counts: tuple[Opera
     @lego.kernel(**blocks, name="packed_attention_rounded_gradients")
     def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
         at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        (lego.load(sums, layout, at=at) * (1 / math.sqrt(form.features))).to(form.dtype).store(dq, at=at)
+        (lego.load(sums, layout, at=at) * form.factor).to(form.dtype).store(dq, at=at)
 
     return prepare, round_
 
@@ -154,7 +153,7 @@ class PackedGradients(GradientGroup):
     def copy_out(self, dk: Operand, dv: Operand, head: Operand) -> None:
         """The gradients of the keys and values, through the memory of this group's values."""
         to = PackedTarget(head, self.at.keys_from + self.first, self.at.keys - self.first)
-        for value, target in ((self.dk * (1 / math.sqrt(self.form.features)), dk), (self.dv, dv)):
+        for value, target in ((self.dk * self.form.factor, dk), (self.dv, dv)):
             lego.barrier()
             values: Operand = self.values
             value.to(self.form.dtype).store(values)

@@ -41,17 +41,18 @@ def attention(
     *,
     causal: bool = False,
     window: int | None = None,
+    scale: float | None = None,
     deterministic: bool | None = None,
     check: bool = False,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
+    """softmax(scale q k^T) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
 
     Arrays in other orders are copied into rows. With `causal` a query attends to keys of no larger position, with a
-    `window` only to that many of them. The result without keys is 0. PyTorch's tensors have gradients, with the same
-    bits in each run if `deterministic`; None follows `torch.use_deterministic_algorithms`. Raises UsageError for other
-    shapes and types.
+    `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0. PyTorch's
+    tensors have gradients, with the same bits in each run if `deterministic`; None follows
+    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
     """
-    form, sizes = _problem(q, k, v, causal, window)
+    form, sizes = _problem(q, k, v, causal, window, scale)
     if is_empty(q, k):
         return without_keys(q, k, v)
     flat = [dense(x, []).reshape(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
@@ -79,7 +80,9 @@ def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.where(never, q, 0) + 0 * (k.sum() + v.sum())
 
 
-def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) -> tuple[AttentionForm, Sizes]:
+def _problem(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
+) -> tuple[AttentionForm, Sizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
     from lego_mlir.tracing.dtypes import bf16, f16
 
@@ -103,7 +106,7 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) 
             f"attention of {shown}: k and v have one shape, the batch and features of q, and a divisor of its heads; "
             "all are float16 or bfloat16"
         )
-    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared)
+    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared, scale)
     queries, keys = of_q[-2], of_k[-2]
     if window is not None and 0 < keys <= queries - window:
         lost = queries - window - keys + 1

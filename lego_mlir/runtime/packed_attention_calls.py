@@ -37,17 +37,19 @@ def attention_varlen(
     *,
     causal: bool = False,
     window: int | None = None,
+    scale: float | None = None,
     check: bool = False,
 ) -> Tensor:
     """Attention within each of B sequences: q is [T, heads, D], k and v are [S, heads / group, D]; D is 64, 128 or 256.
 
     Sequence b is the rows `cu_seqlens[b]` to `cu_seqlens[b + 1] - 1`; both are [B + 1], int32, the second the first if
     left out. With `causal`, query i attends to keys up to i + keys - queries of the sequence, with a `window` only to
-    that many of them. The result of a query without keys is 0. Arrays in other orders are copied into rows. PyTorch's
-    tensors have gradients, for D of 64 and 128. Raises UsageError for other shapes and types.
+    that many of them. `scale` is 1 / sqrt(D) if left out. The result of a query without keys is 0. Arrays in other
+    orders are copied into rows. PyTorch's tensors have gradients, for D of 64 and 128. Raises UsageError for other
+    shapes and types.
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
-    form, heads = _problem((q, k, v), starts, causal, window)
+    form, heads = _problem((q, k, v), starts, causal, window, scale)
     if check:
         for name, ends, rows in (("q", starts[0], q.shape[0]), ("k", starts[1], k.shape[0])):
             _require_starts(f"attention_varlen: cu_seqlens_{name}", ends, rows)
@@ -70,7 +72,11 @@ def _require_starts(name: str, starts: Tensor, rows: int) -> None:
 
 
 def _problem(
-    given: tuple[Tensor, Tensor, Tensor], starts: tuple[Tensor, Tensor], causal: bool, window: int | None
+    given: tuple[Tensor, Tensor, Tensor],
+    starts: tuple[Tensor, Tensor],
+    causal: bool,
+    window: int | None,
+    scale: float | None,
 ) -> tuple[AttentionForm, int]:
     """What is to be computed, and the heads of k and v. Raises UsageError for arrays that do not fit each other."""
     from lego_mlir.tracing.dtypes import bf16, f16
@@ -102,7 +108,7 @@ def _problem(
             f"attention_varlen: cu_seqlens are two arrays of one length from 2 on, of int32, got {shown}; the first "
             "element is 0 and the last the number of rows"
         )
-    return AttentionForm(of_q.shape[2], types[of_q.dtype], causal, window, heads // shared), shared
+    return AttentionForm(of_q.shape[2], types[of_q.dtype], causal, window, heads // shared, scale), shared
 
 
 @lru_cache(_KEPT)

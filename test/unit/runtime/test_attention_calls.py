@@ -31,6 +31,13 @@ def test_arrays_with_and_without_a_batch(batch):
     np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
 
 
+@pytest.mark.parametrize("scale", [0.01, np.float32(4)])
+def test_scales(scale):
+    q, k, v = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED))
+    found = lego_mlir.attention(q, k, v, causal=True, scale=scale, check=True)
+    np.testing.assert_allclose(found, expected(q * np.float64(scale) * FEATURES**0.5, k, v), atol=4e-3)
+
+
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
 def test_arrays_in_other_orders_are_copied(order):
     given = [drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED)]
@@ -55,17 +62,18 @@ def test_no_keys_in_torch_have_gradients_of_zero():
     assert not q.grad.any() and k.grad.shape == k.shape and v.grad.shape == v.shape
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_gradients_of_torch(deterministic):
+@pytest.mark.parametrize(("deterministic", "scale"), [(False, None), (True, None), (False, 0.3), (True, 0.02)])
+def test_gradients_of_torch(deterministic, scale):
     torch = pytest.importorskip("torch")
     shapes = [(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS)]
     torch.manual_seed(0)
     *given, gradient = (torch.randn(shape, dtype=torch.float16) for shape in shapes)
     leaves = [x.clone().requires_grad_() for x in given]
-    lego_mlir.attention(*leaves, causal=True, deterministic=deterministic, check=True).backward(gradient)
+    lego_mlir.attention(*leaves, causal=True, scale=scale, deterministic=deterministic, check=True).backward(gradient)
     exact = [x.double().requires_grad_() for x in given]
     q, k, v = exact
-    scores = (q @ k.mT / FEATURES**0.5).masked_fill(torch.ones(POSITIONS, POSITIONS).triu(1).bool(), -torch.inf)
+    later = torch.ones(POSITIONS, POSITIONS).triu(1).bool()
+    scores = (q @ k.mT * (scale or FEATURES**-0.5)).masked_fill(later, -torch.inf)
     (torch.softmax(scores, -1) @ v).backward(gradient.double())
     for leaf, wanted in zip(leaves, exact, strict=True):
         assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
@@ -93,13 +101,18 @@ def test_gradients_follow_the_setting_of_torch(monkeypatch):
 @pytest.mark.parametrize("adds", [False, True])
 def test_gradients_of_arrays(adds):
     q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
-    form = AttentionForm(FEATURES, causal=True, group=HEADS)
+    form = AttentionForm(FEATURES, causal=True, group=HEADS, scale=0.3)
     o, lse = attention_calls._kernel(form, (SHARED, POSITIONS, POSITIONS))(q, k, v, check=True)
-    _, _, dv = attention_calls._differentiated(form, (q, k, v, o, lse), do, adds, True)
-    scores = np.where(np.tri(POSITIONS), q.astype(float) @ k.mT.astype(float) / np.sqrt(FEATURES), -np.inf)
+    found = attention_calls._differentiated(form, (q, k, v, o, lse), do, adds, True)
+    q, k, v, do = (x.astype(float) for x in (q, k, v, do))
+    scores = np.where(np.tri(POSITIONS), form.factor * q @ k.mT, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    wanted = ((weights / weights.sum(-1, keepdims=True)).swapaxes(-1, -2) @ do).sum(0)
-    assert np.abs(dv[0] - wanted).max() < 2**-9 * np.abs(wanted).max()
+    weights /= weights.sum(-1, keepdims=True)
+    slopes = do @ v.mT
+    of_scores = form.factor * weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
+    wanted = of_scores @ k, (of_scores.mT @ q).sum(0), (weights.mT @ do).sum(0)
+    for gradient, exact in zip(found, wanted, strict=True):
+        assert np.abs(gradient.reshape(exact.shape) - exact).max() < 2**-8 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize(("shapes", "options", "words"), [
@@ -114,6 +127,9 @@ def test_gradients_of_arrays(adds):
         "the last 1 queries would attend to no key; pass at most 69 queries, or a window of at least 11",
     ),
     ([(1, 70, 64)] * 3, {"window": 5.0, "causal": True}, "window=5.0 is a number of keys"),
+    ([(1, 70, 64)] * 3, {"scale": -0.1}, "scale=-0.1 is a positive number; for a negative one, negate q"),
+    ([(1, 70, 64)] * 3, {"scale": float("nan")}, "scale=nan is a positive number"),
+    ([(1, 70, 64)] * 3, {"scale": "0.1"}, "scale='0.1' is a positive number"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(shapes, options, words):
     with pytest.raises(UsageError, match=words):

@@ -33,6 +33,12 @@ def test_sequences_of_arrays():
     np.testing.assert_allclose(found, expected(q, k, v), atol=4e-3)
 
 
+def test_a_scale():
+    q, k, v = (drawn(70, 1, 64) for _ in "qkv")
+    found = lego_mlir.attention_varlen(q, k, v, STARTS, causal=True, scale=0.5, check=True)
+    np.testing.assert_allclose(found, expected(q * 4.0, k, v), atol=4e-3)
+
+
 def test_arrays_in_other_orders_are_copied():
     q, k, v = (drawn(70, 1, 64) for _ in "qkv")
     turned = np.asfortranarray(q), np.repeat(k, 2, axis=0)[::2], v[::-1].copy()[::-1]
