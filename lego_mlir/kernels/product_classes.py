@@ -248,14 +248,19 @@ def pipelined_class_of(
     return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), deep, fused)
 
 
-def _of_exact_sizes(size: Sizes, layouts: str, multiprocessors: int) -> bool:
+def _of_exact_sizes(
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, fused: FusedParts
+) -> bool:  # fmt: skip
     """Whether a product by warpgroups has a kernel of exactly these sizes.
 
     Blocks of a cluster that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
     sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
     """
-    few = size[0] < FEWEST_ROWS
-    return few or warpgroup_choices.choose(*size, multiprocessors, layouts).parts > 1
+    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] > BYTES
+    if fused == PLAIN and {dtype, result} <= set(TYPES) and size[0] < FEWEST_ROWS:
+        return True
+    tile = warpgroup_choices.choose(*size, multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
+    return tile.parts > 1
 
 
 def class_for(
@@ -271,7 +276,7 @@ def class_for(
     if warpgroups and family_choices.warpgroups_compute(
         size, layouts, dtype, result, multiprocessors, fused.exact > 0, fused.epilogue is not None, fused.operands
     ):
-        if fused == PLAIN and {dtype, result} <= set(TYPES) and _of_exact_sizes(size, layouts, multiprocessors):
+        if _of_exact_sizes(size, layouts, dtype, result, multiprocessors, fused):
             return None
         found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
         return found if max(size) <= LARGEST else None

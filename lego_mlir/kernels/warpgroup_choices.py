@@ -212,14 +212,14 @@ def choose(
     times = {found: product_time(product, found.block_tile, device, "steady").microseconds for found in tiles}
     found = min(times, key=times.__getitem__)
     short = times[found] < SHORT
-    if not (exact or fused) and bytes_ == BYTES and found.lockstep == 0:
+    if bytes_ >= BYTES and found.lockstep == 0:
         parted = {
             tile: product_time(product, tile.block_tile, device, "steady").microseconds
             for tile in parted_tiles(m, n, k, multiprocessors, layouts)
         }
         best = min(parted, key=parted.__getitem__, default=found)
         if best != found and parted[best] < PARTED_GAIN * times[found]:
-            return replace(best, dependent=parted[best] < SHORT)
+            return replace(best, dependent=parted[best] < SHORT, step=step, exact=exact)
     if bytes_ == 1 and operands and not exact:
         found = with_more_buffers(found, operands)
     return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)

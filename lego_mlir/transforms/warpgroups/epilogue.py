@@ -170,14 +170,16 @@ def _fill_pairs(
     line = t.op("andi", t.op("shrui", thread, t.i32(2)), t.i32(7))
     row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
     quarter = t.op("andi", t.op("shrui", thread, t.i32(1)), t.i32(1))
-    chunk = t.op("muli", t.op("xori", quarter, line), t.i32(16))
+    lines = SWIZZLE // plan.out_pitch  # as many rows have the same permutation
+    turn = line if lines == 1 else t.op("shrui", line, t.i32(lines.bit_length() - 1))
+    chunk = t.op("muli", t.op("xori", quarter, turn), t.i32(16))
     inside = t.op("addi", chunk, t.op("muli", t.op("andi", thread, t.i32(1)), t.i32(8)))
-    offset = t.op("addi", t.op("muli", row, t.i32(SWIZZLE)), inside)
+    offset = t.op("addi", t.op("muli", row, t.i32(plan.out_pitch)), inside)
     vector = f"vector<2x{plan.result}>"
     for part in range(plan.out_columns // COLUMNS):
         place = t.op("addi", buffer, t.op("xori", offset, t.i32(part * 32)))
         for number, below in enumerate(LINES):
-            address = t.shared(warp.shared, t.op("addi", place, t.i32(below * SWIZZLE)))
+            address = t.shared(warp.shared, t.op("addi", place, t.i32(below * plan.out_pitch)))
             low, high = (values.element(number, column // COLUMNS + part, lane) for lane in range(2))
             pair = t.value(f"vector.from_elements {low}, {high} : {vector}")
             t.line(f"llvm.store {pair}, {address} {{alignment = 8 : i64}} : {vector}, !llvm.ptr<3>")

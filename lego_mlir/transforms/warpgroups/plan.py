@@ -32,7 +32,7 @@ ROWS: Final = 64
 """Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
 MOST_COLUMNS: Final = 256
 OUT_COLUMNS: Final = (64, 32, 16)
-"""Columns of C in a buffer: rows as long as a swizzle, of 16-bit elements."""
+"""Columns of C in a buffer: rows as long as a swizzle, of 16 or 32 bits an element."""
 UNIT_COLUMNS: Final = 8
 """Columns of C that an instruction computes are a multiple. PTX ISA, as above."""
 DEPTH_BYTES: Final = 32
@@ -357,7 +357,7 @@ class ProductPlan:
         """The narrowest part of C that a consumer stores."""
         if self.transposed:
             return UNIT_COLUMNS
-        return OUT_COLUMNS[-1] if self.result in ROUNDED else SWIZZLE // ELEMENT_BYTES[self.result]
+        return OUT_COLUMNS[-1]
 
     @property
     def adders(self) -> int:

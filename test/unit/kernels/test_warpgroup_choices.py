@@ -100,6 +100,20 @@ def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
     assert warpgroup_choices.choose(8192, 8192, 8192, 132, exact=4).m == 128
 
 
+@pytest.mark.parametrize(
+    ("result", "fused"),
+    [("f32", PLAIN), ("f16", FusedParts(FusedEpilogue(bias="f16"))), ("f32", FusedParts(exact=4))],
+)
+def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
+    """A kernel of exactly these sizes, whose blocks of a cluster add parts of K before the epilogue."""
+    for size in ((512, 512, 65536), (256, 256, 16384), (128, 1024, 8192)):
+        assert class_for(size, "NT", "f16", result, "sm_90a", 132, fused) is None
+        problem = Problem(*size, "f16", result, "NT", "sm_90a", 132, None, fused.epilogue, fused.exact)
+        _, _, parameters = kernel_for(problem)
+        assert parameters["cluster_k"] > 1
+        assert parameters.get("exact", 0) == fused.exact
+
+
 def test_8_bit_types_have_more_buffers_for_results():
     for n in (4096, 8192):
         tile = warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1)

@@ -261,5 +261,6 @@ def test_products_of_few_tiles_and_long_sums_have_no_class():
 
     assert parts((64, 1024, 8192)) == parts((200, 200, 8192)) == parts((64, 1024, 8192), "NN") == 4
     assert parts((512, 512, 65536)) > 1  # 0.68 of the time of whole sums with 4 parts
+    assert parts((512, 512, 65536), result="f32") > 1
     for other in ((64, 5120, 5120, "NT", "f32"), (64, 5120, 5120), (4096, 4096, 4096)):
         assert parts(other[:3], *other[3:]) == 1
