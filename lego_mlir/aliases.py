@@ -23,6 +23,8 @@ Operand: TypeAlias = Any
 """What a kernel computes with: a traced `Scalar`, a number, or an index."""
 Z3Expr: TypeAlias = Any
 """A Z3 expression."""
+Context: TypeAlias = Any
+"""An MLIR context of the bindings."""
 Module: TypeAlias = Any
 """An MLIR module of the bindings."""
 Op: TypeAlias = Any

@@ -16,12 +16,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Context
 
 # Other packages are called `mlir` too, a long dead one on PyPI among them: a provider counts only with all of these.
 NEEDED: Final = {
@@ -33,6 +39,8 @@ NEEDED: Final = {
 PROVIDERS: Final = ("mlir", "torch_mlir")
 CHOICE: Final = "LEGO_MLIR_BINDINGS"
 """The environment variable that chooses a provider."""
+SESSIONS: Final = 200
+"""Uses of a context before it is dropped: it keeps each type, attribute and location that it has ever made."""
 DISTRIBUTIONS: Final = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mlir"}
 
 
@@ -107,3 +115,42 @@ def _lacking(package: str) -> str | None:
             if not hasattr(module, attribute):
                 return f"has no '{name}.{attribute}'"
     return None
+
+
+class _Idle(threading.local):
+    """The contexts that this thread used and can use again, with the sessions that each had."""
+
+    def __init__(self) -> None:
+        self.contexts: list[tuple[Context, int]] = []
+        self.reading: tuple[Context, int] | None = None
+
+
+_IDLE: Final = _Idle()
+
+
+@contextmanager
+def context() -> Iterator[Context]:
+    """A context with every dialect, entered; without threads, and with registered operations only.
+
+    Loading the dialects takes several milliseconds, more than most uses of a context: the thread's next session takes
+    over a context whose session ended without an exception. A session inside another one has a different context.
+    Nothing that a session made may outlive it.
+    """
+    found, sessions = _IDLE.contexts.pop() if _IDLE.contexts else (load().ir.Context(), 0)
+    found.enable_multithreading(False)
+    found.allow_unregistered_dialects = False
+    with found:
+        yield found
+    if sessions + 1 < SESSIONS:
+        _IDLE.contexts.append((found, sessions + 1))
+
+
+def reading_context() -> Context:
+    """A context with every dialect for a module that is only read, shared with others that this thread reads.
+
+    Such modules may outlive the call and be read by other threads: no pass runs in this context.
+    """
+    found, modules = _IDLE.reading or (load().ir.Context(), 0)
+    found.enable_multithreading(False)
+    _IDLE.reading = (found, modules + 1) if modules + 1 < SESSIONS else None
+    return found

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -251,11 +252,16 @@ class Case:
         head = [f"@lego.kernel(grid={self.grid}, block={self.block})", f"def {self.name}({', '.join(declared)}):"]
         return "\n".join([*layouts, *sizes, *head, *lines, ""])
 
-    def kernel(self):
+    @cached_property
+    def built(self):
+        """The kernel, once: tracing costs more than most of what a test does with it."""
         names = {**GLOBALS, **self.tiles, **{f"L{n}": t.layout for n, t in enumerate(self.tensors)}}
         names |= {name: lego.size(name, min=1) for name in self.sizes}
         exec(compile(self.text(), f"<{self.name}>", "exec"), names)  # the text that a reader of the failure sees
         return names[self.name]
+
+    def kernel(self):
+        return self.built
 
     def expected(self):
         run = Run(self)

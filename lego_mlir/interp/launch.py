@@ -210,7 +210,7 @@ def parse(module: Module, source: str = "-") -> Module:
         return module
     ir = bindings.load().ir
     try:
-        return ir.Module.parse(plain(module, source), ir.Context())
+        return ir.Module.parse(plain(module, source), bindings.reading_context())
     except ModuleError as error:
         raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
     except ir.MLIRError as error:

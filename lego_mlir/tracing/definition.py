@@ -16,6 +16,7 @@ from numbers import Integral
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from lego_mlir import bindings
 from lego_mlir.errors import (
     BudgetError,
     LayoutError,
@@ -273,6 +274,10 @@ class Kernel(Referenced, OnArrays):
         With `warpgroups`, products of spread values are emitted for the matrix unit of sm_90a where it can compute
         them.
         """
+        with bindings.load().ir.Context():
+            return self._emitted(form, warpgroups)
+
+    def _emitted(self, form: Form | Literal["lego"], warpgroups: bool) -> Module:
         from lego_mlir.tracing.emit import emit_module
 
         if form == "lego":
@@ -285,7 +290,8 @@ class Kernel(Referenced, OnArrays):
         """The verified module as text; `locations` keeps the spec's file and line of every operation."""
         text = self._texts.get((form, locations, warpgroups))
         if text is None:
-            text = self.module(form, warpgroups=warpgroups).operation.get_asm(enable_debug_info=locations)
+            with bindings.context():
+                text = self._emitted(form, warpgroups).operation.get_asm(enable_debug_info=locations)
             if form == "lego":
                 from lego_mlir.transforms.lego_ops.op_forms import to_custom
 

@@ -83,13 +83,13 @@ TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thr
 def emit_module(
     trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitter] = TileEmitter, *, warpgroups: bool = False
 ) -> Any:
-    """The module, verified, in a new context; `tiles` emits the positions of accesses.
+    """The module, verified, in the current context; `tiles` emits the positions of accesses.
 
     With `warpgroups` the products of spread values that `wgmma` can compute are emitted so (`emit_wgmma`).
     """
     ir = bindings.load().ir
-    with ir.Context() as context, location_of(ir, trace.source):
-        context.allow_unregistered_dialects = tiles is not TileEmitter
+    ir.Context.current.allow_unregistered_dialects = tiles is not TileEmitter
+    with location_of(ir, trace.source):
         module = ir.Module.create()
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):

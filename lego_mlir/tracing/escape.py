@@ -73,7 +73,7 @@ def _operand(tracer: Tracer, name: str, given: Operand) -> Value:
 def _verify(tracer: Tracer, operation: MlirOperation) -> None:
     """Build the operation in a function of its operands. Raises TraceError with MLIR's diagnostic."""
     ir = bindings.load().ir
-    with ir.Context(), ir.Location.unknown():
+    with bindings.context(), ir.Location.unknown():
         try:
             inputs = [ir.Type.parse(v.mlir) for v in operation.operands]
             module = ir.Module.create()

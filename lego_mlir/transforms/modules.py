@@ -22,7 +22,7 @@ from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.transforms.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Module, Op
+    from lego_mlir.aliases import Context, Module, Op
 
 # MLIR calls a text that came from no file "-".
 _NAMELESS: Final = re.compile(r'loc\("-":(\d+):(\d+)\)')
@@ -39,11 +39,9 @@ class ModuleError(LegoError):
 
 
 @contextmanager
-def session() -> Iterator[Any]:
+def session() -> Iterator[Context]:
     """A context with every dialect, one thread, and an unknown location to build at."""
-    ir = bindings.load().ir
-    with ir.Context() as context, ir.Location.unknown():
-        context.enable_multithreading(False)
+    with bindings.context() as context, bindings.load().ir.Location.unknown():
         yield context
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,3 +45,44 @@ def test_without_the_compilers_packages_a_name_says_what_to_install():
 def test_a_missing_module_of_ours_is_a_fault():
     error = ModuleNotFoundError("No module named 'lego_mlir.nowhere'", name="lego_mlir.nowhere")
     assert without(error, "Row") is error
+
+
+def test_a_session_takes_over_the_context_of_an_earlier_one():
+    with bindings.context() as first:
+        first.allow_unregistered_dialects = True
+        with bindings.context() as inner:
+            assert inner is not first and not inner.allow_unregistered_dialects
+    with bindings.context() as second:
+        assert second is first and not second.allow_unregistered_dialects
+
+
+def test_a_context_is_dropped_after_an_exception_and_after_many_sessions(monkeypatch):
+    with pytest.raises(KeyError), bindings.context() as failed:
+        raise KeyError
+    monkeypatch.setattr(bindings, "SESSIONS", 2)
+    monkeypatch.setattr(bindings._IDLE, "contexts", [])
+    used = []
+    for _ in range(3):
+        with bindings.context() as context:
+            used.append(context)
+    assert used[0] is used[1] is not used[2] and failed not in used
+
+
+def test_contexts_that_modules_are_read_in_are_shared_a_number_of_times(monkeypatch):
+    monkeypatch.setattr(bindings, "SESSIONS", 2)
+    monkeypatch.setattr(bindings._IDLE, "reading", None)
+    first, second, third = [bindings.reading_context() for _ in range(3)]
+    assert first is second is not third
+    with bindings.context() as context:
+        assert context is not third
+
+
+def test_each_thread_has_other_contexts():
+    def context():
+        with bindings.context() as found:
+            return found, bindings.reading_context()
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(context).result()
+    here = context()
+    assert other[0] is not here[0] and other[1] is not here[1]
