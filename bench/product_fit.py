@@ -30,7 +30,6 @@ import numpy as np
 import product_tuning
 
 from lego_mlir.kernels.choices import Choice, choice_from
-from lego_mlir.kernels.few_rows import exchanged
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_counts import BlockTile, ProductSize, TileCounts, counts_of
 from lego_mlir.kernels.product_time import (
@@ -42,7 +41,7 @@ from lego_mlir.kernels.product_time import (
     time_of,
 )
 from lego_mlir.kernels.split_choices import RESIDENT
-from lego_mlir.kernels.warpgroup_choices import tile_from
+from lego_mlir.kernels.warpgroup_choices import exchanged, tile_from
 
 PAGE = "results/product-choices.md"
 GOOD, NEAR = 1.05, 1.5

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from lego_mlir import Col, Row
+from lego_mlir import Col, Row, f8e4m3fn, f16
 from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.kernels import matmul
 from lego_mlir.runtime import data
 
 LAYOUTS = {"N": Row, "T": Col}
@@ -28,3 +29,15 @@ def factors(layouts, sizes, dtype):
     a, b = (LAYOUTS[letter](*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     left, right = (random.integers(-3, 4, dims).astype(dtype.numpy) for dims in ((m, k), (k, n)))
     return {"a": a, "b": b}, {"a": left, "b": right}
+
+
+def check(layouts, sizes, dtype, tiling, parameters, blocks=None, result=None):
+    """Emulate a product, and compare it with NumPy's."""
+    m, n, k = sizes
+    placed, given = factors(layouts, sizes, dtype)
+    result = result or (f16 if dtype is f8e4m3fn else dtype)
+    kernel = matmul.build(m, n, k, dtype, **placed, result=result, tiling=tiling, blocks=blocks)
+    zeros = np.zeros(m * n, result.numpy)
+    found = emulated(kernel, {**given, "c": zeros}, placed, {"stages": 3, **parameters}, seed=m)
+    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(result.numpy)
+    np.testing.assert_array_equal(found.reshape(m, n).astype(np.float64), expected.astype(np.float64))

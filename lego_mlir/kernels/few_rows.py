@@ -29,7 +29,15 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTE
 from lego_mlir.hardware.stage_rings import BARRIERS, BUFFERS, ENOUGH_STAGES
 from lego_mlir.kernels.product_counts import ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
-from lego_mlir.kernels.warpgroup_choices import GROUP, LEAST_STAGES, MOST_BLOCKS, STEP, WarpgroupTile, ring_of
+from lego_mlir.kernels.warpgroup_choices import (
+    GROUP,
+    LEAST_STAGES,
+    MOST_BLOCKS,
+    STEP,
+    WarpgroupTile,
+    exchanged,
+    ring_of,
+)  # fmt: skip
 
 Sizes = tuple[int, int, int]
 DEEP: Final = 16
@@ -71,15 +79,6 @@ def microseconds(sizes: Sizes, tile: WarpgroupTile, multiprocessors: int, layout
 def fitting(tile: WarpgroupTile, multiprocessors: int) -> int:
     """The multiprocessors that blocks of such clusters reach."""
     return reached_by(tile.cluster[0] * tile.cluster[1] * tile.parts, multiprocessors)
-
-
-def exchanged(layouts: str) -> str:
-    """The layouts of B^T and A^T.
-
-    >>> exchanged("NT"), exchanged("NN"), exchanged("TT")
-    ('NT', 'TT', 'NN')
-    """
-    return "".join("T" if letter == "N" else "N" for letter in reversed(layouts))
 
 
 def _all(sizes: Sizes, multiprocessors: int, layouts: str) -> Iterator[WarpgroupTile]:

@@ -309,10 +309,14 @@ def _candidates(
 def tile_of(
     m: int, n: int, k: int, tile: tuple[int, int], multiprocessors: int, cluster: tuple[int, int] = (1, 1),
     group: int | None = None, lockstep: int | None = None, dependent: bool = False,
-    layouts: str = "NN",
+    layouts: str = "NN", transposed: bool = False,
 ) -> WarpgroupTile:  # fmt: skip
     """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
-    found = WarpgroupTile(*tile, stages_of(*tile, k, layouts), cluster, group or GROUP // (tile[0] * cluster[0]))
+    sides, given = (tile[::-1], exchanged(layouts)) if transposed else (tile, layouts)
+    found = WarpgroupTile(
+        *tile, stages_of(*sides, k, given), cluster, group or max(1, GROUP // (tile[0] * cluster[0])),
+        transposed=transposed,
+    )  # fmt: skip
     rows, columns = found.tiles(m, n)
     at_once = found.clusters(multiprocessors)
     if lockstep is None:
@@ -370,6 +374,15 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
         tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1),
         buffers=int(found[11] or BUFFERS), early=int(found[12] or 0),
     )  # fmt: skip
+
+
+def exchanged(layouts: str) -> str:
+    """The layouts of B^T and A^T.
+
+    >>> exchanged("NT"), exchanged("NN"), exchanged("TT")
+    ('NT', 'TT', 'NN')
+    """
+    return "".join("T" if letter == "N" else "N" for letter in reversed(layouts))
 
 
 def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:

@@ -224,9 +224,9 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
 def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
     from lego_mlir.kernels.built_products import BUILT
-    from lego_mlir.kernels.few_rows import exchanged
     from lego_mlir.kernels.product_counts import BlockTile, ProductSize
     from lego_mlir.kernels.product_time import FAMILIES, H200
+    from lego_mlir.kernels.warpgroup_choices import exchanged
 
     made, family = BUILT.get(built.kernel), FAMILIES.get(Path(str(built.script)).name)
     if made is None or family is None:

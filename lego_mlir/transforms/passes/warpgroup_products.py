@@ -26,11 +26,11 @@ from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import (
     MEMORY,
-    ROWS,
     UNIT_COLUMNS,
     UNITS,
     ProductPlan,
     StagedOperand,
+    consumers_across,
 )  # fmt: skip
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
@@ -182,7 +182,7 @@ def plan_of(
     )
     numbers = product.left.argument, product.right.argument
     if form.transposed:
-        twice = product.left.dtype == "i8" or right.tile == 3 * ROWS
+        twice = product.left.dtype == "i8" or consumers_across(right.tile, left.tile) > 1
         left, right = right, narrowed(left, UNIT_COLUMNS * (2 if twice else 1))
         numbers, cluster, stored = numbers[::-1], cluster[::-1], over_transpose(stored)
         sizes = None if sizes is None else replace(sizes, m=sizes.n, n=sizes.m)

@@ -1,10 +1,11 @@
 """The plan of a product by warpgroups: its tile, what is where in shared memory, and its tensor maps.
 
-A block has one or two `consumers`, warpgroups that multiply 64 or 128 rows of the tile each, or 192 rows and half of
-its columns, and one warpgroup that copies. Shared memory holds, in this order, a ring of `stages` tiles of A and of B,
-the buffers through which each consumer stores C, and two barriers a stage: *full*, on which the consumers wait for the
-copies, and *empty*, on which the producer waits for the consumers. The blocks of a cluster compute neighbouring tiles
-and share operands (`block_clusters`), or they compute parts of the same sums (`cluster_sums`).
+A block has one or two `consumers`, warpgroups that multiply 64 or 128 rows of the tile each, or all of 192 rows and
+half of the columns, or of 128 rows where there are more than 256 columns; and one warpgroup that copies. Shared memory
+holds, in this order, a ring of `stages` tiles of A and of B, the buffers through which each consumer stores C, and two
+barriers a stage: *full*, on which the consumers wait for the copies, and *empty*, on which the producer waits for the
+consumers. The blocks of a cluster compute neighbouring tiles and share operands (`block_clusters`), or they compute
+parts of the same sums (`cluster_sums`).
 
 A tile is kept as the unit multiplies it: in columns of 128 bytes, the swizzle's width, of the contiguous dimension. If
 that is K, one column holds the whole step; otherwise columns of 64 rows follow each other.
@@ -24,7 +25,7 @@ from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.stage_rings import BUFFERS, StageRing
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
-from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.hardware.tensor_maps import BOX_EXTENT, TensorMap
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes, forms_of
 from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredValue, SumNode
 
@@ -101,9 +102,11 @@ class StagedOperand:
         if self.rounded and self.dtype not in ROUNDING:
             raise LayoutError(f"rounded=1 is for {', '.join(ROUNDING)}, which copies round to TF32; the elements are "
                               f"{self.dtype}")  # fmt: skip
-        if self.contiguous == "k" and self.tile % (GROUP * self.shares):
-            raise LayoutError(f"a tile of {self.tile} rows, copied by {self.shares} blocks: take a multiple of "
-                              f"{GROUP * self.shares}")  # fmt: skip
+        unit = GROUP * self.shares * self.boxes
+        if self.contiguous == "k" and self.tile % unit:
+            boxes = f" in {self.boxes} boxes each" * (self.boxes > 1)
+            raise LayoutError(f"a tile of {self.tile} rows, copied by {self.shares} blocks{boxes}: take a multiple of "
+                              f"{unit}")  # fmt: skip
 
     @property
     def column(self) -> int:
@@ -139,9 +142,11 @@ class StagedOperand:
         `part` is the number of the block that copies, where the tile has several shares: it copies rows of the tile,
         whole columns, or a part of K of each column.
         """
-        first = copy * self.column
+        number, box = divmod(copy, self.boxes)
+        first = number * self.column
         if self.contiguous == "k":
-            return ops.plus(depth, first), row if part is None else ops.sum(row, ops.times(part, self.part_extent))
+            inside = row if part is None else ops.sum(row, ops.times(part, self.part_extent))
+            return ops.plus(depth, first), ops.plus(inside, box * self.copied) if box else inside
         if self.together:
             column = ops.over(row, self.column)
             return (
@@ -157,10 +162,20 @@ class StagedOperand:
         return extent // self.shares
 
     @property
+    def boxes(self) -> int:
+        """The boxes of a part's rows in one column: one has BOX_EXTENT rows at most."""
+        return -(-self.part_extent // BOX_EXTENT) if self.contiguous == "k" else 1
+
+    @property
     def copied(self) -> int:
         """The extent of a copy's box: less than the part where the whole matrix has fewer rows than the tile."""
-        few = self.contiguous == "k" and self.shares == 1 and not self.at_launch
-        return min(self.part_extent, self.rows) if few else self.part_extent
+        few = self.contiguous == "k" and self.shares == self.boxes == 1 and not self.at_launch
+        return min(self.part_extent, self.rows) if few else self.part_extent // self.boxes
+
+    def copy_offset(self, copy: int) -> int:
+        """The first byte of a copy in the tile, or in the part of a block."""
+        column, box = divmod(copy, self.boxes)
+        return column * self.column_bytes + box * self.copied * SWIZZLE
 
     @property
     def part_bytes(self) -> int:
@@ -170,7 +185,7 @@ class StagedOperand:
     @property
     def copies(self) -> int:
         """Copies per step."""
-        return 1 if self.together else self.columns
+        return 1 if self.together else self.columns * self.boxes
 
     @property
     def map(self) -> TensorMap:
@@ -297,9 +312,10 @@ class ProductPlan:
             )
         other = "rows" if self.transposed else "columns"
         least, unit = self.least_columns, UNIT_COLUMNS * self.across
-        if self.b.tile % unit or not least * self.across <= self.b.tile <= MOST_COLUMNS:
+        most = MOST_COLUMNS * (self.across if self.a.tile == 2 * ROWS else 1)
+        if self.b.tile % unit or not least * self.across <= self.b.tile <= most:
             raise LayoutError(
-                f"a tile of {self.b.tile} {other} of C: warpgroups multiply {least * self.across} to {MOST_COLUMNS}, a "
+                f"a tile of {self.b.tile} {other} of C: warpgroups multiply {least * self.across} to {most}, a "
                 f"multiple of {unit}"
             )
         if self.transposed and self.result not in ROUNDED:
@@ -344,8 +360,8 @@ class ProductPlan:
 
     @property
     def across(self) -> int:
-        """Consumers that divide the columns of a tile: three parts of 64 rows cannot be divided."""
-        return MOST_CONSUMERS if self.a.tile == 3 * ROWS else 1
+        """Consumers that divide the columns of a tile."""
+        return consumers_across(self.a.tile, self.b.tile)
 
     @property
     def columns(self) -> int:
@@ -505,6 +521,17 @@ class ProductPlan:
         return self.empty_offset + self.stages * BARRIER_BYTES
 
 
+def consumers_across(rows: int, columns: int) -> int:
+    """The consumers that divide the columns of a tile, one where they divide its rows.
+
+    Three parts of 64 rows cannot be divided, and one instruction computes MOST_COLUMNS.
+
+    >>> [consumers_across(*tile) for tile in ((192, 208), (128, 256), (128, 320), (256, 192))]
+    [2, 1, 2, 1]
+    """
+    return MOST_CONSUMERS if rows == 3 * ROWS or (rows == 2 * ROWS and columns > MOST_COLUMNS) else 1
+
+
 @cache
 def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
     """The descriptor of an operand's tile, derived from the places where its copies put each element."""
@@ -518,5 +545,7 @@ def operand_offsets(operand: StagedOperand) -> Array:
     column, rest = np.divmod(across, operand.column)
     along, base = (column, 0) if operand.together else (line, column * operand.column_bytes)
     part, along = np.divmod(along, operand.part_extent)
+    box, along = np.divmod(along, operand.part_extent // operand.boxes)
+    base = base + part * operand.part_bytes + box * operand.copied * SWIZZLE
     index = (rest, line, along) if operand.together else (rest, along)
-    return np.asarray(base + part * operand.part_bytes + operand.map.shared_offset(index))
+    return np.asarray(base + operand.map.shared_offset(index))

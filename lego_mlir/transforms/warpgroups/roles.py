@@ -260,7 +260,7 @@ class WarpgroupKernel:
             lambda value, n: t.op("muli", value, t.i32(n)), lambda one, other: t.op("addi", one, other),
         )  # fmt: skip
         for copy in range(operand.copies):
-            address = t.shared(warp.shared, t.op("addi", tile, t.i32(copy * operand.column_bytes)))
+            address = t.shared(warp.shared, t.op("addi", tile, t.i32(operand.copy_offset(copy))))
             inside = t.value(f"llvm.addrspacecast {address} : !llvm.ptr<3> to !llvm.ptr<7>")
             box = operand.corner(copy, row, depth, arithmetic, part)
             mask = block_clusters.multicast(t, plan, operand, warp.place, of_rows=of_rows)

@@ -20,7 +20,7 @@ def clear(t: ModuleText, plan: ProductPlan, shared: str, thread: str) -> None:
     """Set the rows that no copy fills to zero, with all threads of the block, before the barrier of its beginning."""
     spans = []
     for operand, base in ((plan.a, 0), (plan.b, plan.b_offset)):
-        if operand.copied < operand.part_extent and operand.contiguous == "k":
+        if operand.copied * operand.boxes < operand.part_extent and operand.contiguous == "k":
             first = operand.copied * SWIZZLE
             spans += [
                 (base + stage * operand.tile_bytes + first, operand.tile_bytes - first) for stage in range(plan.stages)

@@ -9,8 +9,8 @@ from lego_mlir import Col, Row, f16
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTES
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.kernels import few_rows, matmul
-from lego_mlir.kernels.few_rows import candidates, exchanged
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, tile_from
+from lego_mlir.kernels.few_rows import candidates
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, exchanged, tile_from
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms.passes.warpgroup_products import narrowed
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand

@@ -202,12 +202,13 @@ def test_a_tile_and_its_copies():
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.integers(8, 100), st.integers(8, 40), st.sampled_from([16, 64, 88, 128, 160, 224, 256]),
+    st.integers(8, 100), st.integers(8, 40), st.sampled_from([16, 64, 88, 128, 160, 224, 256, 320]),
     st.sampled_from(["k", "mn"]), st.sampled_from([1, 2, 4, 8]), st.data(),
 )  # fmt: skip
 @example(320, 8, 224, "mn", 1, None)  # columns of 64, and tiles that begin within one
 @example(320, 8, 192, "mn", 2, None)  # an odd number of columns for two blocks
 @example(320, 8, 256, "mn", 2, None)
+@example(320, 8, 304, "k", 1, None)  # two boxes of 152 rows
 def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, depth, tile, contiguous, shares, data):
     assume(contiguous == "mn" or tile % (8 * shares) == 0)
     operand = StagedOperand("f16", 8 * rows, 8 * depth, tile, 64, contiguous, shares)
@@ -221,13 +222,15 @@ def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, dep
     shared = np.full(operand.tile_bytes // size, -1, np.int64)
     for copy, part in product(range(operand.copies), range(shares)):
         corner = operand.corner(copy, row, at, ops, part)
-        base = (copy * operand.column_bytes if operand.copies > 1 else 0) + part * operand.part_bytes
+        base = operand.copy_offset(copy) + part * operand.part_bytes
         index = np.indices(inside.box[::-1])[::-1].reshape(len(inside.box), -1)
         place = [inside.shared_offset(one) for one in index.T]
         far = [c + i for c, i in zip(corner, index, strict=True)]
         valid = np.all([f < n for f, n in zip(far, inside.sizes, strict=True)], axis=0)
         found = sum(f * stride for f, stride in zip(far, strides, strict=True)) // size
         shared[(np.array(place) + base) // size] = np.where(valid, found, -2)
+    if operand.copied == operand.rows:
+        shared[shared == -1] = -2  # rows that no box has are set to zero once
     r, k = np.indices((tile, 64))
     pitch = operand.depth if contiguous == "k" else operand.rows
     wanted = (row + r) * pitch + at + k if contiguous == "k" else (at + k) * pitch + row + r
@@ -242,6 +245,10 @@ def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, dep
         (128, 8, 64, "a tile of 8 columns of C: warpgroups multiply 16 to 256, a multiple of 8"),
         (192, 24, 64, "a tile of 24 columns of C: warpgroups multiply 32 to 256, a multiple of 16"),
         (192, 272, 64, "a tile of 272 columns of C: warpgroups multiply 32 to 256, a multiple of 16"),
+        (128, 264, 64, "a tile of 264 rows, copied by 1 blocks in 2 boxes each: take a multiple of 16"),
+        (128, 520, 64, "a tile of 520 rows, copied by 1 blocks in 3 boxes each: take a multiple of 24"),
+        (128, 528, 64, "a tile of 528 columns of C: warpgroups multiply 32 to 512, a multiple of 16"),
+        (128, 400, 64, "a thread has 200 accumulators, and at most 192; take 384 columns or less"),
         (256, 200, 64, "a thread has 200 accumulators, and at most 192; take 192 columns or less"),
         (128, 128, 32, "a step of 32 along K: warpgroups take 128 bytes a step, 64 elements of f16"),
     ],
@@ -377,6 +384,9 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
         ("NN", (256, 192), (1, 2), 3, 8, 54), ("TT", (256, 152), (1, 2), 3, 8, 54),
         # consumers that divide the columns of 192 rows, many stages, and clusters that share both operands
         ("NT", (192, 208), (2, 1), 4, 12, 62), ("NT", (64, 32), (1, 4), 16, 4, 42),
+        # .. and of 128 rows, in whole columns of 128 bytes where N is contiguous
+        ("NT", (128, 320), (2, 1), 3, 8, 54), ("NN", (128, 384), (2, 1), 3, 8, 54),
+        ("TT", (128, 272), (1, 1), 4, 8, 54),
         ("NT", (128, 128), (2, 2), 6, 4, 42),
     ],
 )  # fmt: skip

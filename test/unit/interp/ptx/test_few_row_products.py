@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from warpgroup_runs import emulated, factors
+from warpgroup_runs import check, emulated, factors
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, i32
@@ -45,17 +45,6 @@ TRANSPOSED = [
     ("NT", (48, 200, 144), f8e4m3fn, Tiling(48, 64, 128, (1, 4)), {}, None),
     ("NT", (16, 136, 136), f16, Tiling(16, 128, 64, (1, 4)), {"cluster_n": 2}, None),
 ]  # fmt: skip
-
-
-def check(layouts, sizes, dtype, tiling, parameters, blocks=None, result=None):
-    m, n, k = sizes
-    placed, given = factors(layouts, sizes, dtype)
-    result = result or (f16 if dtype is f8e4m3fn else dtype)
-    kernel = matmul.build(m, n, k, dtype, **placed, result=result, tiling=tiling, blocks=blocks)
-    zeros = np.zeros(m * n, result.numpy)
-    found = emulated(kernel, {**given, "c": zeros}, placed, {"stages": 3, **parameters}, seed=m)
-    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(result.numpy)
-    np.testing.assert_array_equal(found.reshape(m, n).astype(np.float64), expected.astype(np.float64))
 
 
 @pytest.mark.parametrize(("layouts", "sizes", "dtype", "tiling", "parameters", "result"), PARTS)
