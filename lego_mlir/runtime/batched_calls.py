@@ -10,24 +10,24 @@ bytes, or where its leading dimensions have no single stride.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import products
-from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
+from lego_mlir.runtime.arrays import ArrayFacts, library_of
 from lego_mlir.runtime.grouped_calls import dense, padding, pointer_of
-from lego_mlir.runtime.products import ALIGNMENT
+from lego_mlir.runtime.products import ALIGNMENT, Multiplication
 from lego_mlir.runtime.role_kernels import ALIGNED, BATCHED, RoleKernel, Size, kernel_for, multiple_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Tensor
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.runtime.calls import Calls
 
-_KEPT: Final = 1024
-"""Arrays that are kept."""
 Shape = tuple[int, ...]
+Keep = Callable[[Multiplication], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,18 @@ def shared(lead: Sequence[int], out: Sequence[int]) -> Shared | None:
     return Shared(prod(out[first:last]), prod(out[last:]))
 
 
-def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bool = False) -> Tensor:
+def _forget(known: Multiplication) -> None:
+    """Keep nothing."""
+
+
+def batched_matmul(
+    a: Tensor, b: Tensor, result: str | None = None, *, check: bool = False, keep: Keep = _forget
+) -> Tensor:
     """a @ b for arrays of [.., M, K] and [.., K, N]; with `check` in the interpreter, on arrays of the host.
 
+    What was bound goes to `keep` where both operands are used in place, for the next arrays of their types and strides.
     Raises UsageError for shapes that NumPy does not broadcast, and for other types.
     """
-    key = (key_of((a, b)), result, check)
-    known = _known.get(key)
-    if known is not None and not (known.of_a.pointer(a) | known.of_b.pointer(b)) % ALIGNMENT:
-        return known(a, b)
     first, second = (_facts(name, x) for name, x in (("a", a), ("b", b)))
     (*of_a, m, k), (*of_b, depth, n) = first.shape, second.shape
     out = _broadcast(first, second)
@@ -77,66 +80,40 @@ def batched_matmul(a: Tensor, b: Tensor, result: str | None = None, *, check: bo
         raise UsageError("matmul: a and b are in the host's memory; move them to the GPU")
     if name not in products.RESULTS:
         raise UsageError(f"matmul: the result is one of {', '.join(products.RESULTS)}, got {name!r}")
+    shape = (*out, m, n)
     if prod(of_b) == 1 and _is_dense(first, len(of_a) + 1) and not check:
-        rows = a.reshape(-1, k)
-        return products.matmul(rows, b.reshape(k, n), result=name).reshape(*out, m, n)
-    left, shared_a, slices_a = _operand(a, of_a, out, "a")
-    right, shared_b, slices_b = _operand(b, of_b, out, "b")
+        return _by_rows(a, b, name, shape, keep)
+    left, shared_a = _operand(a, of_a, out, "a")
+    right, shared_b = _operand(b, of_b, out, "b")
     (x, order_a), (y, order_b) = _usable(left, 0), _usable(right, 1)
     if k % ALIGNED and order_a + order_b != "TN":  # one copy has zeros after K, and the other must have as many rows
         x, y = _as_deep(x, order_a == "N"), _as_deep(y, order_b == "T")
     size = (prod(out) * m, prod(out), n, k)
-    kernel = _kernel(first, name, order_a + order_b, size, (_pitch(x), _pitch(y)), check)
-    views = [
-        MatrixView(pointer_of(given), slices, flat.shape, order == "T")
-        for given, slices, flat, order in ((a, slices_a, left, order_a), (b, slices_b, right, order_b))
-    ]
+    calls = _calls(first, name, order_a + order_b, size, (_pitch(x), _pitch(y)), check)
     named = {"Z": prod(out), "DA": shared_a.by, "DB": shared_b.by}
-    made = KnownBatch(kernel, views[0], views[1], named, (*out, m, n))
-    pairs = zip(views, (a, b), (x, y), strict=True)
-    in_place = all(view.pointer(given) == view.pointer(used) for view, given, used in pairs)
-    if in_place and not (first.needs_gradient or second.needs_gradient):
-        if len(_known) >= _KEPT:
-            _known.clear()
-        _known[key] = made
-    return made.launch(x, y)
+    if check or not _in_place((a, b), (x, y)):
+        found: Tensor = calls.call((x, y), named, None, check).reshape(shape)
+        return found
+    plan = calls.plan_of_views((x, y), (a, b), named, shape)
+    gradients = tuple(name for name, facts in (("a", first), ("b", second)) if facts.needs_gradient)
+    keep(Multiplication(plan, (pointer_of(a), pointer_of(b)), gradients))
+    return plan((a, b), None)
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixView:
-    """An operand as [matrices, rows in memory, their length], in place."""
-
-    pointer: Callable[[AnyArray], int]
-    slices: tuple[slice, ...]
-    shape: Shape
-    turned: bool
-
-    def of(self, x: Tensor) -> Tensor:
-        """The view of an array like the one that this was made for."""
-        found = (x[self.slices] if self.slices else x).reshape(self.shape)
-        return found.swapaxes(1, 2) if self.turned else found
+def _by_rows(a: Tensor, b: Tensor, result: str, shape: Shape, keep: Keep) -> Tensor:
+    """The product of all rows of a and one matrix."""
+    k, n = b.shape[-2:]
+    rows, matrix = a.reshape(-1, k), b.reshape(k, n)
+    known = products.bound(rows, matrix, result, None, fixed=False, shape=shape)
+    if known.plan is None or products.is_misaligned(known, a, b) or not _in_place((a, b), (rows, matrix)):
+        return products.matmul(rows, matrix, result=result).reshape(shape)
+    keep(known)
+    return known.plan((a, b), None)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBatch:
-    """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
-
-    kernel: Callable[..., Tensor]
-    of_a: MatrixView
-    of_b: MatrixView
-    named: dict[str, int]
-    shape: Shape
-
-    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """The product of arrays in place."""
-        return self.launch(self.of_a.of(a), self.of_b.of(b))
-
-    def launch(self, matrices: Tensor, others: Tensor) -> Tensor:
-        """The product of matrices as the kernel reads them."""
-        return self.kernel(matrices, others, **self.named).reshape(self.shape)
-
-
-_known: Final[dict[Hashable, KnownBatch]] = {}
+def _in_place(arrays: Sequence[Tensor], views: Sequence[Tensor]) -> bool:
+    """Whether views begin at the addresses of their arrays, so that they are no copies."""
+    return all(pointer_of(x)(x) == pointer_of(view)(view) for x, view in zip(arrays, views, strict=True))
 
 
 def _facts(name: str, x: Tensor) -> ArrayFacts:
@@ -172,14 +149,13 @@ def _is_dense(facts: ArrayFacts, axes: int) -> bool:
     return all(facts.strides[i] == facts.strides[j] * facts.shape[j] for i, j in pairs)
 
 
-def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Tensor, Shared, tuple[slice, ...]]:
-    """An operand as [matrices, rows, columns], and its slices: what has a stride of 0 counts once."""
+def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Tensor, Shared]:
+    """An operand as [matrices, rows, columns]: what has a stride of 0 counts once."""
     library = library_of(x)
     assert library is not None  # its facts have been read
     once = [n > 1 and stride == 0 for n, stride in zip(lead, library.facts(x).strides[: len(lead)], strict=True)]
-    slices = tuple(slice(0, 1) if one else slice(None) for one in once) if any(once) else ()
-    if slices:
-        x = x[slices]
+    if any(once):
+        x = x[tuple(slice(0, 1) if one else slice(None) for one in once)]
         lead = tuple(x.shape[: len(lead)])
     found = shared(lead, out)
     if found is None:
@@ -191,7 +167,7 @@ def _operand(x: Tensor, lead: Sequence[int], out: Shape, name: str) -> tuple[Ten
         else:
             raise UsageError(f"matmul: {name} of {list(x.shape)} is broadcast along separate axes; broadcast it first")
         found = Shared(prod(out), 1)
-    return x.reshape(-1, *x.shape[-2:]), found, slices
+    return x.reshape(-1, *x.shape[-2:]), found
 
 
 def _usable(x: Tensor, side: int) -> tuple[Tensor, str]:
@@ -224,9 +200,7 @@ def _as_deep(x: Tensor, along_k: bool) -> Tensor:
     return x if along_k else dense(x, padding(x, (1,)))
 
 
-def _kernel(
-    facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool
-) -> Callable[..., Tensor]:
+def _calls(facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool) -> Calls:
     """The kernel for arrays on a device, or on the host for the interpreter."""
     types = products.INPUTS[facts.dtype], products.RESULTS[result]
     return kernel_for(RoleKernel(BATCHED, *types, layouts, multiple_of(size[2])), facts.device, size, pitches, check)

@@ -13,12 +13,13 @@ elements in memory order, which every layout allows. A size that follows from th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.hardware.limits import refusal
-from lego_mlir.runtime.arrays import ArrayFacts, Device
+from lego_mlir.runtime.arrays import ArrayFacts, Device, dense_strides
 from lego_mlir.runtime.derived_sizes import Equation, derive, names_in
 from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, evaluate
 
@@ -169,6 +170,14 @@ def bind(
     )
 
 
+def with_result_of(bound: Bound, shape: Sequence[int]) -> Bound:
+    """The launch with its one result, which is row-major, in another shape; the caller checks for gradients."""
+    (result,) = bound.results
+    assert result.strides == dense_strides(result.shape) and prod(shape) == prod(result.shape), (result, shape)
+    given = replace(result, shape=tuple(shape), strides=dense_strides(shape))
+    return replace(bound, results=(given,), needs_gradient=False)
+
+
 def _writable_remedy(found: ArrayFacts, argument: Argument) -> str:
     if found.library == "jax" and is_result(argument):
         return "JAX arrays never change: leave the result out, and it is returned"
@@ -256,8 +265,6 @@ def layout_strides(argument: Argument, sizes: Mapping[str, int]) -> tuple[int, .
     if argument.strides is not None:
         return tuple(evaluate(n, sizes) for n in argument.strides)
     if argument.layout is None and argument.shape is not None:
-        from lego_mlir.runtime.arrays import dense_strides
-
         return dense_strides([evaluate(n, sizes) for n in argument.shape])
     return None
 

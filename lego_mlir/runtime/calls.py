@@ -113,7 +113,25 @@ class Calls:
             self._plans[key] = plan
         return plan, values
 
+    def plan_of_views(
+        self, views: Sequence[Given], arrays: Sequence[Given], named: Mapping[str, Given], shape: Sequence[int],
+        check: bool = False,
+    ) -> Plan:  # fmt: skip
+        """A plan for `arrays`, which the kernel reads as `views` that begin at the same addresses.
+
+        Its one result, which is row-major, is allocated in the given `shape`. Gradients are up to the caller.
+        """
+        backend, bound, _, library = self._bound(views, named, check)
+        return backend.plan(binding.with_result_of(bound, shape), arrays, library)
+
     def _bind(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> tuple[Plan, list[Given]]:
+        backend, bound, present, library = self._bound(given, named, check)
+        return backend.plan(bound, present, library), present
+
+    def _bound(
+        self, given: Sequence[Given], named: Mapping[str, Given], check: bool
+    ) -> tuple[Backend, binding.Bound, list[Given], ArrayLibrary | None]:
+        """The backend of the arrays' device, the launch, the values that are there, and the library of results."""
         read = [(value, _facts(value)) for value in (*given, *named.values())]
         tensors = [(value, found) for value, found in read if found is not None]
         like, first = next((pair for pair in tensors if pair[1].shape), tensors[0] if tensors else (None, None))
@@ -132,8 +150,7 @@ class Calls:
         ]
         bound = binding.bind(entry, described, sizes, first)
         library = _numpy_library() if first is None else library_of(like)
-        present = [value for value in values if value is not MISSING]
-        return backend.plan(bound, present, library), present
+        return backend, bound, [value for value in values if value is not MISSING], library
 
     def backend(self, device: Device, checked: bool = False) -> Backend:
         """The kernel compiled for a device, at its first use."""

@@ -11,7 +11,7 @@ runs it, on the host. Each form is the gradient of another, so PyTorch's tensors
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,8 @@ from lego_mlir.runtime.role_kernels import ALIGNED, GROUPED, RoleKernel, Size, k
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Foreign, Tensor
+    from lego_mlir.runtime.calls import Calls
+    from lego_mlir.runtime.plans import Plan
 
 _KEPT: Final = 1024
 """Arrays that are kept."""
@@ -46,7 +48,7 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     if known is not None and not (known.of_a(a) | known.of_b(b)) % ALIGNMENT:
         if check:
             _require_offsets(a, b, offsets)
-        return known.kernel(a, b.swapaxes(1, 2) if known.turned else b, offsets)
+        return known.plan((a, b, offsets), None)
     first, second = _facts(a, b, offsets)
     if check:
         _require_offsets(a, b, offsets)
@@ -59,7 +61,7 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
         return differentiable(grouped_matmul, a, b, offsets, name, check)
     match (len(first.shape), len(second.shape)):
         case 2, 2:
-            return _of_depths(a, b, offsets, name, check)
+            return _of_depths(a, b, offsets, name, key, check)
         case 3, 2:
             found = grouped_matmul(b.swapaxes(0, 1), a.swapaxes(1, 2), offsets, result=name, check=check)
             return found.swapaxes(0, 1)
@@ -67,27 +69,42 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     turned = second.strides[1] == 1 and second.strides[2] != 1
     weights = b.swapaxes(1, 2) if turned else b
     left, right = (dense(x, padding(x, k)) for x, k in ((a, (1,)), (weights, (2,) if turned else (1, 2))))
-    kernel = _kernel(first, name, "NT" if turned else "NN", (rows, groups, columns, depth),
-                     (left.shape[1], right.shape[2]), check)  # fmt: skip
-    if not turned and columns % ALIGNED:
-        return kernel(left, right, offsets, N=columns)
-    if left is a and right is weights and not (first.needs_gradient or second.needs_gradient):
-        if len(_known) >= _KEPT:
-            _known.clear()
-        _known[key] = KnownProduct(kernel, turned, pointer_of(a), pointer_of(b))
-    return kernel(left, right, offsets)
+    calls = _calls(first, name, "NT" if turned else "NN", (rows, groups, columns, depth),
+                   (left.shape[1], right.shape[2]), check)  # fmt: skip
+    views, named = (left, right, offsets), {} if turned or columns % ALIGNED == 0 else {"N": columns}
+    if left is not a or right is not weights or first.needs_gradient or second.needs_gradient:
+        product: Tensor = calls.call(views, named, None, check)
+        return product
+    return _kept(key, calls, views, (a, b, offsets), named, (rows, columns), check)
 
 
-def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, check: bool) -> Tensor:
+def _kept(
+    key: Hashable, calls: Calls, views: Sequence[Tensor], given: Sequence[Tensor], named: dict[str, int],
+    shape: Sequence[int], check: bool,
+) -> Tensor:  # fmt: skip
+    """The product of arrays that are used in place, kept as a plan for the next ones of their types and strides."""
+    plan = calls.plan_of_views(views, given, named, shape, check)
+    if len(_known) >= _KEPT:
+        _known.clear()
+    _known[key] = KnownProduct(plan, pointer_of(given[0]), pointer_of(given[1]))
+    return plan(given, None)
+
+
+def _of_depths(a: Tensor, b: Tensor, offsets: Tensor, result: str, key: Hashable, check: bool) -> Tensor:
     """c[g] = a[:, begin:end] @ b[begin:end], by a kernel that reads the transpose of a."""
-    rows, columns = a.shape[0], b.shape[1]
-    left, right = (dense(x, padding(x, (1,))) for x in (a.swapaxes(0, 1), b))
+    rows, columns, over = a.shape[0], b.shape[1], a.swapaxes(0, 1)
+    left, right = (dense(x, padding(x, (1,))) for x in (over, b))
     library = library_of(a)
     assert library is not None  # its facts have been read
     groups = offsets.shape[0]
     size = (rows * groups, groups, columns, max(1, b.shape[0] // groups))
-    kernel = _kernel(library.facts(a), result, "TN", size, (left.shape[1], right.shape[1]), check)
-    return kernel(left, right, offsets, M=rows, N=columns)
+    first, second = library.facts(a), library.facts(b)
+    calls = _calls(first, result, "TN", size, (left.shape[1], right.shape[1]), check)
+    views, named = (left, right, offsets), {"M": rows, "N": columns}
+    if left is not over or right is not b or first.needs_gradient or second.needs_gradient:
+        found: Tensor = calls.call(views, named, None, check)
+        return found
+    return _kept(key, calls, views, (a, b, offsets), named, (groups, rows, columns), check)
 
 
 def _require_offsets(a: Tensor, b: Tensor, offsets: Tensor) -> None:
@@ -110,10 +127,9 @@ def require_rising(name: str, given: Tensor, rows: int, remedy: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KnownProduct:
-    """What a call found out about arrays that are used in place, for the next ones of their types and strides."""
+    """A launch on arrays that are used in place, for the next ones of their types and strides."""
 
-    kernel: Callable[..., Tensor]
-    turned: bool
+    plan: Plan
     of_a: Callable[[AnyArray], int]
     of_b: Callable[[AnyArray], int]
 
@@ -193,9 +209,7 @@ def _rows_of_torch() -> Foreign:
     return torch.contiguous_format
 
 
-def _kernel(
-    facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool
-) -> Callable[..., Tensor]:
+def _calls(facts: ArrayFacts, result: str, layouts: str, size: Size, pitches: tuple[int, int], check: bool) -> Calls:
     """The kernel for arrays on a device, or on the host for the interpreter."""
     wanted = RoleKernel(GROUPED, INPUTS[facts.dtype], RESULTS[result], layouts, multiple_of(size[2]))
     return kernel_for(wanted, facts.device, size, pitches, check)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from lego_mlir.kernels.aligned_products import WideProduct
 from lego_mlir.runtime import binding, class_backends, packs, product_steps
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.calls import loaded, target_for
-from lego_mlir.runtime.manifest import kernel_from
+from lego_mlir.runtime.manifest import KernelEntry, kernel_from
 from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
@@ -146,25 +146,43 @@ def matmul(
 
             if kernels is not None or fixed:
                 raise UsageError("matmul: kernels= and fixed= are for products of two matrices; leave them out")
-            return batched_matmul(a, b, result)
+            return batched_matmul(a, b, result, keep=partial(_keep, key))
         if is_wide_or_narrow(a):
             from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
             return fused_product(a, b, given, FusedOptions(result, fixed=fixed), kernels)
-        known = _bind(a, b, result, kernels, fixed)
-        if len(_known) >= _KEPT:
-            _known.clear()
-        _known[key] = known
+        known = bound(a, b, result, kernels, fixed=fixed)
+        _keep(key, known)
     if known.gradients:
         require_no_gradient(known.gradients)
     of_a, of_b = known.pointers
     if known.plan is None or (of_a(a) | of_b(b)) % ALIGNMENT:
+        if has_leading(a) or has_leading(b):
+            from lego_mlir.runtime.batched_calls import batched_matmul
+
+            return batched_matmul(a, b, result)
         return matmul(_usable("a", a), _usable("b", b), result=result, kernels=kernels, fixed=fixed)
     return known.plan((a, b), None)
 
 
-def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, fixed: bool) -> Multiplication:
-    """The product for arrays of these types, shapes and strides."""
+def _keep(key: Hashable, known: Multiplication) -> None:
+    """Keep what was bound for the next arrays like these."""
+    if len(_known) >= _KEPT:
+        _known.clear()
+    _known[key] = known
+
+
+def is_misaligned(known: Multiplication, a: Tensor, b: Tensor) -> bool:
+    """Whether operands begin where no kernel can read them."""
+    of_a, of_b = known.pointers
+    return bool((of_a(a) | of_b(b)) % ALIGNMENT)
+
+
+def bound(
+    a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, *, fixed: bool,
+    shape: Sequence[int] | None = None,
+) -> Multiplication:  # fmt: skip
+    """The product for matrices of these types, shapes and strides; its result may have another shape."""
     (left, first), (right, second) = matrix_facts("a", a), matrix_facts("b", b)
     (m, k), (depth, n) = first.shape, second.shape
     if k != depth or first.dtype != second.dtype:
@@ -195,9 +213,15 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, 
     if folder is None and not fixed:
         backend = backend_of_class(problem, device)
         if backend is not None:
-            bound = binding.bind(backend.entry, [*held, None], {})
-            return Multiplication(backend.plan(bound, [a, b], library), pointers, gradients)
-    return Multiplication(_plan(problem, device, folder, held, [a, b], library), pointers, gradients)
+            plan = backend.plan(_bound(backend.entry, held, shape), [a, b], library)
+            return Multiplication(plan, pointers, gradients)
+    return Multiplication(_plan(problem, device, folder, held, [a, b], library, shape), pointers, gradients)
+
+
+def _bound(entry: KernelEntry, held: Sequence[ArrayFacts], shape: Sequence[int] | None) -> binding.Bound:
+    """A launch on matrices, with a result of its own shape or of another one."""
+    found = binding.bind(entry, [*held, None], {})
+    return found if shape is None else binding.with_result_of(found, shape)
 
 
 def backend_of_class(problem: Problem, device: int) -> Backend | None:
@@ -213,14 +237,14 @@ def backend_of_class(problem: Problem, device: int) -> Backend | None:
 
 def _plan(
     problem: Problem, device: int, folder: Path | None, held: list[ArrayFacts], given: list[Tensor],
-    library: ArrayLibrary,
+    library: ArrayLibrary, shape: Sequence[int] | None,
 ) -> Plan:  # fmt: skip
     """The launches of a product: one, or those of its copies and its scratch memory."""
     p = problem
     wide = wide_of(p)
     backend = backend_for(p if wide is None else replace_sizes(p, wide), device, folder)
     if wide is None and not product_steps.has_workspace(backend.entry):
-        return backend.plan(binding.bind(backend.entry, [*held, None], {}), given, library)
+        return backend.plan(_bound(backend.entry, held, shape), given, library)
     entry = product_steps.entry_of(p.name, p.m, p.n, p.k, p.dtype, p.result, p.layouts)
     if wide is None:
         steps = product_steps.with_workspace(backend, (p.m, p.n, p.k))
@@ -229,7 +253,7 @@ def _plan(
             (p.m, p.n, p.k), wide.sizes, wide.copied, wide.cropped, p.layouts, p.dtype, p.result, backend,
             lambda name: copy_backend(name, p.target, device, folder),
         )  # fmt: skip
-    return product_steps.StepsPlan(entry, binding.bind(entry, [*held, None], {}), given, library, steps)
+    return product_steps.StepsPlan(entry, _bound(entry, held, shape), given, library, steps)
 
 
 def wide_of(problem: Problem) -> WideProduct | None:

@@ -8,9 +8,9 @@ neither MLIR nor SymPy; `lego-mlir pack grouped_matmul` and `pack batched_matmul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from lego_mlir.runtime import packs
 from lego_mlir.runtime.products import kernels_folder, target_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
+    from lego_mlir.runtime.calls import Calls
     from lego_mlir.tracing.definition import Kernel
 
 BATCHED: Final = "batched_matmul"
@@ -79,22 +79,26 @@ def multiple_of(columns: int) -> int:
     return next(n for n in (ALIGNED, 4, 2, 1) if columns % n == 0)
 
 
-def kernel_for(
-    wanted: RoleKernel, device: tuple[str, int], size: Size, pitches: Sequence[int], check: bool
-) -> Callable[..., Tensor]:
+def kernel_for(wanted: RoleKernel, device: tuple[str, int], size: Size, pitches: Sequence[int], check: bool) -> Calls:
     """The kernel in the tile that a size takes on a device, or a small one for arrays of the host.
 
     `pitches` are those of the rows of a and b, in elements. With `check` its calls run in the interpreter. Raises
     UsageError where a folder of packed kernels is named and lacks the kernel.
     """
     if device[0] != "cuda" or check:
-        return partial(wanted.build(), check=check)
+        return calls_of(wanted)
     blocks, room, target = device_room(device[1])
     lines = 2 if any(pitch % LINE for pitch in pitches) else 1
     clusters = wanted.may_pair and pairs_blocks(target, blocks)
     chosen = replace(wanted, tile=role_choices.choose(size, blocks, room, lines, clusters), blocks=blocks)
     folder = kernels_folder(None)
-    return chosen.build() if folder is None else _packed(chosen, target, folder)
+    return calls_of(chosen) if folder is None else _packed(chosen, target, folder)
+
+
+def calls_of(wanted: RoleKernel) -> Calls:
+    """The calls of a kernel that is built here."""
+    found: Calls = wanted.build().calls
+    return found
 
 
 def pairs_blocks(target: str, blocks: int) -> bool:
@@ -111,7 +115,7 @@ def device_room(device: int) -> tuple[int, int, str]:
 
 
 @lru_cache(_KEPT)
-def _packed(chosen: RoleKernel, target: str, folder: Path) -> Callable[..., Tensor]:
+def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
     """The kernel of a folder."""
     found = packs.find(folder, chosen.name)
     if found is None:

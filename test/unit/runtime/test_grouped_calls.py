@@ -5,6 +5,7 @@ import pytest
 
 import lego_mlir
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime.calls import Calls
 
 ENDS = [5, 5, 17]
 
@@ -59,6 +60,13 @@ def test_groups_along_k(columns):
                        for s, e in zip([0, *ENDS], ENDS, strict=False)])  # fmt: skip
     for given in (a, np.ascontiguousarray(a)):  # in place, and copied
         np.testing.assert_array_equal(lego_mlir.grouped_matmul(given, b, offsets, check=True), wanted)
+
+
+def test_a_second_call_along_k_binds_nothing(monkeypatch):
+    a, b, offsets = drawn(19, 16).T, drawn(19, 24), np.array(ENDS, np.int32)
+    first = lego_mlir.grouped_matmul(a, b, offsets, check=True)
+    monkeypatch.setattr(Calls, "_bound", None)
+    np.testing.assert_array_equal(lego_mlir.grouped_matmul(-a.T.copy().T, b, offsets, check=True), -first)
 
 
 def test_groups_of_columns():

@@ -1,5 +1,6 @@
 """Packed kernels of batched and grouped products: found by name, called where MLIR, SymPy and Z3 are missing."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import lego_mlir
 from lego_mlir.cli.main import main
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import role_choices
-from lego_mlir.runtime import batched_calls, driver, grouped_calls, role_kernels
+from lego_mlir.runtime import driver, grouped_calls, products, role_kernels
+from lego_mlir.runtime.calls import Calls
 
 SHAPE = (64, 128)
 """Of the only tile in the folder."""
@@ -33,7 +35,7 @@ def packed(tmp_path_factory):
 @pytest.fixture
 def machine(monkeypatch):
     monkeypatch.setattr(role_choices, "SHAPES", (SHAPE,))
-    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, batched_calls._known.clear,
+    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, products._known.clear,
                  grouped_calls._known.clear)  # fmt: skip
     for forget in forgotten:
         forget()
@@ -59,6 +61,20 @@ def test_products_take_their_kernels_from_a_folder(packed, machine, monkeypatch)
         assert lego_mlir.grouped_matmul(a, b, ends).shape == (20, 24)
         assert lego_mlir.matmul(zeros(3, 20, 16), b).shape == (3, 20, 24)
     assert [launch[0] for launch in machine.launches] == ["grouped_product", "batched_product"] * 2
+
+
+def test_a_second_call_binds_nothing(packed, machine, monkeypatch):
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(packed))
+    launched = []
+    machine.kernels["batched_product"] = lambda parameters, grid: launched.append(
+        [ctypes.c_uint64.from_address(parameters[i]).value for i in range(3)]  # the first word of a tensor map
+    )
+    lego_mlir.matmul(zeros(2, 3, 20, 16), zeros(2, 1, 16, 24))
+    monkeypatch.setattr(Calls, "_bound", None)
+    a, b = zeros(2, 3, 20, 16), zeros(2, 1, 16, 24)
+    c = lego_mlir.matmul(a, b)
+    assert c.shape == (2, 3, 20, 24)
+    assert launched[-1] == [x.__array_interface__["data"][0] for x in (a, b, c)]
 
 
 def test_kernels_that_are_missing(packed, machine, monkeypatch):
