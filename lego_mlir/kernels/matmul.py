@@ -53,7 +53,7 @@ __all__ = ["Epilogue", "Tiling", "VectorPlace", "bias", "build", "gelu", "relu",
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""
 OUT_PAD: Final = 8
-"""Padding elements after each row of C's shared tile: the rows of a fragment are then in different banks."""
+"""Padding elements after each row of C's shared tile, 16 bytes or more: a fragment's rows are in different banks."""
 
 
 TIMED_BYTES: Final = 2
@@ -246,7 +246,8 @@ class _Plan:
         """The kernel: a block's share of the tiles."""
         tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
-        out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
+        pad = max(OUT_PAD, WIDEST_ACCESS // self.through.bytes)
+        out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), pad))
         if self.split is not None:
             self.split.share(self, (a, b, c), staged, out, operands)
             return

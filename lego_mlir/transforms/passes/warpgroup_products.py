@@ -37,7 +37,7 @@ from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
 from lego_mlir.transforms.warpgroups.stored_values import LoadNode, over_transpose
 
 MATRICES: Final = 3
-RESULTS: Final = ("f16", "bf16", "f32", "i32")
+RESULTS: Final = ("f16", "bf16", "f32", "i32", "f8E4M3FN", "f8E5M2")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 The accumulators of lane l of warp w hold rows 16w + l/4 and 8 more, columns 2 (l mod 4) of every 8. `stmatrix` writes
 four 8x8 matrices of 16-bit elements, each row at the address of one lane: lane l writes row 16w + l mod 16, 8 columns
 from l/16 * 8 on. Elements of 32 bits are stored where they are, two at once. The buffer has rows of 128 bytes whose
-chunks the row's number permutes, as the tensor map says.
+chunks the row's number permutes, as the tensor map says. Elements of 8 bits are converted two at a time, saturating,
+and a thread stores both: 8 bytes of 8 rows at once, whose chunks differ.
 
 The sums of a transposed product have columns of C as rows. `stmatrix.trans` stores each matrix transposed: the 8 values
 of a column of the sums, 16 bytes, at the address of one lane.
@@ -11,7 +12,7 @@ of a column of the sums, 16 bytes, at the address of one lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.hardware.tensor_maps import CHUNK
@@ -19,7 +20,7 @@ from lego_mlir.transforms.warpgroups.fragment_values import GROUP as COLUMNS
 from lego_mlir.transforms.warpgroups.fragment_values import LINES, FragmentFrame, FragmentValues
 from lego_mlir.transforms.warpgroups.largest_values import LargestOfFragments
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
-from lego_mlir.transforms.warpgroups.plan import ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
+from lego_mlir.transforms.warpgroups.plan import BYTES, ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
 
 if TYPE_CHECKING:
     from lego_mlir.transforms.warpgroups.roles import Warp
@@ -69,7 +70,7 @@ def store_tile(
     parts = early or values_of_tile(t, plan, warp, thread, origin, struct)
     for values, one in zip(parts, sums, strict=True):
         values.sums = one
-    fill = _fill_pairs if plan.result not in ROUNDED else _fill_transposed if plan.transposed else _fill_words
+    fill = _fill_of(plan)
     own = t.op("muli", warp.group, t.i32(plan.out_buffers * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
     largest = LargestOfFragments(t, thread)
@@ -94,6 +95,15 @@ def store_tile(
             t.line(f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{box}] : !llvm.ptr, !llvm.ptr<3>")
             t.line("nvvm.cp.async.bulk.commit.group")
     largest.update()
+
+
+def _fill_of(plan: ProductPlan) -> Callable[[ModuleText, ProductPlan, Warp, str, FragmentValues, int, str], None]:
+    """What writes columns of the sums to a buffer, by the type of the result."""
+    if plan.result in BYTES:
+        return _fill_bytes
+    if plan.result not in ROUNDED:
+        return _fill_pairs
+    return _fill_transposed if plan.transposed else _fill_words
 
 
 def _fill_words(
@@ -183,3 +193,36 @@ def _fill_pairs(
             low, high = (values.element(number, column // COLUMNS + part, lane) for lane in range(2))
             pair = t.value(f"vector.from_elements {low}, {high} : {vector}")
             t.line(f"llvm.store {pair}, {address} {{alignment = 8 : i64}} : {vector}, !llvm.ptr<3>")
+
+
+def _fill_bytes(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, values: FragmentValues, column: int, buffer: str
+) -> None:
+    """Convert the columns from `column` on to 8 bits, and write pairs of them to the buffer.
+
+    Those of group g are bytes 8g + 2 (l mod 4) and the next.
+    """
+    in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
+    line = t.op("andi", t.op("shrui", thread, t.i32(2)), t.i32(7))
+    row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
+    lines = SWIZZLE // plan.out_pitch  # as many rows have the same permutation
+    turn = t.op("andi", t.op("shrui", line, t.i32(lines.bit_length() - 1)), t.i32(plan.out_pitch // CHUNK - 1))
+    inside = t.op("addi", t.op("muli", turn, t.i32(CHUNK)), t.op("muli", t.op("andi", thread, t.i32(3)), t.i32(2)))
+    offset = t.op("addi", t.op("muli", row, t.i32(plan.out_pitch)), inside)
+    for part in range(plan.out_columns // COLUMNS):
+        place = t.op("addi", buffer, t.op("xori", offset, t.i32(part * COLUMNS)))
+        for number, below in enumerate(LINES):
+            address = t.shared(warp.shared, t.op("addi", place, t.i32(below * plan.out_pitch)))
+            pair = _converted(t, plan.result, values, number, column // COLUMNS + part)
+            t.line(f"llvm.store {pair}, {address} {{alignment = 2 : i64}} : i16, !llvm.ptr<3>")
+
+
+def _converted(t: ModuleText, dtype: str, values: FragmentValues, line: int, group: int) -> str:
+    """Two values as a pair of bytes, the first in the low one; beyond the largest number, the largest."""
+    low, high = (values.element(line, group, lane) for lane in range(2))
+    if values.type != "f32":
+        pair = t.value(f"vector.from_elements {low}, {high} : vector<2x{dtype}>")
+        word = t.value(f"vector.bitcast {pair} : vector<2x{dtype}> to vector<1xi16>")
+        return t.value(f"vector.extract {word}[0] : i16 from vector<1xi16>")
+    rounding = "rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>"
+    return t.value(f"nvvm.convert.f32x2.to.f8x2 {high}, {low} {{{rounding}}} : i16 ({dtype})")

@@ -32,8 +32,10 @@ from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredVal
 ROWS: Final = 64
 """Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
 MOST_COLUMNS: Final = 256
-OUT_COLUMNS: Final = (64, 32, 16)
-"""Columns of C in a buffer: rows as long as a swizzle, of 16 or 32 bits an element."""
+OUT_COLUMNS: Final = (128, 64, 32, 16)
+"""Columns of C in a buffer: rows as long as a swizzle, of 8, 16 or 32 bits an element."""
+LEAST_SWIZZLE: Final = 32
+"""Bytes of the narrowest swizzle."""
 UNIT_COLUMNS: Final = 8
 """Columns of C that an instruction computes are a multiple. PTX ISA, as above."""
 DEPTH_BYTES: Final = 32
@@ -46,9 +48,11 @@ UNITS: Final = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f8E4M3FN": "e4m3",
 ROUNDING: Final = {"f32": "tf32"}
 """The types of tensor maps whose copies round A and B to what the unit reads."""
 MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
-"""How tensor maps name the types of A and B, where differently."""
+"""How tensor maps name the types of A, B and C, where differently."""
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
+BYTES: Final = ("f8E4M3FN", "f8E5M2")
+"""Types of results of 8 bits, converted two at a time."""
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
 MOST_CONSUMERS: Final = 2
@@ -369,11 +373,16 @@ class ProductPlan:
         return self.b.tile // self.across
 
     @property
+    def result_bytes(self) -> int:
+        """Bytes of an element of C."""
+        return ELEMENT_BYTES[self.result.lower()]  # MLIR's f8E4M3FN
+
+    @property
     def least_columns(self) -> int:
         """The narrowest part of C that a consumer stores."""
         if self.transposed:
             return UNIT_COLUMNS
-        return OUT_COLUMNS[-1]
+        return max(OUT_COLUMNS[-1], LEAST_SWIZZLE // self.result_bytes)
 
     @property
     def adders(self) -> int:
@@ -432,10 +441,10 @@ class ProductPlan:
 
     @property
     def unrounded(self) -> StoredValue:
-        """What is stored, without the last rounding of an f32 to a result of 16 bits."""
+        """What is stored, without the last rounding of an f32 to a result of 16 or 8 bits."""
         last = self.stored[-1]
         rounded = isinstance(last, AppliedNode) and (last.name, last.types) == ("arith.truncf", ("f32", self.result))
-        return self.stored[:-1] if rounded and self.result in ROUNDED else self.stored
+        return self.stored[:-1] if rounded and self.result in (*ROUNDED, *BYTES) else self.stored
 
     @property
     def ragged(self) -> tuple[bool, bool]:
@@ -448,13 +457,13 @@ class ProductPlan:
         """Columns of the sums in one buffer: 128 bytes of C, or less of a narrow tile."""
         if self.transposed:
             return min(ROWS, self.stored_columns)
-        most = min(SWIZZLE // ELEMENT_BYTES[self.result], self.stored_columns)
+        most = min(SWIZZLE // self.result_bytes, self.stored_columns)
         return next(n for n in OUT_COLUMNS if n <= most)
 
     @property
     def out_pitch(self) -> int:
         """Bytes of a row of C in a buffer, and of its swizzle."""
-        return SWIZZLE if self.transposed else self.out_columns * ELEMENT_BYTES[self.result]
+        return SWIZZLE if self.transposed else self.out_columns * self.result_bytes
 
     @property
     def out_bytes(self) -> int:
@@ -469,11 +478,11 @@ class ProductPlan:
 
     @cached_property
     def c_map(self) -> TensorMap:
-        size, box = ELEMENT_BYTES[self.result], (self.out_columns, ROWS)
+        size, box = self.result_bytes, (self.out_columns, ROWS)
         rows, columns = (self.b, self.a) if self.transposed else (self.a, self.b)
         return TensorMap(
-            self.result, (columns.rows, rows.rows), (columns.rows * size,), box[::-1] if self.transposed else box,
-            self.out_pitch,
+            MEMORY.get(self.result, self.result), (columns.rows, rows.rows), (columns.rows * size,),
+            box[::-1] if self.transposed else box, self.out_pitch,
         )  # fmt: skip
 
     @property
