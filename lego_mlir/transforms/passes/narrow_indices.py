@@ -141,8 +141,6 @@ class Narrowing:
         """Replace an operation's index by a number."""
         wide = self.make.wide(number)
         self.numbers[wide] = number
-        if number.constant is None:
-            number.wide = wide
         operation.results[0].replace_all_uses_with(wide)
         operation.erase()
 

@@ -92,6 +92,25 @@ def arithmetic(draw):
     return module("\n      ".join(lines), grid), grid
 
 
+def test_an_index_that_a_branch_uses_first():
+    """What a branch makes of a number, such as its value in 64 bits, does not exist behind it."""
+    uses = [
+        f"%{name} = affine.apply affine_map<(t) -> (t mod 2)>(%t)\n" + put(name, slot)
+        for slot, name in enumerate(("inside", "behind"))
+    ]
+    compare(
+        module(
+            f"""%early = affine.apply affine_map<(t) -> ((t mod 2) * 3)>(%t)
+      %c1 = arith.constant 1 : index
+      %odd = index.cmp sgt(%early, %c1)
+      scf.if %odd {{ {uses[0]} }}
+      {uses[1]}""",
+            1,
+        ),
+        1,
+    )
+
+
 @given(arithmetic())
 @settings(max_examples=150)
 def test_narrow_arithmetic_computes_the_same_numbers(case):
