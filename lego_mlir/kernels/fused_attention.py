@@ -89,6 +89,16 @@ class AttentionForm:
         if self.scale is not None and not is_positive(self.scale):
             raise UsageError(f"attention: scale={self.scale!r} is a positive number; for a negative one, negate q")
 
+    def require_keys(self, queries: int, keys: int) -> None:
+        """Raise UsageError where the last queries are too far behind the last key for the window."""
+        if self.window is not None and 0 < keys <= queries - self.window:
+            lost = queries - self.window - keys + 1
+            raise UsageError(
+                f"attention of {queries} queries to {keys} keys with window={self.window}: the last {lost} queries "
+                f"would attend to no key; pass at most {keys + self.window - 1} queries, or a window of at least "
+                f"{queries - keys + 1}"
+            )
+
     @property
     def factor(self) -> float:
         """Of products of queries and keys."""
@@ -170,10 +180,13 @@ def build(
 
     Causal queries attend to keys of no larger position. `sizes` are H, M and N as constants of the kernel; without them
     they are sizes of the launch. With `blocks` there are that many, which compute several parts of the result each: the
-    tiles of the next part are copied while the last rows are stored.
+    tiles of the next part are copied while the last rows are stored. Raises UsageError for a window that leaves queries
+    without keys; a launch refuses such sizes.
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
+    if sizes is not None:
+        form.require_keys(*sizes[1:])
     names = (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
     H, M, N = sizes or (lego.size(name, min=1, max=most) for name, most in names)
     of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
@@ -186,6 +199,8 @@ def build(
     def attention(q: of_q, k: of_k, v: of_k, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
         queries = QueryTiles(form, tile, order)
         rings = KeyRings(form, tile)
+        if form.window is not None and sizes is None:
+            lego.require(M - form.window < N)
         copies, computes = tile.registers
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             used = RingUses(order)

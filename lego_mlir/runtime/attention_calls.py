@@ -107,13 +107,7 @@ def _problem(
             "all are float16 or bfloat16"
         )
     form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared, scale)
-    queries, keys = of_q[-2], of_k[-2]
-    if window is not None and 0 < keys <= queries - window:
-        lost = queries - window - keys + 1
-        raise UsageError(
-            f"attention of {queries} queries to {keys} keys with window={window}: the last {lost} queries would attend "
-            f"to no key; pass at most {keys + window - 1} queries, or a window of at least {queries - keys + 1}"
-        )
+    form.require_keys(of_q[-2], of_k[-2])
     batch = 1
     for n in of_k[:-2]:
         batch *= n

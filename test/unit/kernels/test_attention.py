@@ -179,6 +179,16 @@ def test_forms_that_are_refused(options, words):
         AttentionForm(**options)
 
 
+def test_windows_that_leave_queries_without_keys():
+    form = AttentionForm(causal=True, window=30)
+    words = "attention of 130 queries to 100 keys with window=30: the last 1 queries would attend to no key"
+    with pytest.raises(UsageError, match=words):
+        fused_attention.build(form, SMALL, (1, 130, 100))
+    q, k, v, _ = drawn(form, 1, 130, 100)
+    with pytest.raises(UsageError, match=r"requires M - 30 < N, which fails for H = 1, M = 130, N = 100"):
+        forward(form)(q, k, v, check=True)
+
+
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 @pytest.mark.parametrize("features", [64, 128, 256])
