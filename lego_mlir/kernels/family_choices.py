@@ -57,7 +57,7 @@ def warpgroups_compute(
         return False
     if always or ELEMENT_BYTES[dtype] != BYTES:
         return True
-    wide = fused or ELEMENT_BYTES[result] > BYTES
+    wide = fused or ELEMENT_BYTES[result] != BYTES
     if min(n, k) < LEAST_SIDE or (wide and m < LEAST_SIDE):
         return False
     tile = warpgroup_choices.choose(m, n, k, multiprocessors, layouts, fused=wide, operands=operands)

@@ -1,6 +1,7 @@
 """What one call fuses into a product, as a value: the epilogue's parts, and how sums and operands are treated.
 
-    activation(scale_a * (a @ b) * scale_b + bias) + residual, and amax = max(amax, the largest absolute value of it)
+    scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)
+    amax = max(amax, the largest absolute value before scale_result)
 
 It is part of the key of a kernel, so it holds kinds and types only. The epilogue itself is built for sizes, which are
 ints, or symbols for a kernel of a class of sizes.
@@ -29,16 +30,18 @@ class FusedEpilogue:
     activation: str = ""
     residual: str = ""
     amax: bool = False
+    scale_result: str = ""
 
     def __str__(self) -> str:
         named = (("scale", self.scale_a), ("by", self.scale_b), ("bias", self.bias), ("", self.activation),
-                 ("add", self.residual), ("", "amax" * self.amax))  # fmt: skip
+                 ("add", self.residual), ("", "amax" * self.amax), ("result", self.scale_result))  # fmt: skip
         return "_".join(f"{name}{kind}" for name, kind in named if kind)
 
     @property
     def operands(self) -> int:
         """The number of tensors that the epilogue takes."""
-        return sum(map(bool, (self.scale_a, self.scale_b, self.bias, self.residual, self.amax)))
+        tensors = (self.scale_a, self.scale_b, self.bias, self.residual, self.amax, self.scale_result)
+        return sum(map(bool, tensors))
 
     def build(self, m: SizeLike, n: SizeLike) -> Epilogue:
         """The epilogue of an m x n product; its operands are those that are not "", in the order of the fields."""
@@ -52,6 +55,7 @@ class FusedEpilogue:
             getattr(epilogues, self.activation)() if self.activation else None,
             epilogues.residual(m, n, dtype_named(self.residual)) if self.residual else None,
             epilogues.amax() if self.amax else None,
+            epilogues.factors(1, "scale_result", rows=True) if self.scale_result else None,
         ]
         first, *others = [part for part in parts if part is not None]
         for other in others:

@@ -217,7 +217,7 @@ def class_of(
 ) -> ProductClass:  # fmt: skip
     """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
     m, n, k = size
-    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] > BYTES
+    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
     timed, device = (m, n, k * bytes_ // BYTES), replace(H200, sms=multiprocessors)
     tile = min(
         _tiles(octave(m), n, timed[2], multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands),
@@ -256,7 +256,7 @@ def _of_exact_sizes(
     Blocks of a cluster that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
     sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
     """
-    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] > BYTES
+    bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
     if fused == PLAIN and {dtype, result} <= set(TYPES) and size[0] < FEWEST_ROWS:
         return True
     tile = warpgroup_choices.choose(*size, multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)

@@ -204,7 +204,7 @@ def choose(
 
     Elements have `bytes_`: 128 bytes of K take the same time for all types, since the units multiply twice as many
     elements of half the size. With `exact`, sums are promoted after that number of steps, which takes every sum twice.
-    `fused` products have an epilogue, with that number of `operands`, or a result of 32 bits.
+    `fused` products have an epilogue, with that number of `operands`, or a result of 32 or 8 bits.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)

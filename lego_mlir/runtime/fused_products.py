@@ -1,8 +1,10 @@
 """Products with an epilogue, of 8-bit types and TF32, and with promoted sums, called on arrays.
 
-    activation(scale_a * (a @ b) * scale_b + bias) + residual, and amax = max(amax, the largest absolute value of it)
+    scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)
+    amax = max(amax, the largest absolute value before scale_result)
 
     matmul(a8, b8, scale_a=s, scale_b=t, result="bfloat16")    fp8 with a scale for each row and column, or one
+    matmul(a8, b8, .., scale_result=r, result="float8_e4m3fn") an activation for the next product
     matmul(x, w, bias=v, activation="gelu")                    a layer
     matmul(x, w, accumulate="exact")                           long sums: as exact as additions in f32
 
@@ -38,10 +40,13 @@ ACCUMULATIONS: Final = (None, "fast", "exact")
 TF32: Final = (False, True, "rounded", "cut")
 STEPS: Final = {1: 1, 2: 4, 4: 4}
 """Steps after which sums are promoted, by the bytes of an element."""
-RESULTS: Final = {**products.RESULTS, "int32": "i32"}
+F8: Final = {"float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2"}
+RESULTS: Final = {**products.RESULTS, "int32": "i32", **F8}
 _FLOATS: Final = products.RESULTS
 _DEFAULT_RESULTS: Final = {"float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16", "int8": "int32"}
-_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "int32": 4}
+_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, **dict.fromkeys(F8, 1)}
+AMAX: Final = 4
+"""The place of amax among what is given."""
 _KEPT: Final = 4096
 
 
@@ -70,7 +75,7 @@ _known: dict[Hashable, FusedMultiplication] = {}
 def fused_product(
     a: Tensor, b: Tensor, given: Sequence[Tensor | None], options: FusedOptions, kernels: str | Path | None = None
 ) -> Tensor:
-    """The product with `given` = scale_a, scale_b, bias, residual, amax. Raises UsageError as `matmul` does."""
+    """The product with `given` = scale_a, scale_b, bias, residual, amax, scale_result. Raises UsageError."""
     operands = [a, b, *(array for array in given if array is not None)]
     key = (key_of(tuple(operands)), tuple(array is None for array in given), options, kernels)
     known = _known.get(key)
@@ -81,7 +86,7 @@ def fused_product(
         _known[key] = known
     used = [array if copy is None else copy(array) for array, copy in zip(operands, known.copies, strict=True)]
     found = known.plan(tuple(used), None)
-    return found if given[-1] is None else found[0]  # amax is returned after the product
+    return found if given[AMAX] is None else found[0]  # amax is returned after the product
 
 
 def _bind(
@@ -172,6 +177,9 @@ def _result_of(dtype: str, given: Sequence[Tensor | None], options: FusedOptions
         raise UsageError(
             f"matmul: the result is one of {', '.join(RESULTS)}, int32 of plain products of int8, got {name!r}"
         )
+    if name in F8 and dtype not in F8:
+        raise UsageError(f"matmul: results of {name} are those of {' or '.join(F8)} operands, got {dtype}; convert the "
+                         "operands, or the result")  # fmt: skip
     if options.accumulate not in ACCUMULATIONS or options.activation not in (None, *ACTIVATIONS):
         raise UsageError(
             f"matmul: accumulate is 'fast' or 'exact', and activation one of {', '.join(ACTIVATIONS)}; got "
@@ -215,7 +223,8 @@ def _epilogue(
     facts: list[ArrayFacts] = []
     kinds: list[str] = []
     wanted = (("scale_a", (m,), ("float32",)), ("scale_b", (n,), ("float32",)), ("bias", (n,), tuple(_FLOATS)),
-              ("residual", (m, n), tuple(_FLOATS)), ("amax", (1,), ("float32",)))  # fmt: skip
+              ("residual", (m, n), tuple(_FLOATS)), ("amax", (1,), ("float32",)),
+              ("scale_result", (1,), ("float32",)))  # fmt: skip
     for array, (name, dims, dtypes) in zip(given, wanted, strict=True):
         if array is None:
             kinds.append("")
@@ -230,7 +239,7 @@ def _epilogue(
             )
         facts.append(replace(found, shape=(1,), strides=(1,)) if one else found)
         kinds.append(("one" if one else "each") if name.startswith("scale") else _FLOATS[found.dtype])
-    fused = FusedEpilogue(kinds[0], kinds[1], kinds[2], options.activation or "", kinds[3], bool(kinds[4]))
+    fused = FusedEpilogue(kinds[0], kinds[1], kinds[2], options.activation or "", kinds[3], bool(kinds[4]), kinds[5])
     return (fused if str(fused) else None), facts
 
 

@@ -17,8 +17,10 @@ from lego_mlir.errors import UsageError
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
 
-Given = tuple["Tensor | None", "Tensor | None", "Tensor | None", "Tensor | None", "Tensor | None"]
-"""scale_a, scale_b, bias, residual and amax."""
+Given = tuple[
+    "Tensor | None", "Tensor | None", "Tensor | None", "Tensor | None", "Tensor | None", "Tensor | None"
+]  # fmt: skip
+"""scale_a, scale_b, bias, residual, amax and scale_result."""
 
 
 def fused_rows(product: Callable[[Tensor, Tensor, Given], Tensor], a: Tensor, b: Tensor, given: Given) -> Tensor:
@@ -29,13 +31,13 @@ def fused_rows(product: Callable[[Tensor, Tensor, Given], Tensor], a: Tensor, b:
             f"matmul of {list(a.shape)} and {list(of_b)} with a scale, bias, activation, residual or amax, or another "
             "precision: these are for one matrix b; compute each product, or apply them to the result"
         )
-    scale, scale_b, bias, residual, amax = given
+    scale, scale_b, bias, residual, amax, scale_result = given
     rows, columns = prod(lead), of_b[-1]
     if scale is not None and prod(scale.shape) != 1:
         scale = _reshaped("scale_a", scale, lead, (rows,))
     if residual is not None:
         residual = _reshaped("residual", residual, [*lead, columns], (rows, columns))
-    all_given = (scale, scale_b, bias, residual, amax)
+    all_given = (scale, scale_b, bias, residual, amax, scale_result)
     found = product(a.reshape(rows, k), b.reshape(of_b[-2:]), all_given)
     return found.reshape(*lead, columns)
 

@@ -38,8 +38,8 @@ def depth_of(facts: Sequence[ArrayFacts]) -> int:
 
 def columns_of(facts: Sequence[ArrayFacts], element: int) -> int:
     """N of the product on copies, for results with elements of that many bytes: rows of multiples of 16 bytes."""
-    n = facts[1].shape[1]
-    return n if n * element % CHUNK == 0 else -(-n // ALIGNED) * ALIGNED
+    n, unit = facts[1].shape[1], max(ALIGNED, CHUNK // element)
+    return n if n * element % CHUNK == 0 else -(-n // unit) * unit
 
 
 def needs_copies(facts: Sequence[ArrayFacts], columns: int) -> bool:

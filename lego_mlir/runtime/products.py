@@ -106,7 +106,7 @@ def matmul(
     a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False,
     scale_a: Tensor | None = None, scale_b: Tensor | None = None, bias: Tensor | None = None,
     activation: str | None = None, residual: Tensor | None = None, accumulate: str | None = None,
-    tf32: bool | str = False, amax: Tensor | None = None,
+    tf32: bool | str = False, amax: Tensor | None = None, scale_result: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
@@ -119,17 +119,19 @@ def matmul(
     bytes share kernels by classes of sizes, with few tiles for M's order of magnitude; `fixed` compiles a kernel for
     exactly these sizes.
 
-    The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales
-    are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
+    The other arguments are fused into the kernel:
+    `scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)`. Scales are f32, one number or one for
+    each row of a and each column of b, and one number for the result; `bias` has one number for each column;
     `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. `amax`, one f32, becomes the larger of
-    itself and the largest absolute value of the result before it is rounded; set it to 0 first. On compute capability
-    9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which rounds them
-    to 11 bits as they are copied, or `tf32="cut"`, which cuts off the rest; `accumulate="exact"` promotes the
-    units' sums, see `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
+    itself and the largest absolute value before it is multiplied with `scale_result` and rounded; set it to 0 first. On
+    compute capability 9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`,
+    which rounds them to 11 bits as they are copied, or `tf32="cut"`, which cuts off the rest; results of float8
+    operands may be of a float8 type, saturated; `accumulate="exact"` promotes the units' sums, see
+    `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
     DependencyError without a device, or without the compiler and a packed kernel.
     """
-    given = (scale_a, scale_b, bias, residual, amax)
-    if tf32 or not (scale_a is scale_b is bias is residual is activation is accumulate is amax is None):
+    given = (scale_a, scale_b, bias, residual, amax, scale_result)
+    if tf32 or activation is not None or accumulate is not None or any(array is not None for array in given):
         from lego_mlir.runtime.fused_products import FusedOptions, fused_product
 
         options = FusedOptions(result, activation, accumulate, tf32, fixed)
@@ -366,6 +368,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     """
     from lego_mlir.hardware.targets import target_named
     from lego_mlir.kernels import choices, family_choices, matmul, narrow_tiles, split_choices, warpgroup_choices
+    from lego_mlir.kernels.product_counts import BYTES
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -388,7 +391,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
             p.layouts,
             types["dtype"].bytes,
             p.exact,
-            epilogue is not None or result.bytes > 2,
+            epilogue is not None or result.bytes != BYTES,
             p.parts.operands,
         )
         order, clusters = tile.order(p.m, p.n), tile.persistent(p.multiprocessors)

@@ -133,6 +133,8 @@ def test_promoted_sums(device):
         (np.float16, {"accumulate": "slow"}, "accumulate is 'fast' or 'exact', .*got 'slow' and None"),
         (np.float16, {"bias": np.zeros(N + 1, np.float16)}, "bias is float16 of shape .33,.*must be .* of shape .32,"),
         (np.float16, {"scale_a": np.zeros(M, np.float16)}, "scale_a is float16 of shape .*; it must be float32 of"),
+        (np.float16, {"result": "float8_e4m3fn", "activation": "relu"}, "are those of float8_e4m3fn or .*got float16"),
+        (np.float16, {"scale_result": np.ones(2, np.float32)}, "scale_result is float32 of shape .2,.* of shape .1,"),
         (np.int8, {"result": "int32", "scale_a": np.zeros(M, np.float32)}, "int32 of plain products of int8"),
     ],
 )
@@ -148,3 +150,34 @@ def test_sizes_that_no_unit_takes():
     problem = products.Problem(M, N + 1, K, "i8", "i32", "NT", "sm_90a", 132)
     with pytest.raises(UsageError, match="the rows of a, the columns of b and the rows of the result are multiples of"):
         products.kernel_for(problem)
+
+
+def saturated(values, dtype):
+    limit = {ml_dtypes.float8_e4m3fn: 448, ml_dtypes.float8_e5m2: 57344}[dtype]
+    return np.clip(values, -limit, limit).astype(dtype)
+
+
+@pytest.mark.parametrize("result", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize(("size", "orders"), [((24, 32, 48), "CF"), ((23, 37, 50), "FC"), ((20, 8, 48), "CF")])
+def test_results_of_8_bits(device, result, size, orders):
+    """Scaled at the end, after the largest value is counted; rows that are not of 16 bytes are cropped."""
+    m, n, k = size
+    dtype, largest = ml_dtypes.float8_e4m3fn, own(np.zeros(1, np.float32))
+    a, b = (matrix(shape, dtype, i, orders[i]) for i, shape in enumerate(((m, k), (k, n))))
+    rows, bias = np.arange(1, m + 1, dtype=np.float32) / 16, matrix(n, np.float16, 2)
+    name, factor = np.dtype(result).name, np.float32([9.5])
+    found = lego_mlir.matmul(own(a), own(b), scale_a=own(rows), bias=own(bias), activation="relu", amax=largest,
+                             scale_result=own(factor), result=name)  # fmt: skip
+    value = np.maximum(a.astype(np.float32) @ b.astype(np.float32) * rows[:, None] + bias, 0)
+    np.testing.assert_array_equal(np.asarray(found).view(np.uint8), saturated(value * factor, result).view(np.uint8))
+    assert np.asarray(largest)[0] == np.abs(value).max()
+    (problem,) = device.compiled
+    assert problem.name.endswith("_scaleeach_biasf16_relu_amax_resultone")
+
+
+def test_a_plain_result_of_8_bits(device):
+    dtype = ml_dtypes.float8_e4m3fn
+    a, b = matrix((M, K), dtype), matrix((K, N), dtype, 1, order="F")
+    found = lego_mlir.matmul(own(a), own(b), result="float8_e4m3fn")
+    expected = saturated(a.astype(np.float32) @ b.astype(np.float32), dtype)
+    np.testing.assert_array_equal(np.asarray(found).view(np.uint8), expected.view(np.uint8))
