@@ -33,12 +33,14 @@ class AttentionTile:
     """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
 
     Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
+    With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies.
     """
 
     groups: int = 2
     keys: int = 128
     stages: int = 2
     polynomials: int = 0
+    turns: bool = False
 
     @property
     def rows(self) -> int:
@@ -165,6 +167,7 @@ class KeyRings:
         self.rings = [lego.shared(form.dtype, staged(tile.keys, form.features, tile.stages)) for _ in range(2)]
         self.full = [lego.barriers(tile.stages, arrivals=WARPS) for _ in range(2)]
         self.empty = [lego.barriers(tile.stages, arrivals=tile.warps) for _ in range(2)]
+        self.turns = ProductTurns(tile)
 
     def part(self, ring: int, t: Operand) -> Operand:
         """The tile of use t of the keys' ring, 0, or the values', 1."""
@@ -187,6 +190,28 @@ class KeyRings:
         """The tile of use t, once it is there."""
         self.full[ring][t].wait()
         return self.part(ring, t)
+
+
+class ProductTurns:
+    """Turns of groups at the unit of products: group g multiplies tile t in turn t groups + g.
+
+    Without them the groups run in step, and wait for products, and then for exponentials, at the same time. The
+    interpreter of MLIR always runs the groups of a role in step, and reports a deadlock; the emulator of PTX does not.
+    """
+
+    def __init__(self, tile: AttentionTile) -> None:
+        self.groups = tile.groups
+        self.ended = lego.barriers(tile.groups, arrivals=WARPS) if tile.turns else None
+
+    def begin(self, t: Operand) -> None:
+        """Wait until the group before has its products of tile t, or of tile t - 1."""
+        if self.ended is not None:
+            self.ended[t * self.groups + lego.group_id - 1].wait()
+
+    def end(self, t: Operand) -> None:
+        """Let the next group multiply, when the products of this one are complete: an arrival waits for them."""
+        if self.ended is not None:
+            self.ended[t * self.groups + lego.group_id].arrive()
 
 
 class QueryTiles:

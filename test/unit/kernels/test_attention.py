@@ -123,6 +123,12 @@ def test_blocks_that_compute_several_parts(form, blocks):
     attend(form, (2, 300, 300), "sm_90a", blocks=blocks)
 
 
+@pytest.mark.parametrize(("blocks", "groups"), [(3, 2), (None, 3)])
+def test_groups_that_take_turns(blocks, groups):
+    tile = AttentionTile(groups, 64, 3, turns=True)
+    attend(AttentionForm(causal=True, window=90), (1, 300, 300), "sm_90a", tile=tile, blocks=blocks)
+
+
 def test_weights_by_polynomials():
     attend(AttentionForm(causal=True), (1, 150, 150), "sm_90a", gain=3.0, tile=AttentionTile(2, 64, 2, 4))
 

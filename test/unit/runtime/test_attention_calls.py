@@ -162,3 +162,4 @@ def test_arrays_off_the_gpu_have_a_block_for_each_part():
 def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, blocks):
     tile, found = fastest(AttentionForm(features, causal=causal), sizes, 132)
     assert (tile.keys, found) == (keys_of_a_tile, blocks)
+    assert tile.turns == (features == 64 and sizes[2] == 1024)
