@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.aliases import IndexLike, Symbol
+from lego_mlir.aliases import Cond, IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.exclusive import LOCK
 from lego_mlir.expr.facts import Facts
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lego_mlir.expr.prover import Prover
     from lego_mlir.expr.ranges import Ranges
     from lego_mlir.expr.rewrite import Rewriter
+    from lego_mlir.expr.verdict import Verdict
 
 KEPT = 16  # contexts kept, the least recently used dropped first
 
@@ -75,6 +76,7 @@ class Context:
         self.terms = Terms(ranges, expand)
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
+        self.verdicts: dict[tuple[Cond, int], Verdict] = {}
         self._counts: dict[CostModel, tuple[dict[Any, int], dict[Any, tuple[int, int]]]] = {}
 
     def counts_under(self, model: CostModel) -> tuple[dict[Any, int], dict[Any, tuple[int, int]]]:

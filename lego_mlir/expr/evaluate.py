@@ -19,6 +19,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -38,6 +39,7 @@ Number: TypeAlias = Any
 """A Python int, or an array of int64 or of Python ints; bools are truth values."""
 Operation: TypeAlias = "Callable[[Number, Number], Number]"
 Compute: TypeAlias = "Callable[[list[Number]], Number]"
+NUMBERS = (int, sympy.Integer)
 SAFE = 1 << 62  # int64 results stay below this
 MOST_BITS = 1 << 16  # of a number on the way to a result
 
@@ -67,7 +69,7 @@ def admissible(values: Mapping[Symbol, Number], ranges: Ranges) -> bool:
                 return False
         elif symbol in ranges:
             known = ranges[symbol]
-            lo, hi = evaluate(known.lo, values), evaluate(known.hi, values)
+            lo, hi = (int(e) if isinstance(e, NUMBERS) else evaluate(e, values) for e in (known.lo, known.hi))
             if not lo <= value < hi or (value - lo) % known.step:
                 return False
     return True
@@ -108,10 +110,14 @@ class _Values:
 
     def __init__(self, given: Mapping[Symbol | str, Number]) -> None:
         self.known = {key: _operand(value) for key, value in given.items()}
-        self.by_name: dict[str, list[Any]] = {}
-        for key in self.known:
-            self.by_name.setdefault(str(key), []).append(key)
         self.meant: dict[Any, Any] = {}  # the symbol that each key was resolved to
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for key in self.known:
+            found.setdefault(str(key), []).append(key)
+        return found
 
     def of(self, symbol: Symbol) -> Number:
         keys = [symbol] if symbol in self.known else self.by_name.get(symbol.name, [])

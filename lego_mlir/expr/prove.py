@@ -47,7 +47,10 @@ def prove(condition: Cond, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     """
     try:
         with within_recursion_limit("proved"), working_in(ranges) as context:
-            return _prove(context, as_condition(condition), timeout_ms)
+            key = (as_condition(condition), timeout_ms)
+            if key not in context.verdicts:
+                context.verdicts[key] = _prove(context, *key)
+            return context.verdicts[key]
     except BudgetError as error:
         return Unknown(str(error))
 

@@ -129,6 +129,10 @@ def refuted(claim: Cond, values: Mapping[Symbol, int]) -> Refuted:
 
 def _names(symbols: Iterable[Symbol]) -> dict[Symbol, str]:
     """A distinct name for each symbol: its own, extended by its facts or a prime where two symbols share a name."""
+    symbols = list(symbols)
+    plain: dict[Any, str] = {symbol: symbol.name for symbol in symbols}
+    if len(set(plain.values())) == len(plain):
+        return plain
     symbols = sorted(symbols, key=lambda s: (str(s), str(getattr(s, "facts", ""))))
     named = Counter(map(str, symbols))
     names: dict[Any, str] = {}

@@ -78,8 +78,7 @@ def symbols(body: tuple[Statement, ...]) -> set[Expr]:
 def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Expr]:
     """The `Table` nodes without entries, by name: the caller passes these."""
     found: dict[str, Any] = {}
-    for expr in expressions(body):
-        for table in tables_of(expr):
-            if not table.entries:
-                found.setdefault(table.name, table)
+    for table in tables_of(*expressions(body)):
+        if not table.entries:
+            found.setdefault(table.name, table)
     return found
