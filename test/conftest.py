@@ -1,5 +1,7 @@
 """Options and settings that every test shares."""
 
+import gc
+
 import draws
 import hypothesis
 import pytest
@@ -22,6 +24,10 @@ def pytest_configure(config):
     else:
         hypothesis.settings.load_profile("everyday")
         draws.ignore_loaded_modules()
+
+
+def pytest_collection_finish():
+    gc.freeze()  # the tests and modules remain: no collection needs to visit them
 
 
 def pytest_collection_modifyitems(config, items):
