@@ -257,7 +257,7 @@ def _of_exact_sizes(
     sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
     """
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
-    if fused == PLAIN and {dtype, result} <= set(TYPES) and size[0] < FEWEST_ROWS:
+    if size[0] < FEWEST_ROWS and (bytes_ == 1 or (fused == PLAIN and {dtype, result} <= set(TYPES))):
         return True
     tile = warpgroup_choices.choose(*size, multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
     return tile.parts > 1

@@ -46,6 +46,7 @@ def test_every_choice_can_be_planned(m, n, k, layouts):
 FUSED = [
     *((layouts, "f16", result) for layouts in ("NN", "NT", "TN", "TT") for result in ("f16", "f32")),
     *(("NT", dtype, result) for dtype in ("f8e4m3fn", "f32") for result in ("bf16", "f32")), ("NT", "i8", "i32"),
+    ("NT", "f8e4m3fn", "f8e4m3fn"),
 ]  # fmt: skip
 
 
@@ -112,6 +113,28 @@ def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
         _, _, parameters = kernel_for(problem)
         assert parameters["cluster_k"] > 1
         assert parameters.get("exact", 0) == fused.exact
+
+
+@pytest.mark.parametrize("operands", [0, 1, 2])
+def test_few_tiles_of_8_bit_types_fill_the_device(operands):
+    """As an H200 is quicker: parts of K, narrow tiles, two rows of tiles that share, or half of all multiprocessors."""
+
+    def choose(*size):
+        return warpgroup_choices.choose(*size, 132, bytes_=1, fused=True, operands=operands)
+
+    long, short = choose(512, 512, 65536), choose(8, 1024, 8192)
+    assert long.parts == short.parts == 4 and long.step == short.step == 128
+    assert (choose(64, 4096, 14336).n, choose(16, 6144, 4096).n) == (32, 48)
+    assert str(choose(16, 4096, 4096)).startswith("64x64 group")
+    for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336)):
+        assert (choose(*size).m, choose(*size).cluster) == (64, (2, 1))
+
+
+def test_rounds_of_8_bit_types_are_rectangles():
+    assert [warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1).group for n in (4096, 8192)] == [
+        16,
+        11,
+    ]
 
 
 def test_8_bit_types_have_more_buffers_for_results():
@@ -189,7 +212,10 @@ def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
         assert found.clusters * tile.cluster[0] * tile.cluster[1] <= 132
         assert tile.parts == 1 and tile.shares_rows(*sizes[:2])
     elif family_choices.warpgroups_compute(sizes, layouts, dtype, result, 132, parts.exact > 0):
-        tile = warpgroup_choices.choose(*sizes, 132, layouts)
+        wide = parts.epilogue is not None or result not in ("f16", "bf16")
+        tile = warpgroup_choices.choose(
+            *sizes, 132, layouts, ELEMENT_BYTES[dtype], parts.exact, wide, parts.operands
+        )  # fmt: skip
     else:
         problem = Problem(*sizes, dtype, result, layouts, "sm_90a", 132, None, parts.epilogue, parts.exact)
         assert kernel_for(problem)[2]["stages"] >= 2
