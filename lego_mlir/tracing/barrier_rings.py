@@ -44,6 +44,8 @@ MOST_ARRIVALS: Final = 32
 """Warps of the largest block; in a cluster, of all its blocks."""
 TICKS: Final = 10_000_000
 """Nanoseconds after which a waiting warp looks again."""
+GO_ON: Final = ("lego.products_go_on", "unit")
+"""The attribute of an arrival that waits for no products of warpgroups."""
 _TOKEN: Final = DType("token", 64, "index", "int64", "!nvgpu.mbarrier.token")
 
 
@@ -95,17 +97,21 @@ class BarrierUse:
         operands = (self.ring.group, parity, ticks, self.slot)
         tracer.append(MlirOperation((), WAIT, operands, (), tracer.here()))
 
-    def arrive(self, block: IndexLike | None = None) -> None:
+    def arrive(self, block: IndexLike | None = None, *, products: bool = True) -> None:
         """Each warp that runs this arrives once, after all its lanes have come here.
 
-        With a `block`, it arrives at the same barrier in the block of the cluster with that number.
+        With a `block`, it arrives at the same barrier in the block of the cluster with that number. Products of
+        warpgroups in flight are complete before it arrives; with `products=False` they go on, where the phase allows
+        nobody to write the tiles that they read.
         """
         tracer = current("a barrier")
         warp_sync()
         group = self.ring.group if block is None else peer_group(tracer, self.ring.group, block)
         with when(lane_id < 1):
             token = tracer.value(_TOKEN)
-            tracer.append(MlirOperation((token,), ARRIVE, (group, self.slot), (), tracer.here()))
+            tracer.append(
+                MlirOperation((token,), ARRIVE, (group, self.slot), () if products else (GO_ON,), tracer.here())
+            )
 
     def __repr__(self) -> str:
         return f"<use {self.number} of {self.ring!r}>"

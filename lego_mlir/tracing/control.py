@@ -116,19 +116,21 @@ grid_dim = Extents("grid_dim")
 """The blocks of the launch along x, y, z, as `grid=` gives them. CUDA: gridDim."""
 
 
-def barrier() -> None:
+def barrier(*, products: bool = True) -> None:
     """Every thread of the block arrives here before any continues; stores before it are visible after it.
 
-    In a role, `with lego.warps(..)`, every thread of the role, or of its group.
+    In a role, `with lego.warps(..)`, every thread of the role, or of its group. Products of warpgroups in flight are
+    complete behind it; with `products=False` they go on, where the tiles that they read are not written before their
+    results are used.
     """
     tracer = current("lego.barrier")
     if tracer.role is None:
-        tracer.append(Barrier(tracer.here()))
+        tracer.append(Barrier(tracer.here(), waits=products))
         return
     from lego_mlir.tracing.warps import group_of_role
 
     number = tracer.simplified(tracer.role.number + group_of_role(tracer).expr)
-    tracer.append(Barrier(tracer.here(), tracer.role, number))
+    tracer.append(Barrier(tracer.here(), tracer.role, number, products))
 
 
 def unroll(*bounds: int) -> builtins.range:

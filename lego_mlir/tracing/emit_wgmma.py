@@ -28,6 +28,7 @@ from lego_mlir.aliases import Value as MlirValue
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
+from lego_mlir.tracing.barrier_rings import GO_ON
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.packed_registers import packed_registers
@@ -149,12 +150,14 @@ class WarpgroupEmitter(KernelEmitter):
             return any(self._needs_all(s) or self._uses(s) or _numbers(s) & self._products.keys()
                        for s in statements_in((statement,)) if s is not statement)  # fmt: skip
         if isinstance(statement, MlirOperation):
-            return (
+            return GO_ON not in statement.attributes and (
                 statement.name.startswith(("nvvm.", "llvm.fence", "nvgpu.mbarrier.arrive"))
                 and statement.name not in _HARMLESS
             )
         written = _written(statement)
-        return isinstance(statement, Barrier) or any(written in f.product.buffers for f in self._flying)
+        return (isinstance(statement, Barrier) and statement.waits) or any(
+            written in f.product.buffers for f in self._flying
+        )
 
     def _uses(self, statement: Statement) -> bool:
         used = {value.number for value in operands_of(statement)}

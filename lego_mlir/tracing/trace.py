@@ -332,12 +332,14 @@ class AsyncCopy:
 class Barrier:
     """Every thread of the block, or of a group of a warp role, arrives before any continues.
 
-    `number` is an index expression, the number of the group's hardware barrier.
+    `number` is an index expression, the number of the group's hardware barrier. With `waits`, products in flight are
+    complete before it.
     """
 
     source: Source
     role: WarpRole | None = None
     number: Any = None
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)

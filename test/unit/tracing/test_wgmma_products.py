@@ -105,3 +105,43 @@ def test_registers_of_products_in_flight_are_not_touched(tmp_path):
     assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
     (resources,) = ptxas.parse_report(done.stdout + done.stderr)
     assert resources.spill_stores == resources.spill_loads == 0
+
+
+@cache
+def released(products):
+    """Two groups: one multiplies a tile and releases it, the other one writes it then."""
+    parent = f2.MmaSync((4, 1))
+
+    @lego.kernel(grid=1, block=256)
+    def kernel(a: lego.Tensor(f16, Row(64, K)), c: lego.Tensor(f32, Row(64, 64))):
+        tile, free = lego.shared(f16, swizzled(64, 64, 8, 1, 8)), lego.barriers(1, arrivals=4)
+        lego.copy_async(a, tile)
+        lego.commit_copies()
+        lego.wait_copies()
+        lego.barrier()
+        with lego.warps(0, 4):
+            found = lego.mma(tile, tile.T, lego.zeros(f32, parent.layout((64, 64))))
+            lego.barrier(products=False)
+            free[0].arrive(products=products)
+            found.store(c)
+        with lego.warps(4, 8):
+            free[0].wait()
+            lego.zeros(f16, parent.layout((64, 64))).store(tile)
+
+    return kernel
+
+
+def test_a_barrier_and_an_arrival_leave_products_in_flight():
+    text = compile_kernel(released(False), target="sm_90a").text
+    order = re.findall(r"wgmma\.commit_group|wgmma\.wait_group|bar\.sync|mbarrier\.arrive", text)
+    issued = order.index("wgmma.commit_group")
+    assert order[issued:] == ["wgmma.commit_group", "bar.sync", "mbarrier.arrive", "wgmma.wait_group"]
+    assert "lego.products_go_on" not in text
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_a_tile_that_is_released_while_a_product_reads_it(products):
+    a, c = np.ones((64, K), np.float16), np.zeros(64 * 64, np.float32)
+    report = PtxRun(target="sm_90a")(released(products), {"a": a.ravel(), "c": c}, {})
+    assert report.clean == products, report.faults
+    assert not products or (c == K).all()
