@@ -88,8 +88,9 @@ class AxisSum:
         return int(sum(array.max() for array in self.parts.values()))
 
     def among(self, *names: str) -> AxisSum:
-        """The constant and the summands along these axes only."""
-        return AxisSum({own: array for own, array in self.parts.items() if set(own) <= set(names)})
+        """The constant and the summands along these axes only, 0 where there are none."""
+        found = {own: array for own, array in self.parts.items() if set(own) <= set(names)}
+        return AxisSum(found) if found else AxisSum.constant(0)
 
 
 def _placed(own: Names, array: Array, names: Sequence[str]) -> Array:

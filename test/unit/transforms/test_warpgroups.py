@@ -152,6 +152,13 @@ def test_places_of_an_epilogue_s_loads_are_read(row, column, constant, blocks, c
     assert (load.argument, load.row, load.column, load.constant) == (3, row, column, constant)
 
 
+def test_a_number_of_each_row_where_a_thread_begins_in_the_first_row():
+    """A row of the tile is longer than what all threads store at once: the first place depends on the tile alone."""
+    kernel = build((128, 608, 64), "NT", tiling=Tiling(64, 608, 64, (4, 1)), epilogue=matmul.scales(128, 608))
+    loads = [node for node in read_off(kernel).stored if isinstance(node, LoadNode)]
+    assert [(load.row, load.column, load.constant) for load in loads] == [(1, 0, 0), (0, 1, 0)]
+
+
 def test_stores_with_different_epilogues():
     text = build((200, 520, 264), "NT", epilogue=matmul.scale()).mlir()
     made = re.sub(r"arith.mulf (%\S+), (%\S+) : vector<4xf32>", r"arith.addf \1, \2 : vector<4xf32>", text, count=1)
