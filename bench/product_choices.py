@@ -76,7 +76,7 @@ def leaders(size: Size, layouts: str) -> dict[str, Any]:
     if m <= few_rows.TRANSPOSED_ROWS[-1]:
         tiles += [tile for tile in few_rows.candidates(size, sms, layouts) if tile.transposed]
     timed = sorted(
-        ((few_rows.microseconds(size, tile, sms, layouts), number, tile) for number, tile in enumerate(tiles)),
+        ((warpgroup_choices.microseconds(size, tile, sms, layouts), number, tile) for number, tile in enumerate(tiles)),
         key=lambda entry: entry[:2],
     )
     kinds: dict[Any, Any] = {}

@@ -63,8 +63,8 @@ def warpgroups_compute(
     tile = warpgroup_choices.choose(m, n, k, multiprocessors, layouts, fused=wide, operands=operands)
     product, other = ProductSize(m, n, k, layouts), other_choice(size, layouts, result, multiprocessors, fused)
     device = replace(H200, sms=multiprocessors)
-    ours, theirs = (product_time(product, one, device, "steady").microseconds for one in (tile.block_tile, other))
-    return ours <= theirs
+    ours = warpgroup_choices.microseconds(size, tile, multiprocessors, layouts)
+    return ours <= product_time(product, other, device, "steady").microseconds
 
 
 def other_choice(size: Sizes, layouts: str, result: str, multiprocessors: int, fused: bool) -> BlockTile:

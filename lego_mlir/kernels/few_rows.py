@@ -27,19 +27,19 @@ from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTES
 from lego_mlir.hardware.stage_rings import BARRIERS, BUFFERS, ENOUGH_STAGES
-from lego_mlir.kernels.product_counts import ProductSize, reached_by
-from lego_mlir.kernels.product_time import H200, product_time
+from lego_mlir.kernels.product_counts import reached_by
 from lego_mlir.kernels.warpgroup_choices import (
     GROUP,
     LEAST_STAGES,
     MOST_BLOCKS,
     STEP,
+    Sizes,
     WarpgroupTile,
     exchanged,
+    microseconds,
     ring_of,
 )  # fmt: skip
 
-Sizes = tuple[int, int, int]
 DEEP: Final = 16
 """Stages of a ring, at most."""
 LEAST_STEPS: Final = 4
@@ -67,13 +67,6 @@ def candidates(sizes: Sizes, multiprocessors: int, layouts: str = "NT", count: i
     kinds = list(first.values())
     others = [tile for _, _, tile in timed if tile not in kinds]
     return tuple((kinds + others)[:count])
-
-
-def microseconds(sizes: Sizes, tile: WarpgroupTile, multiprocessors: int, layouts: str = "NT") -> float:
-    """The estimate of the model of all products (`product_time`)."""
-    (m, n, k), device = sizes, replace(H200, sms=multiprocessors)
-    product = ProductSize(n, m, k, exchanged(layouts)) if tile.transposed else ProductSize(m, n, k, layouts)
-    return product_time(product, tile.block_tile, device, "steady").microseconds
 
 
 def fitting(tile: WarpgroupTile, multiprocessors: int) -> int:

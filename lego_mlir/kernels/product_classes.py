@@ -180,10 +180,9 @@ def _tiles(
 
     K is in elements of 16 bits; the other arguments are those of `warpgroup_choices.candidates`.
     """
-    device = replace(H200, sms=multiprocessors)
 
     def time(tile: WarpgroupTile, m: int) -> float:
-        return _microseconds((m, n, k), layouts, tile.block_tile, device)
+        return warpgroup_choices.microseconds((m, n, k), tile, multiprocessors, layouts)
 
     tiles = warpgroup_choices.candidates(top, n, k, multiprocessors, layouts, bytes_, exact, wide, operands)
     found = few_tiles(tiles, time, top)
@@ -218,10 +217,10 @@ def class_of(
     """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
     m, n, k = size
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
-    timed, device = (m, n, k * bytes_ // BYTES), replace(H200, sms=multiprocessors)
+    timed = m, n, k * bytes_ // BYTES
     tile = min(
         _tiles(octave(m), n, timed[2], multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands),
-        key=lambda tile: _microseconds(timed, layouts, tile.block_tile, device),
+        key=lambda tile: warpgroup_choices.microseconds(timed, tile, multiprocessors, layouts),
     )
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)

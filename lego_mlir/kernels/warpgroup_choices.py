@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.consumers import MOST_COLUMNS, consumers_across
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import BUFFERS, StageRing
 from lego_mlir.kernels.matmul import Tiling
@@ -26,6 +27,9 @@ from lego_mlir.kernels.product_time import H200, product_time
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
 
+Sizes = tuple[int, int, int]
+UNIT: Final = 8
+"""Rows or columns of a tile are a multiple, and so is what each block of a cluster copies of them."""
 STEP: Final = 64
 """Elements of 16 bits along K of a step: rows of 128 bytes."""
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
@@ -34,6 +38,14 @@ NARROW_TILES: Final = tuple((64, n) for n in range(56, 8, -8))
 TALLER: Final = 192
 """Rows of tiles whose two consumers divide the columns; they are considered without an epilogue."""
 TALLER_WIDTHS: Final = range(256, 127, -16)
+WIDE_WIDTHS: Final = range(384, 256, -16)
+"""Columns of tiles of 128 rows whose consumers divide the columns; they are considered as those above."""
+TRANSPOSED: Final = {
+    64: range(256, 56, -8), 128: range(384, 56, -8), 192: range(256, 112, -16), 256: range(192, 48, -8),
+}  # fmt: skip
+"""Rows of C of tiles of transposed products by their columns, which are the rows of the unit."""
+TRACED_ROWS: Final = 16
+"""Rows of a cluster's tile are a multiple, as the kernel is traced."""
 PARTS: Final = (2, 4)
 """Parts of K within a cluster: 8 were slower."""
 PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8))
@@ -132,7 +144,7 @@ class WarpgroupTile:
             (m, n), cluster = (n, m), cluster[::-1]
         return BlockTile(
             "warpgroups", m, n, STEP, (m // 16, 1), 0, self.stages, resident=self.resident, cluster=cluster,
-            parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent,
+            parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent, across=consumers_across(m, n),
         )  # fmt: skip
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
@@ -206,6 +218,13 @@ class WarpgroupTile:
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{words}"
 
 
+def microseconds(sizes: Sizes, tile: WarpgroupTile, multiprocessors: int, layouts: str = "NT") -> float:
+    """The estimate of the model of all products (`product_time`); of a transposed product, that of B^T A^T."""
+    (m, n, k), device = sizes, replace(H200, sms=multiprocessors)
+    product = ProductSize(n, m, k, exchanged(layouts)) if tile.transposed else ProductSize(m, n, k, layouts)
+    return product_time(product, tile.block_tile, device, "steady").microseconds
+
+
 @lru_cache(KEPT)
 def choose(
     m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", bytes_: int = BYTES, exact: int = 0,
@@ -218,16 +237,15 @@ def choose(
     `fused` products have an epilogue, with that number of `operands`, or a result of 32 or 8 bits.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
-    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     tiles = candidates(m, n, k, multiprocessors, layouts, bytes_, exact, fused, operands)
-    times = {found: product_time(product, found.block_tile, device, "steady").microseconds for found in tiles}
+    times = {found: microseconds((m, n, k), found, multiprocessors, layouts) for found in tiles}
     if bytes_ == 1:
         times = {tile: time - BESIDE * tile.leaves_half(m, n, multiprocessors) for tile, time in times.items()}
     found = min(times, key=times.__getitem__)
     short = times[found] < SHORT
     if found.lockstep == 0:
         parted = {
-            tile: product_time(product, tile.block_tile, device, "steady").microseconds
+            tile: microseconds((m, n, k), tile, multiprocessors, layouts)
             for tile in parted_tiles(m, n, k, multiprocessors, layouts)
             if tile.n % unit_of(bytes_) == 0
         }
@@ -269,27 +287,52 @@ def candidates(
     fused: bool = False, operands: int = 0,
 ) -> list[WarpgroupTile]:  # fmt: skip
     """All divisions that are ranked, for K in elements of 16 bits; the arguments are those of `choose`."""
-    tiles = list(TILES)
+    tiles, alone = list(TILES), not (exact or fused)
     few = -(-m // STEP) * -(-n // STEP) < multiprocessors
-    if bytes_ == 1 and few and not exact:
-        tiles += [tile for tile in NARROW_TILES if tile[1] >= LEAST_BYTES]
-    elif not (exact or fused):
-        taller = not few and bytes_ == BYTES and layouts[1] == "T"  # along rows of N they were slower
-        tiles += NARROW_TILES if few else taller_tiles(layouts) if taller else ()
-        if bytes_ == BYTES and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
-            return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
+    plain = alone and not few and bytes_ == BYTES
+    if few and (alone or (bytes_ == 1 and not exact)):
+        tiles += [tile for tile in NARROW_TILES if bytes_ > 1 or tile[1] >= LEAST_BYTES]
+    elif plain and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
+        return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
+    elif plain:  # tiles of 192 rows were slower along rows of N
+        tiles += [*(taller_tiles(layouts) if layouts[1] == "T" else ()), *wide_tiles(layouts)]
+    halves = not plain or layouts[1] == "N"
     made = (
         tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
-        for tile, cluster in _candidates(tiles, (m, n), multiprocessors, bytes_, exact, operands)
+        for tile, cluster in _candidates(tiles, (m, n), multiprocessors, bytes_, exact, operands, halves=halves)
     )
     whole = layouts[1] == "N" and n % SECTOR == 0
-    return [tile for tile in made if tile.fits(m, n, multiprocessors) and not (whole and tile.n % SECTOR)]
+    found = [tile for tile in made if tile.fits(m, n, multiprocessors) and not (whole and tile.n % SECTOR)]
+    return [*found, *(transposed_tiles(m, n, k, multiprocessors, layouts) if plain else ())]
 
 
 def taller_tiles(layouts: str) -> list[tuple[int, int]]:
     """Tiles of 192 rows: each consumer has whole columns of 128 bytes where N is contiguous in B."""
     unit = 2 * STEP if layouts[1] == "N" else TALLER_WIDTHS.step
     return [(TALLER, n) for n in TALLER_WIDTHS if n % unit == 0]
+
+
+def wide_tiles(layouts: str) -> list[tuple[int, int]]:
+    """Tiles of 128 rows and more columns than an instruction has, in the same units."""
+    unit = 2 * STEP if layouts[1] == "N" else WIDE_WIDTHS.step
+    return [(PLAIN_ROWS, n) for n in WIDE_WIDTHS if n % unit == 0]
+
+
+def transposed_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
+    """Tiles of B^T A^T, where they are not the same as those of A B.
+
+    Rows of B are whole columns of 128 bytes of the unit's side of 64, and A, whose rows are along K, is divided as
+    finely as M needs.
+    """
+    if layouts != "NN" and (m == n or layouts == "TT"):
+        return []
+    found = []
+    for rows, columns, cluster in ((m, n, c) for n, heights in TRANSPOSED.items() for m in heights for c in CLUSTERS):
+        across = consumers_across(columns, rows)
+        unit = 2 * STEP if across > 1 and layouts[0] == "T" else UNIT * across
+        if rows % unit == 0 and rows * cluster[0] % TRACED_ROWS == 0:
+            found.append(tile_of(m, n, k, (rows, columns), multiprocessors, cluster, layouts=layouts, transposed=True))
+    return [tile for tile in found if tile.fits(m, n, multiprocessors)]
 
 
 def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
@@ -324,11 +367,12 @@ def unit_of(bytes_: int) -> int:
 
 def _candidates(
     tiles: Sequence[tuple[int, int]], size: tuple[int, int], multiprocessors: int, bytes_: int, exact: int,
-    operands: int,
+    operands: int, halves: bool,
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:  # fmt: skip
     """Tiles and clusters of elements of `bytes_`.
 
-    8-bit types with an epilogue are computed in single blocks where there are several rounds, quicker on an H200.
+    8-bit types with an epilogue are computed in single blocks where there are several rounds, quicker on an H200. With
+    `halves`, two blocks that share a tile's columns copy equal parts of them.
     """
     (m, n), narrow, unit = size, bytes_ == 1, unit_of(bytes_)
     tall = 0 if exact or narrow else TALL_COLUMNS[min(operands, len(TALL_COLUMNS) - 1)]
@@ -336,7 +380,8 @@ def _candidates(
         ((height, width), cluster)
         for height, width in tiles
         for cluster in CLUSTERS
-        if width % (unit * cluster[0]) == 0
+        if width % (unit * (cluster[0] if halves else 1)) == 0
+        and (width <= MOST_COLUMNS or not (operands or narrow))
         and (height <= PLAIN_ROWS or width <= tall or (height == TALLER and not (operands or narrow)))
         and (width <= MOST_PROMOTED or not exact)
         and not (narrow and operands and cluster != (1, 1) and -(-m // height) * -(-n // width) > multiprocessors)
@@ -349,7 +394,9 @@ def tile_of(
     layouts: str = "NN", transposed: bool = False,
 ) -> WarpgroupTile:  # fmt: skip
     """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
-    sides, given = (tile[::-1], exchanged(layouts)) if transposed else (tile, layouts)
+    units = UNIT * cluster[1], UNIT * cluster[0]
+    held = -(-tile[0] // units[0]) * units[0], -(-tile[1] // units[1]) * units[1]
+    sides, given = (held[::-1], exchanged(layouts)) if transposed else (held, layouts)
     found = WarpgroupTile(
         *tile, stages_of(*sides, k, given), cluster, group or max(1, GROUP // (tile[0] * cluster[0])),
         transposed=transposed,

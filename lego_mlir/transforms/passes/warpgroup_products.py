@@ -14,6 +14,7 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.consumers import consumers_across
 from lego_mlir.hardware.limits import RESERVED_SHARED_BYTES
 from lego_mlir.hardware.stage_rings import BUFFERS
 from lego_mlir.hardware.targets import Target
@@ -30,7 +31,6 @@ from lego_mlir.transforms.warpgroups.plan import (
     UNITS,
     ProductPlan,
     StagedOperand,
-    consumers_across,
 )  # fmt: skip
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel

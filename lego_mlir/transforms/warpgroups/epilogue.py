@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.hardware.consumers import ROWS
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.warpgroups.fragment_values import GROUP as COLUMNS
 from lego_mlir.transforms.warpgroups.fragment_values import LINES, FragmentFrame, FragmentValues
 from lego_mlir.transforms.warpgroups.largest_values import LargestOfFragments
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
-from lego_mlir.transforms.warpgroups.plan import BYTES, ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
+from lego_mlir.transforms.warpgroups.plan import BYTES, ROUNDED, SWIZZLE, WARPGROUP, ProductPlan
 
 if TYPE_CHECKING:
     from lego_mlir.transforms.warpgroups.roles import Warp

@@ -22,6 +22,7 @@ import numpy as np
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
+from lego_mlir.hardware.consumers import MOST_COLUMNS, MOST_CONSUMERS, ROWS, consumers_across
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.stage_rings import BUFFERS, StageRing
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
@@ -29,15 +30,12 @@ from lego_mlir.hardware.tensor_maps import BOX_EXTENT, TensorMap
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes, forms_of
 from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredValue, SumNode
 
-ROWS: Final = 64
-"""Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
-MOST_COLUMNS: Final = 256
 OUT_COLUMNS: Final = (128, 64, 32, 16)
 """Columns of C in a buffer: rows as long as a swizzle, of 8, 16 or 32 bits an element."""
 LEAST_SWIZZLE: Final = 32
 """Bytes of the narrowest swizzle."""
 UNIT_COLUMNS: Final = 8
-"""Columns of C that an instruction computes are a multiple. PTX ISA, as above."""
+"""Columns of C that an instruction computes are a multiple. PTX ISA, `wgmma.mma_async`."""
 DEPTH_BYTES: Final = 32
 """Bytes of K that one instruction multiplies."""
 SWIZZLE: Final = 128
@@ -55,7 +53,6 @@ BYTES: Final = ("f8E4M3FN", "f8E5M2")
 """Types of results of 8 bits, converted two at a time."""
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
-MOST_CONSUMERS: Final = 2
 REGISTERS: Final = 65536
 """Registers of a multiprocessor. CUDA C++ guide, "Technical Specifications per Compute Capability"."""
 OTHER_REGISTERS: Final = 48
@@ -106,11 +103,6 @@ class StagedOperand:
         if self.rounded and self.dtype not in ROUNDING:
             raise LayoutError(f"rounded=1 is for {', '.join(ROUNDING)}, which copies round to TF32; the elements are "
                               f"{self.dtype}")  # fmt: skip
-        unit = GROUP * self.shares * self.boxes
-        if self.contiguous == "k" and self.tile % unit:
-            boxes = f" in {self.boxes} boxes each" * (self.boxes > 1)
-            raise LayoutError(f"a tile of {self.tile} rows, copied by {self.shares} blocks{boxes}: take a multiple of "
-                              f"{unit}")  # fmt: skip
 
     @property
     def column(self) -> int:
@@ -124,7 +116,7 @@ class StagedOperand:
 
     @property
     def column_bytes(self) -> int:
-        return SWIZZLE * (self.tile if self.contiguous == "k" else self.step)
+        return SWIZZLE * (self.shares * self.part_extent if self.contiguous == "k" else self.step)
 
     @property
     def tile_bytes(self) -> int:
@@ -161,14 +153,19 @@ class StagedOperand:
 
     @property
     def part_extent(self) -> int:
-        """How much of the tile one block copies: rows, or columns copied together, or steps of K."""
-        extent = self.tile if self.contiguous == "k" else self.columns if self.together else self.step
-        return extent // self.shares
+        """How much of the tile one block copies: rows, or columns copied together, or steps of K.
+
+        Rows are whole groups: the last block copies those behind the tile as well, if there are some.
+        """
+        if self.contiguous == "k":
+            unit = GROUP * self.boxes
+            return -(-self.tile // (unit * self.shares)) * unit
+        return (self.columns if self.together else self.step) // self.shares
 
     @property
     def boxes(self) -> int:
         """The boxes of a part's rows in one column: one has BOX_EXTENT rows at most."""
-        return -(-self.part_extent // BOX_EXTENT) if self.contiguous == "k" else 1
+        return -(-self.tile // (self.shares * BOX_EXTENT)) if self.contiguous == "k" else 1
 
     @property
     def copied(self) -> int:
@@ -528,17 +525,6 @@ class ProductPlan:
     @property
     def shared_bytes(self) -> int:
         return self.empty_offset + self.stages * BARRIER_BYTES
-
-
-def consumers_across(rows: int, columns: int) -> int:
-    """The consumers that divide the columns of a tile, one where they divide its rows.
-
-    Three parts of 64 rows cannot be divided, and one instruction computes MOST_COLUMNS.
-
-    >>> [consumers_across(*tile) for tile in ((192, 208), (128, 256), (128, 320), (256, 192))]
-    [2, 1, 2, 1]
-    """
-    return MOST_CONSUMERS if rows == 3 * ROWS or (rows == 2 * ROWS and columns > MOST_COLUMNS) else 1
 
 
 @cache

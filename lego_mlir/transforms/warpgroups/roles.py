@@ -18,6 +18,7 @@ from itertools import starmap
 from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
+from lego_mlir.hardware.consumers import ROWS
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
@@ -35,7 +36,6 @@ from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import (
     BARRIER_BYTES,
     DEPTH_BYTES,
-    ROWS,
     CornerArithmetic,
     ProductPlan,
     StagedOperand,

@@ -33,11 +33,11 @@ def test_what_warpgroups_can_compute(size, layouts, dtype, result, possible):
 @given(st.integers(1, 9000), st.integers(8, 600), st.integers(8, 600))
 def test_the_quicker_choice_computes(m, n, k):
     n, k = 8 * n, 8 * k
-    product = ProductSize(m, n, k, "NT")
-    ours = warpgroup_choices.choose(m, n, k, 132, "NT").block_tile
+    ours = warpgroup_choices.choose(m, n, k, 132, "NT")
     theirs = other_choice((m, n, k), "NT", "f16", 132, False)
-    times = [product_time(product, tile, launches="steady").microseconds for tile in (ours, theirs)]
-    assert warpgroups_compute((m, n, k), "NT", "f16", "f16", 132) == (times[0] <= times[1])
+    time = product_time(ProductSize(m, n, k, "NT"), theirs, launches="steady").microseconds
+    quicker = warpgroup_choices.microseconds((m, n, k), ours, 132, "NT") <= time
+    assert warpgroups_compute((m, n, k), "NT", "f16", "f16", 132) == quicker
 
 
 def test_types_that_nothing_else_computes_and_sizes_that_were_not_measured():

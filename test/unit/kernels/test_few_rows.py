@@ -10,7 +10,7 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTE
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.kernels import few_rows, matmul
 from lego_mlir.kernels.few_rows import candidates
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, exchanged, tile_from
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, exchanged, microseconds, tile_from
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms.passes.warpgroup_products import narrowed
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
@@ -65,8 +65,8 @@ def test_the_estimate_of_a_transposed_product_is_that_of_the_exchanged_one():
     tile = WarpgroupTile(64, 128, 6, (1, 2), transposed=True)
     other = WarpgroupTile(128, 64, 6, (2, 1))
     for layouts in ("NN", "NT", "TN", "TT"):
-        estimate = few_rows.microseconds((64, 4096, 1000), tile, SMS, layouts)
-        assert estimate == few_rows.microseconds((4096, 64, 1000), other, SMS, exchanged(layouts))
+        estimate = microseconds((64, 4096, 1000), tile, SMS, layouts)
+        assert estimate == microseconds((4096, 64, 1000), other, SMS, exchanged(layouts))
         assert exchanged(exchanged(layouts)) == layouts
 
 

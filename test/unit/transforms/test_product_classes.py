@@ -130,6 +130,11 @@ def test_kernels_that_are_refused(given_, message):
         ("TN", {"snake": True}, {"stages": 2, "lockstep": 2}, (136, 264, 136)),
         ("TT", {"tiling": Tiling(128, 64, 64, (8, 1))}, {"stages": 2, "cluster_m": 2, "dependent": 1}, (200, 8, 72)),
         ("NT", {"result": f32}, {"stages": 2}, (72, 72, 72)),
+        ("NN", {"tiling": Tiling(144, 128, 64, (1, 4)), "snake": True},
+         {"transposed": 1, "cluster_n": 2, "lockstep": 2, "stages": 2}, (152, 200, 136)),
+        ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(320, 128, 64, (4, 1))}, {"transposed": 1, "stages": 2},
+         (23, 136, 72)),
+        ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(128, 272, 64, (8, 1))}, {"stages": 2}, (65, 280, 72)),
     ],
 )  # fmt: skip
 def test_one_kernel_in_the_emulator(layouts, options, parameters, size):
