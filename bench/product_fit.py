@@ -21,7 +21,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from statistics import geometric_mean
 from typing import Any
 
@@ -286,10 +286,15 @@ class Runs:
         number = {group: i for i, group in enumerate(dict.fromkeys(row.group for row in rows))}
         self.group = np.array([number[row.group] for row in rows])
         self.groups = list(number)
+        self._places: dict[tuple[str, ...], tuple[Any, Any]] = {}
 
     def predicted(self, device: ProductDevice) -> Any:
         """Microseconds of all rows."""
-        path, kind = _columns(device.paths, self.families), _columns(device.launches, self.kinds)
+        names = (*device.paths, *device.launches)
+        if names not in self._places:
+            self._places[names] = _places(device.paths, self.families), _places(device.launches, self.kinds)
+        of_paths, of_launches = self._places[names]
+        path, kind = _columns(device.paths, of_paths), _columns(device.launches, of_launches)
         return time_of(self.counts, MatrixPath(**path), device, LaunchKind(**kind)).microseconds
 
     def mean(self, values: Any, weight: Any) -> Any:
@@ -297,12 +302,16 @@ class Runs:
         return (np.bincount(self.group, weight * values) / np.bincount(self.group, weight))[self.group]
 
 
-def _columns(table: Any, names: list[Any]) -> dict[str, Any]:
+def _places(table: Any, names: list[Any]) -> Any:
+    """The place in a table of each row's name."""
+    number = {name: place for place, name in enumerate(table)}
+    return np.array([number[name] for name in names])
+
+
+def _columns(table: Any, places: Any) -> dict[str, Any]:
     """The constants that each row takes from a table, as arrays."""
-    known = list(table)
-    index = np.array([known.index(name) for name in names])
-    by_row = [asdict(table[name]) for name in known]
-    return {field: np.array([row[field] for row in by_row])[index] for field in by_row[0]}
+    entries = list(table.values())
+    return {f.name: np.array([getattr(e, f.name) for e in entries])[places] for f in fields(entries[0])}
 
 
 def residuals(runs: Runs, predicted: Any) -> Any:
