@@ -1,6 +1,9 @@
 """Options and settings that every test shares."""
 
 import gc
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is loaded: its threads spin beside the tests' own
 
 import draws
 import hypothesis

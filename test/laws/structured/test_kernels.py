@@ -8,6 +8,7 @@ import ctypes
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as some
 
@@ -32,7 +33,7 @@ from lego_mlir.structured.syntax import (
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
 
-BATCH, BATCHES = 50, 60
+BATCH, BATCHES, LONG = 50, 25, 75
 FLAT = 400  # written-out kernels with more vector operations than this are rolled, for the sake of compile time
 
 SQUARE = [
@@ -233,15 +234,26 @@ DRAWN = settings(
 )  # a failing batch names its program, which is small enough as it is: shrinking would compile for minutes
 
 
+def check_drawn(data, element):
+    made = [data.draw(programs()) for _ in range(BATCH)]
+    check(made, element, [data.draw(variants(element)) for _ in made])
+
+
 @settings(DRAWN, max_examples=BATCHES * 4 // 5)
 @given(some.data())
 def test_doubles(data):
-    made = [data.draw(programs()) for _ in range(BATCH)]
-    check(made, "f64", [data.draw(variants("f64")) for _ in made])
+    check_drawn(data, "f64")
 
 
 @settings(DRAWN, max_examples=BATCHES // 5)
 @given(some.data())
 def test_floats(data):
-    made = [data.draw(programs()) for _ in range(BATCH)]
-    check(made, "f32", [data.draw(variants("f32")) for _ in made])
+    check_drawn(data, "f32")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("element", ["f64", "f32"])
+@settings(DRAWN, derandomize=False, max_examples=LONG)
+@given(data=some.data())
+def test_many_more_programs(data, element):
+    check_drawn(data, element)
