@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f32, gallery
 from lego_mlir.errors import UsageError
+from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.kernels.attention_tiles import ROWS, WARPS, staged
 from lego_mlir.kernels.fused_attention import AttentionForm
 
@@ -70,17 +71,18 @@ class AddedTile:
 
 
 def default_tile(form: AttentionForm) -> AddedTile:
-    """Each group has the same number of 64 x 64 parts of the queries' gradients."""
+    """Each group has one part of 64 x 64 of the queries' gradients."""
     return AddedTile(64 if form.features > ROWS else 128)
 
 
 def require_parts(form: AttentionForm, tile: AddedTile) -> None:
-    """Raise UsageError where the sums do not fit the registers, or groups had different numbers of parts."""
+    """Raise UsageError where the sums do not fit the registers, or a group had not one part of the queries' sums."""
     parts = tile.queries // ROWS * (form.features // ROWS)
-    if form.features > WIDEST or parts % tile.groups:
+    if form.features > WIDEST or parts != tile.groups:
         raise UsageError(
-            f"added gradients: heads of 64 or 128 features, and a multiple of {tile.groups} parts of {ROWS} x {ROWS} "
-            f"in a tile of {tile.queries} queries, got {form.features} features; kernels.attention_gradients takes all"
+            f"added gradients: heads of 64 or 128 features, and {tile.groups} parts of {ROWS} x {ROWS} in a tile of "
+            f"{tile.queries} queries, one for each group, got {form.features} features; kernels.attention_gradients "
+            "takes all"
         )
 
 
@@ -102,15 +104,6 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
     of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
     of_rows, of_sums = lego.Tensor(f32, Row(H * form.group, M)), lego.Tensor(f32, Row(H * form.group, M, form.features))
-    by_rows = {"grid": (lego.cdiv(M, ROWS), H * form.group), "block": 128}
-    layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((ROWS, form.features))
-
-    @lego.kernel(**by_rows, name="attention_prepared_gradients")
-    def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
-        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
-        product.sum(axis=1).store(delta, at=at[:2])
-        lego.zeros(f32, layout).store(sums, at=at)
 
     @lego.kernel(grid=(lego.cdiv(N, tile.keys), H), block=32 * (tile.warps + WARPS), name="attention_added_gradients")
     def main(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, sums: of_sums, dk: of_k, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
@@ -123,18 +116,38 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
             for t, of, i in span.all():
                 memory.fill((q, do, lse, delta), t, of, i * tile.queries)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
-            group = GradientGroup(form, tile, memory, first)
+            group = GradientGroup(form, tile, memory, first, span.visits)
             for t, of, i, mask in span.segments():
                 group.visit(sums, t, of, i * tile.queries, mask)
-            lego.wait_copies()
             group.store(dk, dv, head)
 
-    @lego.kernel(**by_rows, name="attention_rounded_gradients")
+    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (M, H * form.group), "attention")
+    return AddedGradients(prepare, main, round_)
+
+
+def by_rows(
+    form: AttentionForm, types: tuple[Operand, ...], counts: tuple[Operand, Operand], name: str
+) -> tuple[Kernel, Kernel]:
+    """The kernels before and after: the deltas of queries and zeros as their sums; the sums as results."""
+    of_q, of_rows, of_sums = types
+    rows, heads = counts
+    blocks = {"grid": (lego.cdiv(rows, ROWS), heads), "block": 128}
+    layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((ROWS, form.features))
+
+    @lego.kernel(**blocks, name=f"{name}_prepared_gradients")
+    def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
+        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
+        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
+        product.sum(axis=1).store(delta, at=at[:2])
+        lego.zeros(f32, layout).store(sums, at=at)
+
+    @lego.kernel(**blocks, name=f"{name}_rounded_gradients")
     def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
         at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        (lego.load(sums, layout, at=at) * form.factor).to(form.dtype).store(dq, at=at)
+        found = (lego.load(sums, layout, at=at) * form.factor).to(form.dtype)
+        lego.convert(exchanged(found, back=True), to=layout).store(dq, at=at)
 
-    return AddedGradients(prepare, main, round_)
+    return prepare, round_
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +184,11 @@ class QueryTilesOfKeys:
         if self.form.window is None:
             return end
         return lego.minimum(end, lego.cdiv(self.first + self.tile.keys + self.form.window, self.tile.queries))
+
+    @property
+    def visits(self) -> Operand:
+        """How many there are."""
+        return self.form.group * lego.maximum(self.end - self.begin, 0)
 
     def _heads(self) -> Iterator[tuple[Operand, Operand]]:
         """Each head, and how many tiles the heads before it have."""
@@ -214,6 +232,7 @@ class GradientMemory:
         self.full = lego.barriers(tile.stages, arrivals=WARPS)
         self.empty = lego.barriers(tile.stages, arrivals=tile.warps)
         self.written = lego.barriers(2, arrivals=tile.warps)
+        self.done = lego.barriers(1, arrivals=tile.warps)
 
     def hold(self, k: Operand, v: Operand, head: Operand, first: Operand) -> None:
         """Copy the keys and values of the block."""
@@ -246,12 +265,17 @@ class GradientMemory:
 
 
 class GradientGroup:
-    """64 keys of a group of warps, and the sums of their gradients. Query 0 is row `queries_from` of the tensors."""
+    """64 keys of a group of warps, and the sums of their gradients. Query 0 is row `queries_from` of the tensors.
+
+    Products are issued in the order in which tensor cores run them: each runs while what comes before it is used.
+    """
 
     queries_from: Operand = 0
 
-    def __init__(self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand) -> None:
-        self.form, self.tile, self.memory = form, tile, memory
+    def __init__(
+        self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand, visits: Operand
+    ) -> None:
+        self.form, self.tile, self.memory, self.visits = form, tile, memory, visits
         self.top = lego.group_id * ROWS
         self.first = first + self.top
         parent = f2.MmaSync((WARPS, 1))
@@ -259,16 +283,25 @@ class GradientGroup:
         self.zeros = lego.zeros(f32, parent.layout((ROWS, ROWS)))
         self.along = parent.layout((ROWS, ROWS)).slice("dim0").rename(dim1="dim0")
         self.dk, self.dv = (lego.register(lego.zeros(f32, parent.layout((ROWS, form.features)))) for _ in range(2))
-        self.keys, self.values = (x.part((self.top, 0), (ROWS, form.features)) for x in (memory.keys, memory.values))
+        self.own: list[Operand] = [x.part((self.top, 0), (ROWS, form.features)) for x in (memory.keys, memory.values)]
         memory.held[0].wait()
+        self.keys, self.values = self.own
+        if form.features == ROWS:  # registers suffice, and products read half as much memory
+            self.keys = lego.load(self.own[0], self.left)
+        self.scores = lego.register(self.zeros)
+        with lego.when(visits > 0):
+            memory.full[0].wait()
+            self.scores.set(self.scored(0))
+
+    def scored(self, t: Operand, start: int = 0) -> Operand:
+        """The scores of the queries from `start` on of visit t."""
+        return lego.mma(self.keys, self.memory.visited(self.memory.q, t, start).T, self.zeros)
 
     def visit(self, sums: Operand, t: Operand, head: Operand, i: Operand, mask: bool) -> None:
         """Add what the queries from i on contribute, and to their sums what these keys do."""
-        memory, dk, dv = self.memory, self.dk.get(), self.dv.get()
-        memory.full[t].wait()
+        memory, dk, dv, scores = self.memory, self.dk.get(), self.dv.get(), self.scores.get()
         for start in range(0, self.tile.queries, ROWS):
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
-            scores = lego.mma(self.keys, q.T, self.zeros)
             slopes = lego.mma(self.values, do.T, self.zeros)
             p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), approximate=True)
             if mask:
@@ -279,13 +312,11 @@ class GradientGroup:
             ds.store(shared)
             if start + ROWS < self.tile.queries:
                 dk = lego.mma(self.operand(ds), q, dk)
-        lego.wait_copies()  # the last parts of the queries' gradients have been read
-        lego.barrier()
-        self.dv.set(dv)
-        memory.written[t].arrive()
+                scores = self.scored(t, start + ROWS)
+        lego.wait_copies()  # the last part of the queries' gradients has been read
+        memory.written[t].arrive(products=False)  # nobody writes what they read before this group has used the results
         dk = lego.mma(self.operand(ds), q, dk)
-        memory.written[t].wait()
-        self.add(sums, t, head, i, dk)
+        self.add(sums, t, head, i, dk, dv)
 
     def seen(self, query: Operand, key: Operand) -> Operand:
         """Whether a query attends to a key."""
@@ -299,29 +330,54 @@ class GradientGroup:
         """The left operand of a product."""
         return lego.convert(x, to=self.left)
 
-    def add(self, sums: Operand, t: Operand, head: Operand, i: Operand, added: Operand) -> None:
-        """Multiply the parts of this group by all keys, and add them; `added` is the product in flight."""
+    def add(self, sums: Operand, t: Operand, head: Operand, i: Operand, dk: Operand, dv: Operand) -> None:
+        """Multiply the part of this group by all keys, and add it; the scores of the next visit run meanwhile.
+
+        `dk` and `dv` are products in flight. After the last visit its scores are computed again, in vain.
+        """
         tile, memory, panels = self.tile, self.memory, self.form.features // ROWS
-        count = tile.queries // ROWS * panels // tile.groups
-        for turn in range(count):
-            number = turn * tile.groups + lego.group_id
-            row, column = number // panels * ROWS, number % panels * ROWS
-            ds = memory.ds.part((t % 2 * tile.keys, row), (tile.keys, ROWS))
-            product = lego.mma(ds.T, memory.keys.part((0, column), (tile.keys, ROWS)), self.zeros)
-            if turn == 0:
-                self.dk.set(added)
-            else:
-                lego.wait_copies()
-                lego.barrier()
-            if turn == count - 1:
-                memory.empty[t].arrive()
-            staging: Operand = memory.dq.part((self.top, 0), (ROWS, ROWS))
-            product.store(staging)
-            lego.barrier()
-            lego.copy_async(staging, sums, at=(head, self.queries_from + i + row, column), add=True)
-            lego.commit_copies()
+        following = lego.minimum(t + 1, self.visits - 1)
+        memory.full[following].wait()
+        memory.written[t].wait()
+        row, column = lego.group_id // panels * ROWS, lego.group_id % panels * ROWS
+        ds = memory.ds.part((t % 2 * tile.keys, row), (tile.keys, ROWS))
+        product = lego.mma(ds.T, memory.keys.part((0, column), (tile.keys, ROWS)), self.zeros)
+        self.dk.set(dk)
+        self.dv.set(dv)
+        scores = self.scored(following)
+        staging: Operand = memory.dq.part((self.top, 0), (ROWS, ROWS))
+        exchanged(product).store(staging)
+        lego.barrier(products=False)
+        lego.copy_async(staging, sums, at=(head, self.queries_from + i + row, column), add=True)
+        lego.commit_copies()
+        memory.empty[t].arrive(products=False)  # the scores in flight read the next tile
+        self.scores.set(scores)
 
     def store(self, dk: Operand, dv: Operand, head: Operand) -> None:
         """The gradients of the keys and values."""
-        (self.dk * self.form.factor).to(self.form.dtype).store(dk, at=(head, self.first, 0))
-        self.dv.to(self.form.dtype).store(dv, at=(head, self.first, 0))
+        for part, target in self.staged(dk, dv):
+            lego.copy_async(part, target, at=(head, self.first, 0))
+
+    def staged(self, dk: Operand, dv: Operand) -> list[tuple[Operand, Operand]]:
+        """Tiles with the gradients, for each target: where the keys and values were, once no group reads them."""
+        self.memory.done[0].arrive()
+        self.memory.done[0].wait()
+        for part, value in zip(self.own, (self.dk * self.form.factor, self.dv), strict=True):
+            value.to(self.form.dtype).store(part)
+        lego.barrier()
+        return list(zip(self.own, (dk, dv), strict=True))
+
+
+def exchanged(x: Operand, back: bool = False) -> Operand:
+    """A tile with its columns in another order: of each 32, 4 blocks of 4 pairs become 4 pairs of 4 blocks.
+
+    So the two pairs of a thread in neighbouring blocks of a product's result are 16 contiguous bytes, and threads that
+    store these at once have no bank conflict.
+    """
+    of_block, of_pair = (2, 8) if back else (8, 2)
+
+    def place(row: int, column: int) -> tuple[int, int]:
+        return row, column // 32 * 32 + column // of_block % 4 * of_pair + column // of_pair % 4 * of_block + column % 2
+
+    bases = {name: [place(*basis) for basis in images] for name, images in x.layout.bases.items()}
+    return lego.Spread(LinearLayout(bases, dict(x.layout.out_sizes)), x.dtype, list(x.registers))

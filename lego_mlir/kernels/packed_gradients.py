@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32
+from lego_mlir import Row, f32
 from lego_mlir.kernels.added_gradients import (
     REGISTERS,
     AddedGradients,
@@ -18,16 +18,16 @@ from lego_mlir.kernels.added_gradients import (
     GradientGroup,
     GradientMemory,
     QueryTilesOfKeys,
+    by_rows,
     default_tile,
     require_parts,
 )
-from lego_mlir.kernels.attention_tiles import ROWS, WARPS
+from lego_mlir.kernels.attention_tiles import WARPS
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, tensors
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
-    from lego_mlir.tracing.definition import Kernel
 
 
 def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | None = None) -> AddedGradients:
@@ -68,36 +68,14 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | N
                     memory.fill((q, do, lse, delta), t, of, at.queries_from + i * n, at.queries - i * n)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
-                group = PackedGradients(form, tile, memory, first, at)
-                for t, of, i, mask in span_of(form, tile, head, first, at).segments():
+                span = span_of(form, tile, head, first, at)
+                group = PackedGradients(form, tile, memory, first, span.visits, at)
+                for t, of, i, mask in span.segments():
                     group.visit(sums, t, of, i * n, mask)
-                lego.wait_copies()
                 group.copy_out(dk, dv, head)
 
-    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (T, count))
+    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (T, count), "packed_attention")
     return AddedGradients(prepare, main, round_)
-
-
-def by_rows(form: AttentionForm, types: tuple[Operand, ...], counts: tuple[Operand, int]) -> tuple[Kernel, Kernel]:
-    """The kernels before and after, which treat each row alone, of whatever sequence."""
-    of_q, of_rows, of_sums = types
-    rows, heads = counts
-    blocks = {"grid": (lego.cdiv(rows, ROWS), heads), "block": 128}
-    layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((ROWS, form.features))
-
-    @lego.kernel(**blocks, name="packed_attention_prepared_gradients")
-    def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
-        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
-        product.sum(axis=1).store(delta, at=at[:2])
-        lego.zeros(f32, layout).store(sums, at=at)
-
-    @lego.kernel(**blocks, name="packed_attention_rounded_gradients")
-    def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
-        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        (lego.load(sums, layout, at=at) * form.factor).to(form.dtype).store(dq, at=at)
-
-    return prepare, round_
 
 
 def span_of(
@@ -141,9 +119,15 @@ class PackedGradients(GradientGroup):
     """64 keys of a sequence."""
 
     def __init__(
-        self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand, at: PackedSequence
+        self,
+        form: AttentionForm,
+        tile: AddedTile,
+        memory: GradientMemory,
+        first: Operand,
+        visits: Operand,
+        at: PackedSequence,
     ) -> None:
-        super().__init__(form, tile, memory, first)
+        super().__init__(form, tile, memory, first, visits)
         self.at, self.queries_from = at, at.queries_from
 
     def seen(self, query: Operand, key: Operand) -> Operand:
@@ -151,11 +135,7 @@ class PackedGradients(GradientGroup):
         return self.form.allowed(query + self.at.shift if self.form.causal else query, key, self.at.keys)
 
     def copy_out(self, dk: Operand, dv: Operand, head: Operand) -> None:
-        """The gradients of the keys and values, through the memory of this group's values."""
+        """The gradients of the keys and values."""
         to = PackedTarget(head, self.at.keys_from + self.first, self.at.keys - self.first)
-        for value, target in ((self.dk * self.form.factor, dk), (self.dv, dv)):
-            lego.barrier()
-            values: Operand = self.values
-            value.to(self.form.dtype).store(values)
-            lego.barrier()
-            copy_rows(self.values, target, to)
+        for part, target in self.staged(dk, dv):
+            copy_rows(part, target, to)

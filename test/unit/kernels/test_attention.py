@@ -165,7 +165,7 @@ def test_added_gradients(on, form, sizes):
 def test_added_gradients_that_are_refused():
     with pytest.raises(UsageError, match=r"heads of 64 or 128 features.*got 256 features"):
         added_gradients.build(AttentionForm(features=256))
-    with pytest.raises(UsageError, match="a multiple of 2 parts of 64 x 64 in a tile of 64 queries"):
+    with pytest.raises(UsageError, match="2 parts of 64 x 64 in a tile of 64 queries, one for each group"):
         added_gradients.build(AttentionForm(), AddedTile(64))
 
 
@@ -210,5 +210,4 @@ def test_the_machine_code_serializes_nothing(features, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
         (resources,) = ptxas.parse_report(done.stdout + done.stderr)
-        addresses = {"attention_added_gradients": 40}
-        assert resources.spill_stores <= addresses.get(kernel.name, 0)
+        assert resources.spill_stores == 0
