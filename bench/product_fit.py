@@ -60,11 +60,13 @@ MOST_PARTED = 8
 FEW_TILE = re.compile(r"(.+) (\d+) stages")
 PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+)-(..)-(\d+)x(\d+)x(\d+)-(\d)x(\d)w-(\d)s-grouped(-1r)?")
 
+APART = ("publish", "gather", "reach")
+"""Constants of kernels whose runs are not among the recorded ones; they come from races of such kernels alone."""
 FITTED = {
     "device": ("l2", "latency", "cold", "cluster", "dram_power", "rounds"),
     "flushed": ("start", "power", "dirty"), "steady": ("start", "early"), "rotated": ("start",),
-    "mma.sync": tuple(f.name for f in fields(MatrixPath) if f.name != "held"),
-    "warpgroups": tuple(f.name for f in fields(MatrixPath) if f.name not in ("held", "issue")),
+    "mma.sync": tuple(f.name for f in fields(MatrixPath) if f.name not in ("held", *APART)),
+    "warpgroups": tuple(f.name for f in fields(MatrixPath) if f.name not in ("held", "issue", *APART)),
 }  # fmt: skip
 """The constants that are fitted; others have sources."""
 EXPONENTS = ("rounds", "units", "waits", "limits")
@@ -83,7 +85,8 @@ START = replace(
         "warpgroups": MatrixPath(
             matrix=1.3, issue=0.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=20.0, chain=3.0, fill=500.0,
             drain=300.0, store=1.0, arrival=0.5, sum=0.1, held=2.0, matrix_power=1.0, line_power=0.5,
-            shared_power=0.1, units=4.0, waits=4.0, limits=4.0,
+            shared_power=0.1, units=4.0, waits=4.0, limits=4.0, publish=H200.paths["warpgroups"].publish,
+            gather=H200.paths["warpgroups"].gather, reach=H200.paths["warpgroups"].reach,
         ),
     },
 )  # fmt: skip

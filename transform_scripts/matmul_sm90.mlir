@@ -7,6 +7,7 @@
 //          Sizes are numbers, or symbols of persistent blocks: then the kernel computes all sizes of a class, rows of
 //          multiples of 16 bytes, or with whole_columns of 128 bytes.
 //          With cluster_k the blocks of a cluster divide K, and add their sums; with transposed, B^T A^T is multiplied.
+//          With `splits` as many clusters divide K, and add their sums through the kernel's last two arguments.
 //          Blocks of narrow tiles and few stages may be resident two to a multiprocessor; with few stages there is
 //          room for more `buffers` through which each warpgroup stores C. What an epilogue loads for rows and columns
 //          of the first `early` buffers is loaded before the products of a tile.
@@ -21,6 +22,7 @@ module attributes {
                      cluster_m = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
                      cluster_n = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
                      cluster_k = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
+                     splits = {default = 1 : i64, min = 1 : i64, max = 64 : i64},
                      transposed = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
                      resident = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
                      buffers = {default = 2 : i64, min = 2 : i64, max = 8 : i64},

@@ -25,7 +25,7 @@ from lego_mlir.kernels.product_time import H200, product_time
 
 Sizes = tuple[int, int, int]
 LEAST_SIDE: Final = 64
-"""N and K below which warpgroups were not measured, and M with an epilogue."""
+"""N and K below which warpgroups were not measured."""
 KEPT: Final = 1024
 """Choices that a process keeps."""
 
@@ -58,7 +58,7 @@ def warpgroups_compute(
     if always or ELEMENT_BYTES[dtype] != BYTES:
         return True
     wide = fused or ELEMENT_BYTES[result] != BYTES
-    if min(n, k) < LEAST_SIDE or (wide and m < LEAST_SIDE):
+    if min(n, k) < LEAST_SIDE:
         return False
     tile = warpgroup_choices.choose(m, n, k, multiprocessors, layouts, fused=wide, operands=operands)
     product, other = ProductSize(m, n, k, layouts), other_choice(size, layouts, result, multiprocessors, fused)

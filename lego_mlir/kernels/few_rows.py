@@ -29,10 +29,12 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTE
 from lego_mlir.hardware.stage_rings import BARRIERS, BUFFERS, ENOUGH_STAGES
 from lego_mlir.kernels.product_counts import reached_by
 from lego_mlir.kernels.warpgroup_choices import (
+    DEEP,
     GROUP,
     LEAST_STAGES,
     MOST_BLOCKS,
     STEP,
+    TRANSPOSED_ROWS,
     Sizes,
     WarpgroupTile,
     exchanged,
@@ -40,8 +42,6 @@ from lego_mlir.kernels.warpgroup_choices import (
     ring_of,
 )  # fmt: skip
 
-DEEP: Final = 16
-"""Stages of a ring, at most."""
 LEAST_STEPS: Final = 4
 """Steps along K of a part, at least."""
 LEAST_FILLED: Final = 0.6
@@ -50,7 +50,6 @@ SIDES: Final = (1, 2, 4)
 PARTS: Final = (1, 2, 4, 8)
 WIDTHS: Final = {64: range(24, 257, 8), 128: range(32, 257, 8), 192: range(96, 257, 16), 256: range(64, 193, 8)}
 """Columns of tiles by their rows."""
-TRANSPOSED_ROWS: Final = (16, 32, 48, 64)
 TRANSPOSED_COLUMNS: Final = (64, 128, 256)
 
 

@@ -252,14 +252,14 @@ def _of_exact_sizes(
 ) -> bool:  # fmt: skip
     """Whether a product by warpgroups has a kernel of exactly these sizes.
 
-    Blocks of a cluster that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
+    Blocks and clusters that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
     sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
     """
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
-    if size[0] < FEWEST_ROWS and (bytes_ == 1 or (fused == PLAIN and {dtype, result} <= set(TYPES))):
+    if size[0] < FEWEST_ROWS and (bytes_ == 1 or dtype in TYPES):
         return True
     tile = warpgroup_choices.choose(*size, multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
-    return tile.parts > 1
+    return tile.parts * tile.splits > 1 or tile.transposed
 
 
 def class_for(

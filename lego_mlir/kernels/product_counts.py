@@ -66,9 +66,10 @@ class BlockTile:
     """What a block computes: its tile of C, its step along K, its warps, and the shared memory that it takes.
 
     Blocks of a `cluster`, its size along M and N, fetch shared operands once. A block is persistent with `resident`
-    ones per SM; with 0, there is one block per tile. Different blocks sum the `parts` of K. With `lockstep`, producers
-    wait for each other; a `dependent` kernel starts before the previous one has ended. Consumers of warpgroups divide
-    the rows of the tile, or that many of them `across` its columns.
+    ones per SM; with 0, there is one block per tile. Different blocks sum the `parts` of K, those of a cluster by
+    warpgroups, of which there are `splits` for a tile. With `lockstep`, producers wait for each other; a `dependent`
+    kernel starts before the previous one has ended. Consumers of warpgroups divide the rows of the tile, or that many
+    of them `across` its columns.
     """
 
     family: Family
@@ -84,6 +85,7 @@ class BlockTile:
     lockstep: bool = False
     dependent: bool = False
     across: int = 1
+    splits: int = 1
 
 
 class TileCounts(NamedTuple):
@@ -94,9 +96,10 @@ class TileCounts(NamedTuple):
     slowest block, `lines` of L2 on average, and its depth in `chained` matrix instructions.
     Of a tile: `steps`, `stored` sectors. Of a launch: `units`, tiles times `parts`; `whole` rounds of `resident` blocks
     per SM, and the blocks of the fullest SM in the `last` one; `rounds` of any blocks, and `waves`, units over those in
-    flight; `sums` in parts that a block adds, `peers` that it waits for. `read` are bytes of A and B if each wave reads
-    its own once, `wave` those of one wave. `stages`, `persistent`, `clustered`, `lockstep` and `dependent` describe the
-    kernel.
+    flight; `sums` in parts that a block adds, `peers` that it waits for, and `gathered` sums of other clusters' parts;
+    `busy` SMs have a block.
+    `read` are bytes of A and B if each wave reads its own once, `wave` those of one wave. `stages`, `persistent`,
+    `clustered`, `lockstep` and `dependent` describe the kernel.
     """
 
     matrix: float
@@ -118,6 +121,8 @@ class TileCounts(NamedTuple):
     waves: float
     sums: float
     peers: float
+    gathered: float
+    busy: float
     read: float
     wave: float
     bytes_a: float
@@ -184,7 +189,8 @@ def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
     p, t, grid = product, tile, grid_of(product, tile)
     resident, blocks = resident_blocks(t), clustered_blocks(t)
     slots = reached_by(blocks, sms) * resident // blocks * blocks  # blocks at the same time: whole clusters
-    units = grid[0] * grid[1] * t.parts
+    divided = t.parts * t.splits
+    units = grid[0] * grid[1] * divided
     whole, rest = divmod(units, slots)
     rounds = whole + (rest > 0)
     fetched, (read, wave) = fetched_by(p, t, grid, rounds), waves_of(p, t, grid, slots)
@@ -194,10 +200,12 @@ def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
     added, peers = (1, t.parts - 1) if t.family == "warpgroups" else (t.parts, min(t.parts - 1, 1))
     return TileCounts(
         matrix=t.m * t.n * t.k / PRODUCTS, shared=(t.m + t.n + by_warps) * t.k * BYTES / SHARED_WAVEFRONT,
-        **fetched._asdict(), chained=t.k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (t.k * t.parts))),
+        **fetched._asdict(), chained=t.k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (t.k * divided))),
         stored=p.m / grid[0] * touched(p.n / grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES),
         units=units, parts=t.parts, whole=whole, last=-(-rest // sms), rounds=rounds, resident=resident,
-        waves=units / slots, sums=added * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), peers=peers, read=read,
+        waves=units / slots, sums=added * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), peers=peers,
+        busy=min(units, reached_by(blocks, sms)),
+        gathered=(t.splits > 1) * t.splits * t.m * t.n / t.parts / SUMS, read=read,
         wave=wave, bytes_a=BYTES * p.m * p.k, bytes_b=BYTES * p.k * p.n, bytes_c=BYTES * p.m * p.n, stages=t.stages,
         persistent=t.resident > 0, clustered=blocks > 1, lockstep=t.lockstep, dependent=t.dependent,
     )  # fmt: skip
@@ -209,7 +217,7 @@ def waves_of(p: ProductSize, t: BlockTile, grid: tuple[int, int], slots: int) ->
     A wave is a group of rows of tiles, and as many of its columns as are in flight.
     """
     high = min(grid[0], max(1, GROUP_ROWS // t.m))
-    along = min(grid[1], max(slots / t.parts / high, 1.0))
+    along = min(grid[1], max(slots / (t.parts * t.splits) / high, 1.0))
     wave = BYTES * p.k * (min(p.m, high * t.m) + min(p.n, along * t.n))
     return max(grid[0] * grid[1] / (high * along), 1.0) * wave, wave
 

@@ -46,9 +46,10 @@ class MatrixPath:
     `matrix` of an m16n8k16, `issue` of a warp's copy, `shared` of a wavefront, `row` of 128 bytes that arrives, `line`
     and `sector` of a further one that an unaligned row touches; `wait` of a step and `chain` of each 16 of its depth
     for a block that is alone; `fill` before its first step, `drain` after its last, `store` of a sector of C. Of parts
-    of K, in microseconds: `arrival` of another part, and `sum` of 1024 elements. `held` are the stages that products
-    occupy. `matrix_power`, `line_power` and `shared_power` are clocks at the power limit. `units` joins the units of a
-    step, `waits` the step and its latency, `limits` SMs, power, DRAM and L2.
+    of K, in microseconds: `arrival` of another part, and `sum` of 1024 elements; `publish` of a cluster's sums for
+    others, and `gather` of 1024 of theirs. `held` are the stages that products occupy. `matrix_power`, `line_power` and
+    `shared_power` are clocks at the power limit. `units` joins the units of a step, `waits` the step and its latency,
+    `limits` SMs, power, DRAM and L2. The copies of an SM fetch `reach` bytes a microsecond from DRAM, at most.
     """
 
     matrix: float
@@ -71,6 +72,9 @@ class MatrixPath:
     units: float
     waits: float
     limits: float
+    publish: float = 0.0
+    gather: float = 0.0
+    reach: float = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ H200: Final = ProductDevice(
         "warpgroups": MatrixPath(
             matrix=1.14, issue=0.0, shared=0.778, row=1.77, line=1.46, sector=0.5, wait=18.1, chain=2.77, fill=314.0,
             drain=136.0, store=0.0416, arrival=0.258, sum=0.171, held=2.0, matrix_power=1.36, line_power=0.0693,
-            shared_power=0.00394, units=13.7, waits=4.48, limits=4.3,
+            shared_power=0.00394, units=13.7, waits=4.48, limits=4.3, publish=3.0, gather=0.05, reach=4.2e4,
         ),
     },
 )  # fmt: skip
@@ -225,9 +229,10 @@ def time_of(counts: TileCounts, path: MatrixPath, device: ProductDevice, kind: L
     energy = c.matrix * path.matrix_power + c.lines * path.line_power + c.shared * path.shared_power
     each = steps / device.sms / device.frequency
     sm, power = clocks / device.frequency, kind.power * (each * energy + moved * device.dram_power)
-    dram, l2 = moved / device.dram, steps * c.lines / device.l2
+    dram, l2 = moved / at_most(c.busy * path.reach, device.dram), steps * c.lines / device.l2
     start = kind.start + (kind.early - kind.start) * c.dependent + device.cluster * c.clustered
     parts = path.arrival * c.peers * c.rounds + (c.parts > 1) * path.sum * c.sums
+    parts += (c.gathered > 0) * path.publish + path.gather * c.gathered
     total = start + joined((sm, power, dram, l2), path.limits) + parts
     return ProductTime(total, sm, each * matrix, each * shared, power, dram, l2, c.waves)
 

@@ -50,6 +50,14 @@ PARTS: Final = (2, 4)
 """Parts of K within a cluster: 8 were slower."""
 PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8))
 PARTED_CLUSTERS: Final = ((1, 1), (2, 1))
+TRANSPOSED_ROWS: Final = (16, 32, 48, 64)
+TRANSPOSED_COLUMNS: Final = (64, 128)
+"""The sides of tiles of transposed products, in rows and columns of C."""
+TRANSPOSED_FILLED: Final = 0.9
+"""The share of multiprocessors that they use, at least: with 112 blocks of 132, an H200 took 1.05 of the time of
+others, with 128 blocks 0.9 to 0.99."""
+DEEP: Final = 16
+"""Stages of the rings of narrow tiles."""
 MOST_BLOCKS: Final = 8
 """Blocks of a cluster."""
 LEAST_PART: Final = 4
@@ -104,9 +112,10 @@ class WarpgroupTile:
     """How a product is divided: the tile of a block, the blocks of a cluster along M and N, and their schedule.
 
     `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings. With
-    `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; `transposed`
-    computes B^T A^T, whose rows are columns of C (`few_rows`). `resident` blocks run on a multiprocessor. Each consumer
-    stores C through `buffers`; operands of an epilogue for the first `early` ones are loaded before the products.
+    `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; with `splits`, as
+    many clusters do (`warpgroup_splits`). `transposed` computes B^T A^T, whose rows are columns of C (`few_rows`).
+    `resident` blocks run on a multiprocessor. Each consumer stores C through `buffers`; operands of an epilogue for the
+    first `early` ones are loaded before the products.
     """
 
     m: int
@@ -123,6 +132,7 @@ class WarpgroupTile:
     resident: int = 1
     buffers: int = BUFFERS
     early: int = 0
+    splits: int = 1
 
     @property
     def tiling(self) -> Tiling:
@@ -145,6 +155,7 @@ class WarpgroupTile:
         return BlockTile(
             "warpgroups", m, n, STEP, (m // 16, 1), 0, self.stages, resident=self.resident, cluster=cluster,
             parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent, across=consumers_across(m, n),
+            splits=self.splits,
         )  # fmt: skip
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
@@ -188,7 +199,7 @@ class WarpgroupTile:
 
     def persistent(self, multiprocessors: int) -> int | None:
         """The persistent blocks that a kernel is built with, those of clusters; None where a cluster has one tile."""
-        return self.clusters(multiprocessors) if self.parts == 1 else None
+        return self.clusters(multiprocessors) if self.parts * self.splits == 1 else None
 
     def order(self, m: int, n: int) -> Layout:
         """The tile order: groups of rows, the last one as high as what remains: every position has a tile."""
@@ -202,6 +213,7 @@ class WarpgroupTile:
                 "cluster_n": self.cluster[1], "dependent": int(self.dependent),
                 **({"exact": self.exact} if self.exact else {}),
                 **({"cluster_k": self.parts} if self.parts > 1 else {}),
+                **({"splits": self.splits} if self.splits > 1 else {}),
                 **({"transposed": 1} if self.transposed else {}),
                 **({"resident": self.resident} if self.resident > 1 else {}),
                 **({"buffers": self.buffers} if self.buffers > BUFFERS else {}),
@@ -211,6 +223,7 @@ class WarpgroupTile:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
         meeting = f" every {self.lockstep}" if self.lockstep else ""
         parts = f" in {self.parts} parts" if self.parts > 1 else ""
+        parts += f" by {self.splits} clusters" if self.splits > 1 else ""
         twice = f" resident {self.resident}" if self.resident > 1 else ""
         more = f" buffers {self.buffers}" if self.buffers > BUFFERS else ""
         more += f" early {self.early}" if self.early else ""
@@ -244,14 +257,15 @@ def choose(
     found = min(times, key=times.__getitem__)
     short = times[found] < SHORT
     if found.lockstep == 0:
-        parted = {
+        divided = {
             tile: microseconds((m, n, k), tile, multiprocessors, layouts)
-            for tile in parted_tiles(m, n, k, multiprocessors, layouts)
+            for tile in divided_tiles(m, n, k, multiprocessors, layouts, fused or exact > 0 or bytes_ != BYTES)
             if tile.n % unit_of(bytes_) == 0
         }
-        best = min(parted, key=parted.__getitem__, default=found)
-        if best != found and parted[best] < PARTED_GAIN * times[found]:
-            return replace(best, dependent=parted[best] < SHORT, step=step, exact=exact)
+        best = min(divided, key=divided.__getitem__, default=found)
+        gain = PARTED_GAIN if m >= STEP else 1.0
+        if best != found and divided[best] < gain * times[found]:
+            return replace(best, dependent=divided[best] < SHORT, step=step, exact=exact)
     if bytes_ == 1 and operands and not exact:
         found = in_rectangles(with_more_buffers(found, operands), m, n, multiprocessors)
     return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)
@@ -290,7 +304,7 @@ def candidates(
     tiles, alone = list(TILES), not (exact or fused)
     few = -(-m // STEP) * -(-n // STEP) < multiprocessors
     plain = alone and not few and bytes_ == BYTES
-    if few and (alone or (bytes_ == 1 and not exact)):
+    if few and (alone or bytes_ == BYTES or (bytes_ == 1 and not exact)):
         tiles += [tile for tile in NARROW_TILES if bytes_ > 1 or tile[1] >= LEAST_BYTES]
     elif plain and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
         return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
@@ -333,6 +347,32 @@ def transposed_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str)
         if rows % unit == 0 and rows * cluster[0] % TRACED_ROWS == 0:
             found.append(tile_of(m, n, k, (rows, columns), multiprocessors, cluster, layouts=layouts, transposed=True))
     return [tile for tile in found if tile.fits(m, n, multiprocessors)]
+
+
+def divided_tiles(
+    m: int, n: int, k: int, multiprocessors: int, layouts: str, fused: bool = False
+) -> list[WarpgroupTile]:  # fmt: skip
+    """Divisions of a product that fills no device in whole tiles; of plain ones of few rows, transposed ones too."""
+    found = parted_tiles(m, n, k, multiprocessors, layouts)
+    return found if fused else [*found, *few_row_tiles(m, n, k, multiprocessors, layouts)]
+
+
+def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
+    """Divisions of a product of few rows by its columns, 64 or 128 of which fill the rows of the unit."""
+    if m > TRANSPOSED_ROWS[-1]:
+        return []
+    height, found = next(rows for rows in TRANSPOSED_ROWS if rows >= m), []
+    for width in TRANSPOSED_COLUMNS:
+        for parts in (1, *PARTS):
+            blocks, reached = -(-n // width) * parts, reached_by(parts, multiprocessors)
+            if not TRANSPOSED_FILLED * multiprocessors <= blocks <= reached or k < STEP * LEAST_PART * parts:
+                continue
+            ring = ring_of(width, height, exchanged(layouts))
+            stages = max(LEAST_STAGES, min(ring.roomy, DEEP, -(-k // (STEP * parts))))
+            tile = WarpgroupTile(height, width, stages, group=GROUP // height, parts=parts, transposed=True)
+            if tile.keeps_sums(m, k, layouts):
+                found.append(tile)
+    return found
 
 
 def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
@@ -439,8 +479,8 @@ def rectangle(tile: WarpgroupTile, rows: int, at_once: int, clearly: float = CLE
 
 
 LABEL: Final = re.compile(
-    r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?( transposed)?( dependent)?"
-    r"(?: resident (\d))?(?: buffers (\d))?(?: early (\d))?)?"
+    r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?(?: by (\d+) clusters)?"
+    r"( transposed)?( dependent)?(?: resident (\d))?(?: buffers (\d))?(?: early (\d))?)?"
 )
 
 
@@ -452,11 +492,11 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
     m, n, along_m, along_n, group, every, parts = (int(part or 0) for part in found.groups()[:7])
     tile = tile_of(
         *size, (m, n), multiprocessors, (along_m or 1, along_n or 1), group or None, every if group else None,
-        dependent=found[9] is not None,
+        dependent=found[10] is not None,
     )  # fmt: skip
     return replace(
-        tile, stages=stages, parts=parts or 1, transposed=found[8] is not None, resident=int(found[10] or 1),
-        buffers=int(found[11] or BUFFERS), early=int(found[12] or 0),
+        tile, stages=stages, parts=parts or 1, transposed=found[9] is not None, resident=int(found[11] or 1),
+        buffers=int(found[12] or BUFFERS), early=int(found[13] or 0), splits=int(found[8] or 1),
     )  # fmt: skip
 
 

@@ -129,8 +129,9 @@ def _bind(
         backend = products.backend_for(inner, device, folder)
     library = left if left.results is not None else products.cupy_arrays()
     given_ = [*used, *operands[2:]]
-    if copied or wide is not None:
-        plan: Plan = _on_copies(problem, wide, backend, (facts, more), given_, library)
+    copies_ = copied or wide is not None
+    if copies_ or product_steps.has_workspace(backend.entry):
+        plan: Plan = _in_steps(problem, wide, backend, copies_, (facts, more), given_, library)
     else:
         plan = backend.plan(binding.bind(backend.entry, [*facts, None, *more], {}), given_, library)
     return FusedMultiplication(plan, (*copies, *[None] * len(more)))
@@ -144,19 +145,24 @@ def _wide_of(problem: products.Problem) -> WideProduct | None:
     return aligned_products.widened(p.m, p.n, p.k, p.layouts)
 
 
-def _on_copies(
-    problem: products.Problem, wide: WideProduct | None, backend: Backend,
+def _in_steps(
+    problem: products.Problem, wide: WideProduct | None, backend: Backend, copied: bool,
     facts: tuple[list[ArrayFacts], list[ArrayFacts]], given: Sequence[Tensor], library: ArrayLibrary,
 ) -> Plan:  # fmt: skip
-    """The launches of a product on copies along K, or on the aligned ones of 16-bit types that `wide` describes."""
+    """The launches of a product with scratch memory, on copies along K where they are `copied`, or on the aligned ones
+    of 16-bit types that `wide` describes."""
     (factors, more), device, p = facts, facts[0][0].device, problem
-    named = list(zip(backend.entry.arguments[len(factors) + 1 :], more, strict=True))
+    scratch = len(product_steps.workspace_of(backend.entry))
+    own = backend.entry.arguments[: len(backend.entry.arguments) - scratch]
+    named = list(zip(own[len(factors) + 1 :], more, strict=True))
     entry = operands_along_k.entry_of(p.name, factors, p.dtype, p.result, named)
 
     def copy_of(name: str) -> Backend:
         return products.copy_backend(name, p.target, device[1], None)
 
-    if wide is None:
+    if scratch and not copied:
+        steps = product_steps.with_workspace(backend, (p.m, p.n, p.k))
+    elif wide is None:
         steps = operands_along_k.steps_of(factors, backend, named, p.n, p.result, copy_of)
     else:
         steps = wide_operands.steps_of((p.m, p.n, p.k), wide, p.layouts, (p.dtype, p.result), backend, named, copy_of)

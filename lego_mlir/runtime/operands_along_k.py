@@ -78,7 +78,8 @@ def steps_of(
             source = wide
         operands.append(source)
     pads, names = wide_operands.widened(more, (m, n), (m, columns), copy_of)
-    tensors = (*operands, "c" if columns == n else "wide_c", *names)
+    workspace = product_steps.workspace_of(product.entry)
+    tensors = (*operands, "c" if columns == n else "wide_c", *names, *workspace)
     crop = wide_operands.cropped((m, n), (m, columns), result, copy_of)
     return [*steps, *pads, ProductStep(product, tensors, {"M": m, "N": columns, "K": depth}), *crop]
 

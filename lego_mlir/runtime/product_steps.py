@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ALIGNMENT: Final = 256  # bytes: of each scratch tensor, as cuMemAlloc aligns
 COUNTERS: Final = "counters"
 """The scratch tensor that is 0 before and after a launch."""
+WORKSPACE: Final = ("partial", COUNTERS)
+"""The last arguments of a product whose blocks or clusters divide K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,12 @@ def copy_name(kind: str, dtype: str, letter: str = "N") -> str:
 
 def has_workspace(entry: KernelEntry) -> bool:
     """Whether a product's kernel takes scratch memory."""
-    return any(argument.name == COUNTERS for argument in entry.arguments)
+    return bool(workspace_of(entry))
+
+
+def workspace_of(entry: KernelEntry) -> tuple[str, ...]:
+    """The names of a product's arguments that are scratch memory."""
+    return tuple(argument.name for argument in entry.arguments if argument.name in WORKSPACE)
 
 
 def with_workspace(backend: Backend, sizes: tuple[int, int, int]) -> list[ProductStep]:

@@ -367,7 +367,15 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     On sm_90a warpgroups compute what they can, `mma.sync` everything else; a model of the time chooses the tile.
     """
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, family_choices, matmul, narrow_tiles, split_choices, warpgroup_choices
+    from lego_mlir.kernels import (
+        choices,
+        family_choices,
+        matmul,
+        narrow_tiles,
+        split_choices,
+        warpgroup_choices,
+        warpgroup_splits,
+    )
     from lego_mlir.kernels.product_counts import BYTES
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
@@ -394,11 +402,9 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
             epilogue is not None or result.bytes != BYTES,
             p.parts.operands,
         )
-        order, clusters = tile.order(p.m, p.n), tile.persistent(p.multiprocessors)
+        clusters = tile.persistent(p.multiprocessors)
         clusters = p.clusters if p.clusters and clusters else clusters
-        built = matmul.build(
-            p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters, epilogue=epilogue
-        )
+        built = warpgroup_splits.in_tile(p.m, p.n, p.k, tile=tile, blocks=clusters, epilogue=epilogue, **types)
         return built, WARPGROUPS, {**tile.parameters, **({"rounded": 1} if p.rounded else {})}
     _require_mma_sync(p)
     room = target_named(p.target).shared_per_block

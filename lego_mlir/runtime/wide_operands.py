@@ -67,6 +67,6 @@ def steps_of(
         size, wide.sizes, wide.copied, False, layouts, dtype, result, product, copy_of
     )  # fmt: skip
     pads, names = widened(more, (m, n), (wide_m, wide_n), copy_of)
-    tensors = (*last.tensors[:2], "wide_c" if wide.cropped else "c", *names)
+    tensors = (*last.tensors[:2], "wide_c" if wide.cropped else "c", *names, *product_steps.workspace_of(product.entry))
     crop = cropped((m, n), (wide_m, wide_n), result, copy_of)
     return [*copies, *pads, ProductStep(product, tensors, last.sizes), *crop]

@@ -83,7 +83,8 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
             "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
         }
     required = kernel.trace().requirements
-    made = 1 if kernel.cluster else facts.cluster  # the blocks that a transform made of each block
+    cluster = 1 if kernel.cluster else facts.cluster  # the blocks that a transform made of each block
+    made = cluster * facts.splits
     by_warpgroups = any(argument.tensor_map for argument in facts.arguments)  # with threads that only copy
     conditions = [{"condition": portable(r.condition), "text": r.text} for r in required]
     return {
@@ -91,7 +92,7 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
         **({"requirements": conditions} if conditions else {}),
         "source": str(kernel.source),
         "grid": [portable(n if axis else n * made) for axis, n in enumerate(kernel.grid)],
-        **({"cluster": made} if made > 1 else {}),
+        **({"cluster": cluster} if cluster > 1 else {}),
         **({"dependent": True} if facts.dependent else {}),
         "block": list(facts.block) if by_warpgroups and facts.block else [portable(n) for n in kernel.block],
         "sizes": [

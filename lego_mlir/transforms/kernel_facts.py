@@ -30,6 +30,8 @@ LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 # Of a kernel that may begin before the previous one on its stream has ended.
 DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
+SPLITS_ATTRIBUTE: Final = "lego.splits"
+"""The number of clusters that a transform made of each."""
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 
@@ -56,7 +58,8 @@ class KernelFacts:
     """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes.
 
     `cluster` is the number of blocks of a cluster along x; where a transform made them of each block of the kernel, the
-    grid is multiplied by it. A `dependent` kernel waits itself for the previous one on its stream.
+    grid is multiplied by it, and by `splits`, the number of clusters that divide the work of one. A `dependent` kernel
+    waits itself for the previous one on its stream.
     """
 
     name: str
@@ -67,6 +70,7 @@ class KernelFacts:
     dynamic_shared: int
     cluster: int = 1
     dependent: bool = False
+    splits: int = 1
 
 
 def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
@@ -116,6 +120,7 @@ def facts_of(function: Op) -> KernelFacts:
         dynamic_shared=_dynamic_shared(function),
         cluster=(_triple(function, "known_cluster_size") or (1,))[0],
         dependent=DEPENDENT_ATTRIBUTE in function.attributes,
+        splits=_integer(function, SPLITS_ATTRIBUTE, 1),
     )
 
 
@@ -205,6 +210,12 @@ def element_bytes(type_: Type) -> int:
     if hasattr(type_, "width"):
         return max(1, int(type_.width) // 8)
     raise ModuleError(f"a shared buffer of {type_}: only numbers, indices and vectors of them can be stored there")
+
+
+def _integer(function: Op, name: str, otherwise: int) -> int:
+    """An attribute of a kernel that is a number."""
+    found = function.attributes
+    return int(bindings.load().ir.IntegerAttr(found[name]).value) if name in found else otherwise
 
 
 def _dynamic_shared(function: Op) -> int:

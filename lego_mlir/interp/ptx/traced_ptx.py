@@ -62,7 +62,7 @@ class PtxRun:
             compiled.text,
             kernel.name,
             args=[*values, *(sizes[size.name] for size in kernel.sizes)],
-            grid=(blocks if kernel.cluster else blocks * facts.cluster, *others),
+            grid=(blocks if kernel.cluster else blocks * facts.cluster * facts.splits, *others),
             block=facts.block or kernel_extents(kernel.block, sizes),
             dynamic_shared=facts.dynamic_shared,
             names=[parameter.name for parameter in kernel.params],

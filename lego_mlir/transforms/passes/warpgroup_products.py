@@ -26,6 +26,7 @@ from lego_mlir.transforms.warpgroups.class_reading import is_symbolic, read_clas
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import (
+    MATRICES,
     MEMORY,
     UNIT_COLUMNS,
     UNITS,
@@ -36,7 +37,6 @@ from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
 from lego_mlir.transforms.warpgroups.stored_values import LoadNode, over_transpose
 
-MATRICES: Final = 3
 RESULTS: Final = ("f16", "bf16", "f32", "i32", "f8E4M3FN", "f8E5M2")
 
 
@@ -62,6 +62,7 @@ class WarpgroupProducts(Pass):
     resident: int = 1
     buffers: int = BUFFERS
     early: int = 0
+    splits: int = 1
 
     name = "lego-warpgroup-products"
 
@@ -88,6 +89,7 @@ class WarpgroupProducts(Pass):
                 self.resident,
                 self.buffers,
                 self.early,
+                self.splits,
             )
             sizes = (
                 None
@@ -143,7 +145,7 @@ class ProductForm:
     """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T.
 
     `resident` blocks run on a multiprocessor. Each consumer has that number of `buffers` for C; operands of the first
-    `early` ones are loaded before the products.
+    `early` ones are loaded before the products. `splits` clusters divide K of a tile.
     """
 
     cluster: tuple[int, int] = (1, 1)
@@ -152,6 +154,7 @@ class ProductForm:
     resident: int = 1
     buffers: int = BUFFERS
     early: int = 0
+    splits: int = 1
 
 
 ALONE: Final = ProductForm()
@@ -197,7 +200,7 @@ def plan_of(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (*numbers, product.out.argument), lockstep,
         cluster, dependent, UNITS[factor], exact, stored, operands, sizes, form.parts, form.transposed,
-        form.resident, form.buffers, form.early,
+        form.resident, form.buffers, form.early, form.splits,
     )  # fmt: skip
 
 

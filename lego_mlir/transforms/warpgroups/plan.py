@@ -13,6 +13,7 @@ that is K, one column holds the whole step; otherwise columns of 64 rows follow 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -63,9 +64,16 @@ ALIGNMENT: Final = 1024
 """Bytes after which the swizzle's pattern repeats: tiles begin at multiples."""
 
 
+MATRICES: Final = 3
+"""Arguments of a kernel that are tensor maps: A, B and C."""
 SIDES: Final = (1, 2, 4, 8)
 MOST_CLUSTER: Final = 8
 """Blocks along a side of a cluster, and the most of a portable one. CUDA C++ guide, "Thread Block Clusters"."""
+
+OPERAND_FORM: Final = re.compile(r"memref<(\d+)x(\w+)>")
+"""A tensor argument of known size."""
+LARGEST_WORKSPACE: Final = 2**31 - 1
+"""Bytes that an i32 counts."""
 
 V = TypeVar("V")
 
@@ -207,7 +215,8 @@ class ProductPlan:
 
     With `cluster`, a number of blocks along M and one along N, clusters of blocks do: `positions` counts the tiles of
     clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block. With `depth_parts`, as many
-    blocks of a cluster compute the same tile, each a part of K (`cluster_sums`).
+    blocks of a cluster compute the same tile, each a part of K (`cluster_sums`); with `splits`, as many clusters do
+    (`grid_sums`), with a workspace in the last two of the kernel's arguments.
 
     `resident` blocks run on a multiprocessor at the same time; where they are two, all threads keep the registers that
     they begin with, which suffice for narrow tiles. Each consumer has that number of `buffers` for C; what its epilogue
@@ -246,9 +255,11 @@ class ProductPlan:
     resident: int = 1
     buffers: int = BUFFERS
     early: int = 0
+    splits: int = 1
 
     def __post_init__(self) -> None:
         self._check_cluster()
+        self._check_splits()
         if self.a.step * ELEMENT_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
             raise LayoutError(
                 f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
@@ -303,6 +314,43 @@ class ProductPlan:
                 f"{self.sum_bytes} bytes, and its {self.stages} stages {self.stages * self.ring_stage_bytes}; take "
                 "more stages"
             )
+
+    def _check_splits(self) -> None:
+        """Raise LayoutError for clusters that cannot divide K, or a workspace that does not hold their sums."""
+        if self.splits == 1:
+            return
+        if self.launch_sizes is not None or self.positions != self.blocks or self.lockstep:
+            raise LayoutError(
+                f"K in parts for {self.splits} clusters: each computes a part of one tile of a product of known sizes, "
+                "without lockstep; build the kernel without blocks"
+            )
+        if self.splits < 1 or self.splits * self.depth_parts > self.all_steps:
+            raise LayoutError(
+                f"K in {self.depth_parts * self.splits} parts: it has {self.all_steps} steps of {self.a.step}; take "
+                "fewer parts"
+            )
+        sums = self.splits * self.positions * self.sharing_blocks * self.a.tile * self.b.tile
+        counters = self.positions * self.sharing_blocks * self.adders * self.consumers
+        wanted = (("f32", sums), ("i32", counters))
+        given = [OPERAND_FORM.fullmatch(type_) for type_ in self.operands[-2:]]
+        if len(given) < 2 or any(
+            found is None or found[2] != type_ or int(found[1]) < size
+            for found, (type_, size) in zip(given, wanted, strict=True)
+        ):
+            raise LayoutError(
+                f"K in parts for {self.splits} clusters: their sums take a workspace of at least {sums} f32 and "
+                f"{counters} i32, the last two arguments of the kernel, which end in "
+                f"{', '.join(self.operands[-2:]) or 'matrices'}; build it with kernels.warpgroup_splits.in_tile"
+            )
+        if sums * ELEMENT_BYTES["f32"] > LARGEST_WORKSPACE:
+            raise LayoutError(f"K in parts for {self.splits} clusters: their sums take {sums} f32, more than "
+                              f"{LARGEST_WORKSPACE} bytes; take fewer parts")  # fmt: skip
+
+    @property
+    def workspace(self) -> tuple[int, int]:
+        """The numbers of the arguments that hold the sums of clusters with parts of K, and their counters."""
+        last = MATRICES + len(self.operands) - 1
+        return last - 1, last
 
     def _check_tile(self) -> None:
         """Raise LayoutError for a tile that no instructions multiply."""
@@ -414,7 +462,7 @@ class ProductPlan:
     @property
     def steps(self) -> int:
         """Steps of a block: all, or those of its part of K, the last ones of zeros where parts are not equal."""
-        return -(-self.all_steps // self.depth_parts)
+        return -(-self.all_steps // (self.depth_parts * self.splits))
 
     @property
     def sum_bytes(self) -> int:
@@ -523,8 +571,13 @@ class ProductPlan:
         return self.full_offset + self.stages * BARRIER_BYTES
 
     @property
-    def shared_bytes(self) -> int:
+    def ticket_offset(self) -> int:
+        """Where each consumer keeps what it draws from its counter."""
         return self.empty_offset + self.stages * BARRIER_BYTES
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.ticket_offset + (BARRIER_BYTES if self.splits > 1 else 0)
 
 
 @cache

@@ -21,11 +21,12 @@ from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.consumers import ROWS
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
-from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
+from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, SPLITS_ATTRIBUTE, map_attribute
 from lego_mlir.transforms.warpgroups import (
     block_clusters,
     cluster_sums,
     dependent_launch,
+    grid_sums,
     launch_sizes,
     lockstep,
     promotion,
@@ -118,11 +119,12 @@ class WarpgroupKernel:
         attributes = ", ".join((
             f"known_block_size = array<i32: {plan.threads}, 1, 1>",
             *([] if plan.launch_sizes else [
-                f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>"
+                f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks * plan.splits}, 1, 1>"
             ]),
             f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", f"nvvm.minctasm = {plan.resident} : i32",
             f"lego.tensor_maps = [{', '.join(starmap(map_attribute, plan.maps))}]",
             *([f"{DEPENDENT_ATTRIBUTE} = true"] * plan.dependent),
+            *([f"{SPLITS_ATTRIBUTE} = {plan.splits} : i64"] * (plan.splits > 1)),
             *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
         ))  # fmt: skip
         names = ("%a", "%b", "%c")
@@ -190,7 +192,7 @@ class WarpgroupKernel:
     def tiles(self, stage: str, parity: str) -> tuple[str, str, str, str]:
         """The head of the loop over a cluster's tiles, and the names inside: the position, the stage and its parity."""
         t, plan = self.text, self.plan
-        first = block_clusters.cluster_number(t, plan)
+        first = grid_sums.first_tile(t, plan)
         end, step = launch_sizes.tile_count(t, plan), t.value(f"arith.constant {plan.blocks} : index")
         position, *inside = (t.name() for _ in range(3))
         given = f"{inside[0]} = {stage}, {inside[1]} = {parity}"
@@ -230,6 +232,7 @@ class WarpgroupKernel:
                 t.line(f"nvvm.mbarrier.arrive.expect_tx {full}, {t.i32(plan.stage_bytes)} : !llvm.ptr<3>, i32")
                 number = lockstep.direction(t, plan, position, k) if plan.lockstep else k
                 number = cluster_sums.own_step(t, plan, warp.place, number)
+                number = grid_sums.own_step(t, plan, number)
                 depth = t.op("muli", number, t.i32(plan.a.step))
                 self.copies(warp, "%a", plan.a, 0, turn.stage, full, row, depth)
                 self.copies(warp, "%b", plan.b, plan.b_offset, turn.stage, full, column, depth)
@@ -289,13 +292,16 @@ class WarpgroupKernel:
             row, column = self.origin(position, warp)
             early = load_early(t, plan, warp, thread, (row, column), self.accumulators)
             sums, turn = self.multiply(warp, descriptors, release, Turn(stage, parity))
-            cluster_sums.add_and_store(
-                t, plan, warp, thread, sums, self.accumulators,
-                lambda found, struct, first: store_tile(
-                    t, plan, warp, (thread, leads), found, (row, first), struct, early
-                ),
-                column,
-            )  # fmt: skip
+            lane = thread, leads
+
+            def store(found: Sequence[str], struct: str, first: str) -> None:
+                store_tile(t, plan, warp, lane, found, (row, first), struct, early)
+
+            def publish(found: Sequence[str], struct: str, first: str) -> None:
+                added = grid_sums.FoundSums(found, struct, first)
+                grid_sums.publish_or_store(t, plan, warp, lane, position, added, store)
+
+            cluster_sums.add_and_store(t, plan, warp, thread, sums, self.accumulators, publish, column)
             t.line(f"scf.yield {turn.stage}, {turn.parity} : i32, i32")
         with t.block(f"scf.if {leads} {{"):
             t.line("nvvm.cp.async.bulk.wait_group 0 {read}")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lego_mlir import Col, Row, f16
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTES
 from lego_mlir.hardware.targets import target_named
-from lego_mlir.kernels import few_rows, matmul
+from lego_mlir.kernels import few_rows, matmul, product_classes, warpgroup_choices
 from lego_mlir.kernels.few_rows import candidates
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, exchanged, microseconds, tile_from
 from lego_mlir.toolchain import compile_kernel
@@ -92,3 +92,13 @@ def test_a_kernel_of_a_division():
     assert (np.prod(entry["grid"]), entry["cluster"], entry["dependent"]) == (8, 2, True)
     assert ".minnctapersm 2" in made.text
     assert "setmaxnreg" not in made.text
+
+
+def test_few_rows_are_transposed_where_blocks_fill_the_device():
+    """16 x 4096 x 4096 took 0.91 of the time of 64x32 on an H200, 1 x 2560 x 8192 in 80 blocks 1.6 times 64x40."""
+    for m in (1, 16, 48):
+        tile = warpgroup_choices.choose(m, 4096, 4096, SMS)
+        assert (tile.transposed, tile.n, tile.parts) == (True, 64, 2)
+        assert product_classes.class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", SMS) is None
+        assert not warpgroup_choices.choose(m, 2560, 8192, SMS).transposed
+        assert not warpgroup_choices.choose(m, 4096, 4096, SMS, fused=True).transposed

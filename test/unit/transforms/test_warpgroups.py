@@ -301,6 +301,18 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
             "K in 2 parts: a cluster computes one tile of a product of known sizes, "
             "without lockstep; build the kernel without blocks",
         ),
+        (
+            {"blocks": 1},
+            {"splits": 2},
+            "K in parts for 2 clusters: each computes a part of one tile of a product",
+        ),
+        ({}, {"splits": 4}, "K in 4 parts: it has 3 steps of 64; take fewer parts"),
+        (
+            {},
+            {"splits": 2},
+            "their sums take a workspace of at least .* f32 and .* i32, the last two arguments of the "
+            "kernel, which end in matrices; build it with kernels.warpgroup_splits.in_tile",
+        ),
         ({}, {"cluster_k": 2, "lockstep": 2}, "K in 2 parts: a cluster computes one tile"),
         ({}, {"cluster_k": 4}, "K in 4 parts: it has 3 steps of 64; take fewer parts"),
         (
