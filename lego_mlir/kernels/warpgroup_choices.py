@@ -97,10 +97,13 @@ MORE_BUFFERS: Final = 4
 LEAST_ROOMY: Final = 3
 """Buffers of a consumer for 8-bit types, and the stages from which they are taken."""
 EARLY_OPERANDS: Final = 2
-EARLY: Final = 2
-"""The operands of an epilogue, and buffers whose operands are then loaded early; more operands would spill."""
+EARLY: Final = 4
+"""The operands of an epilogue, and buffers whose operands are then loaded early, before ptxas moves some loads back."""
 BESIDE: Final = 1.0
 """Microseconds less of an 8-bit product whose blocks leave room for those of the next launch, which begin meanwhile."""
+MOST_SHARING: Final = 4
+"""Rows of tiles of 8-bit types that share columns of B: clusters took 0.93 to 0.99 of the time at 256 x 4096 x 4096,
+and K of 14336."""
 LEAST_BYTES: Final = 32
 """Columns of a tile of results of 8 bits, at least."""
 OUT_BUFFER: Final = 8192
@@ -171,22 +174,22 @@ class WarpgroupTile:
         along_m, along_n = self.cluster
         return self.m // along_n * (along_n - 1) < m and self.n // along_m * (along_m - 1) < n
 
-    def fits(self, m: int, n: int, multiprocessors: int) -> bool:
+    def fits(self, m: int, n: int, multiprocessors: int, most: int = 2) -> bool:
         """Whether the blocks of a cluster share what they can.
 
-        Two rows of tiles in one round read the same columns of B at the same time: in clusters of 2 x 1 that copy them
-        once, 128 x 6144 x 6144 took 0.81 of the time on an H200.
+        Two rows of tiles, or up to `most`, read the same columns of B in one round at the same time: in clusters of
+        2 x 1 that copy them once, 128 x 6144 x 6144 took 0.81 of the time on an H200.
         """
         down, across = -(-m // self.m), -(-n // self.n)
-        alone = down == 2 and self.cluster[0] == 1 and down * across * self.parts <= multiprocessors
+        alone = 2 <= down <= most and self.cluster[0] == 1 and down * across * self.parts <= multiprocessors
         return self.shares_rows(m, n) and not alone
 
     def leaves_half(self, m: int, n: int, multiprocessors: int) -> bool:
-        """Whether all blocks leave as many multiprocessors to others as they take.
+        """Whether all blocks, of one consumer each, leave as many multiprocessors to others as they take.
 
         On an H200, 64 blocks of 64 x 64 took 4.2 us in launches that follow each other where 128 of 64 x 32 took 4.7.
         """
-        return 2 * -(-m // self.m) * -(-n // self.n) <= multiprocessors
+        return self.m <= STEP and 2 * -(-m // self.m) * -(-n // self.n) <= multiprocessors
 
     def keeps_sums(self, m: int, k: int, layouts: str) -> bool:
         """Whether the ring has room for the sums of a block, which those of other parts of K read from there."""
@@ -275,7 +278,8 @@ def with_more_buffers(tile: WarpgroupTile, operands: int = 0) -> WarpgroupTile:
     """A wide tile with more buffers for C in place of stages; itself where that would leave too few.
 
     Steps of 8-bit types take as long as others, and K has half as many: the stores of a tile take twice the share.
-    On an H200, 128 x 256 x 4096 took 0.97 to 0.99 of the time.
+    On an H200, 128 x 256 x 4096 took 0.97 to 0.99 of the time. Early loads of two operands took 0.97 to 1.0 with four
+    buffers rather than two.
     """
     stages = ring_of(tile.m, tile.n, "NT").fitting(MORE_BUFFERS)
     if tile.n <= STEP * BUFFERS or stages < LEAST_ROOMY:
@@ -287,12 +291,13 @@ def with_more_buffers(tile: WarpgroupTile, operands: int = 0) -> WarpgroupTile:
 def in_rectangles(tile: WarpgroupTile, m: int, n: int, multiprocessors: int) -> WarpgroupTile:
     """The tile in groups such that a round is a rectangle, where there are several rounds.
 
-    On an H200, 8192 x 8192 x 8192 took 0.95 to 0.98 of the time in groups of 11 rows rather than 16.
+    On an H200, 8192 x 8192 x 8192 took 0.95 to 0.98 of the time in groups of 11 rows rather than 16, and with early
+    loads 4096 x 4096 x 4096 0.97 without lockstep.
     """
     rows, columns = tile.tiles(m, n)
     at_once = tile.clusters(multiprocessors)
     if tile.lockstep == 0 or rows * columns < LEAST_ROUNDS[1] * at_once:
-        return tile
+        return replace(tile, lockstep=0) if tile.early else tile
     return replace(tile, group=rectangle(tile, rows, at_once, 1.0))
 
 
@@ -316,7 +321,8 @@ def candidates(
         for tile, cluster in _candidates(tiles, (m, n), multiprocessors, bytes_, exact, operands, halves=halves)
     )
     whole = layouts[1] == "N" and n % SECTOR == 0
-    found = [tile for tile in made if tile.fits(m, n, multiprocessors) and not (whole and tile.n % SECTOR)]
+    most = MOST_SHARING if bytes_ == 1 else 2
+    found = [tile for tile in made if tile.fits(m, n, multiprocessors, most) and not (whole and tile.n % SECTOR)]
     return [*found, *(transposed_tiles(m, n, k, multiprocessors, layouts) if plain else ())]
 
 
@@ -420,7 +426,7 @@ def _candidates(
         ((height, width), cluster)
         for height, width in tiles
         for cluster in CLUSTERS
-        if width % (unit * (cluster[0] if halves else 1)) == 0
+        if width % unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
         and (width <= MOST_COLUMNS or not (operands or narrow))
         and (height <= PLAIN_ROWS or width <= tall or (height == TALLER and not (operands or narrow)))
         and (width <= MOST_PROMOTED or not exact)

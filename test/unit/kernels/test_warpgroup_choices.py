@@ -132,7 +132,7 @@ def test_few_tiles_of_8_bit_types_fill_the_device(operands):
     assert long.parts == short.parts == 4 and long.step == short.step == 128
     assert (choose(64, 4096, 14336).n, choose(16, 6144, 4096).n) == (32, 48)
     assert str(choose(16, 4096, 4096)).startswith("64x64 group")
-    for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336)):
+    for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336), (96, 3584, 3584), (256, 4096, 4096)):
         assert (choose(*size).m, choose(*size).cluster) == (64, (2, 1))
 
 
@@ -148,8 +148,8 @@ def test_8_bit_types_have_more_buffers_for_results():
         tile = warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1)
         assert (tile.m, tile.n, tile.cluster, tile.stages, tile.buffers) == (128, 256, (1, 1), 3, 4)
     scaled = warpgroup_choices.choose(4096, 4096, 4096, 132, bytes_=1, fused=True, operands=2)
-    assert scaled.early == scaled.parameters["early"] == 2
-    assert warpgroup_choices.tile_from((4096, 4096, 2048), str(scaled), 3, 132).early == 2
+    assert scaled.early == scaled.parameters["early"] == 4
+    assert warpgroup_choices.tile_from((4096, 4096, 2048), str(scaled), 3, 132).early == 4
     plain = warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, fused=True)
     assert (plain.cluster, plain.buffers) == ((2, 1), 2)
     narrow = warpgroup_choices.choose(512, 512, 4096, 132, bytes_=1, fused=True, operands=1)
