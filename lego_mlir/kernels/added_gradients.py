@@ -137,17 +137,26 @@ def by_rows(
     @lego.kernel(**blocks, name=f"{name}_prepared_gradients")
     def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
         at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
-        product.sum(axis=1).store(delta, at=at[:2])
-        lego.zeros(f32, layout).store(sums, at=at)
+        for inside in in_and_past(at[1], rows):
+            with lego.when(inside):
+                result, gradient = (lego.load(x, layout, at=at) for x in (o, do))
+                lego.zeros(f32, layout).store(sums, at=at)
+                (result.to(f32) * gradient.to(f32)).sum(axis=1).store(delta, at=at[:2])
 
     @lego.kernel(**blocks, name=f"{name}_rounded_gradients")
     def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
-        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        found = (lego.load(sums, layout, at=at) * form.factor).to(form.dtype)
-        lego.convert(exchanged(found, back=True), to=layout).store(dq, at=at)
+        at = (heads - 1 - lego.block_id[1], lego.block_id[0] * ROWS, 0)  # the last sums are in the cache
+        for inside in in_and_past(at[1], rows):
+            with lego.when(inside):
+                found = (lego.load(sums, layout, at=at) * form.factor).to(form.dtype)
+                lego.convert(exchanged(found, back=True), to=layout).store(dq, at=at)
 
     return prepare, round_
+
+
+def in_and_past(first: Operand, rows: Operand) -> tuple[Operand, Operand]:
+    """Whether the tile from row `first` on is inside a tensor, so that no access needs a mask, or not."""
+    return first <= rows - ROWS, first > rows - ROWS
 
 
 @dataclass(frozen=True, slots=True)
