@@ -173,9 +173,10 @@ def _checked(folder: Path, entry: dict[str, Any], wrong: list[str], given: Any =
     a, b, expected = given or _operands(tuple(entry["size"]), entry["layouts"])
     (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
     found = [torch.full(expected.shape, float("nan"), device="cuda", dtype=torch.float16) for _ in range(2)]
+    work = harness.scratch(kernel)
     try:
         for c in found:
-            kernel(a, b, c)
+            kernel(a, b, c, *work)
         error = harness.require_close(found[0], expected, TOLERANCE, entry["file"])
         if not torch.equal(*found):
             raise harness.WrongResultError(f"{entry['file']}: two launches differ")
@@ -203,7 +204,7 @@ def _measured(
         error = _checked(folder, entry, wrong, given)
         if error is not None:
             (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
-            runs[entry["kernel"]] = kernel.prepare(a, b, c)
+            runs[entry["kernel"]] = kernel.prepare(a, b, c, *harness.scratch(kernel))
             facts[entry["kernel"]] = {"tile": entry["tile"], "error": error}
     times = hopper.in_turns(runs, *turns)
     base = median(times["cuBLAS"])

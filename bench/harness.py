@@ -225,6 +225,18 @@ class WrongResultError(Exception):
     """A result that is not the reference's."""
 
 
+def scratch(kernel: Any) -> list[Any]:
+    """The scratch memory of a packed product whose clusters divide K, on the device: its last arguments."""
+    import torch
+
+    types = {"f32": torch.float32, "i32": torch.int32}
+    return [
+        torch.zeros(tuple(map(int, argument.shape)), device="cuda", dtype=types[argument.dtype])
+        for argument in kernel.host_entry.arguments
+        if argument.name in ("partial", "counters")
+    ]
+
+
 def require_close(found: Any, expected: Any, tolerance: float, what: str) -> float:
     """The largest error, relative to the largest value. Raises WrongResultError where it is too large or not finite."""
     import torch

@@ -79,7 +79,7 @@ def chosen(size: Size, layouts: str) -> Any:
 def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str = "cubin") -> Any:
     """The kernel for a size: that of lego_mlir.matmul, or one with another `WarpgroupTile`."""
     from lego_mlir import Col, Row
-    from lego_mlir.kernels import matmul
+    from lego_mlir.kernels import warpgroup_splits
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -87,9 +87,7 @@ def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str =
     tile = chosen(size, layouts) if tile is None else tile
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     type_ = dtype_named(dtype)
-    kernel = matmul.build(
-        m, n, k, type_, a=a, b=b, result=type_, tiling=tile.tiling, order=tile.order(m, n), blocks=tile.persistent(SMS)
-    )
+    kernel = warpgroup_splits.in_tile(m, n, k, type_, tile, tile.persistent(SMS), a=a, b=b, result=type_)
     return compile_kernel(
         kernel, transform=SCRIPT, parameters=tile.parameters, target=TARGET, emit=emit, cache=Cache(default_folder())
     )
@@ -219,9 +217,10 @@ def measured(
     for entry in ours:
         (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
         c.fill_(float("nan"))
-        kernel(a, b, c)
+        work = harness.scratch(kernel)
+        kernel(a, b, c, *work)
         errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, entry["file"])
-        runs[entry["kernel"]] = kernel.prepare(a, b, c)
+        runs[entry["kernel"]] = kernel.prepare(a, b, c, *work)
         tiles[entry["kernel"]] = {name: entry[name] for name in ("tile", "stages") if name in entry}
     turn, rounds = (TURN_S, ROUNDS) if step == "time" else (STUDY_TURN_S, STUDY_ROUNDS)
     times = in_turns(runs, turn, rounds)

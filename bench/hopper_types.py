@@ -133,7 +133,7 @@ def copies_of(case: Case) -> dict[str, tuple[int, int]]:
 def compiled(case: Case) -> Any:
     """The kernel of a case, in the tile that is chosen for its size."""
     from lego_mlir import Col, Row
-    from lego_mlir.kernels import matmul, warpgroup_choices
+    from lego_mlir.kernels import warpgroup_choices, warpgroup_splits
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -153,10 +153,8 @@ def compiled(case: Case) -> Any:
         fused=fused is not None or case.result not in ("f16", "bf16"),
         operands=0 if fused is None else len(fused.operands),
     )
-    kernel = matmul.build(
-        m, n, k, type_, a=a, b=b, result=dtype_named(case.result), tiling=tile.tiling, order=tile.order(m, n),
-        blocks=tile.persistent(hopper.SMS), epilogue=fused,
-    )  # fmt: skip
+    blocks, result = tile.persistent(hopper.SMS), dtype_named(case.result)
+    kernel = warpgroup_splits.in_tile(m, n, k, type_, tile, blocks, fused, a=a, b=b, result=result)
     return compile_kernel(
         kernel, transform=hopper.SCRIPT, target=hopper.TARGET, emit="cubin",
         parameters={**tile.parameters, **({"rounded": 1} if case.dtype == "f32" else {})},
@@ -229,13 +227,14 @@ def measured(case: Case) -> dict[str, Any]:
     copies, (along_a, along_b) = copied_along_k(case, a, b) if is_turned(case) else ([], (a, b))
     for copy in copies:
         copy()
-    kernel(along_a, along_b, c, *given)
+    given_ = [*given, *harness.scratch(kernel)]
+    kernel(along_a, along_b, c, *given_)
     tolerance = TOLERANCES[case.result]
     if case.dtype.startswith("f8"):  # what is lost by sums of positive numbers is the result of that case
         tolerance = 1.0 if case.positive else tolerance if case.exact else max(tolerance, FAST_F8 * long_factor(case))
     error = harness.require_close(c, expected, tolerance + 1e-30, case.name)
     mean = mean_error(c, expected)
-    last = kernel.prepare(along_a, along_b, c, *given)
+    last = kernel.prepare(along_a, along_b, c, *given_)
     runs = {"lego": in_sequence([*copies, last])}
     against = turned_rivals if is_turned(case) else rivals
     for name, rival in against(case, a, b, c, given).items():

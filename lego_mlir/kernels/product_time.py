@@ -154,7 +154,8 @@ H200: Final = ProductDevice(
     },
 )  # fmt: skip
 """Fitted by `bench/product_fit.py`, but for: SMs; DRAM, of 4.8 TB/s in the data sheet; half of L2's 50 MB holds data of
-one half of the SMs; `drift` from 26 to 34 GB read at 16384, of 8.5 with lockstep; `held` by the order of waits."""
+one half of the SMs; `drift` from 26 to 34 GB read at 16384, of 8.5 with lockstep; `held` by the order of waits;
+`publish` and `gather`, from 12 products of few tiles; `reach`, from products of few rows in 80 to 112 blocks."""
 
 
 def joined(parts: tuple[float, ...], exponent: float) -> float:

@@ -58,6 +58,11 @@ TRANSPOSED_FILLED: Final = 0.9
 others, with 128 blocks 0.9 to 0.99."""
 DEEP: Final = 16
 """Stages of the rings of narrow tiles."""
+SPLIT_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(64, 193, 32))
+MOST_SPLITS: Final = 16
+"""Clusters for a tile: the last one reads the sums of all."""
+LEAST_SPLITS: Final = 4
+"""Clusters for a tile of few rows: with 3, 1 x 2560 x 8192 took 1.3 times as long as in parts within clusters."""
 MOST_BLOCKS: Final = 8
 """Blocks of a cluster."""
 LEAST_PART: Final = 4
@@ -262,7 +267,9 @@ def choose(
     if found.lockstep == 0:
         divided = {
             tile: microseconds((m, n, k), tile, multiprocessors, layouts)
-            for tile in divided_tiles(m, n, k, multiprocessors, layouts, fused or exact > 0 or bytes_ != BYTES)
+            for tile in divided_tiles(
+                m, n, k, multiprocessors, layouts, fused or exact > 0 or bytes_ != BYTES, splits=bytes_ >= BYTES
+            )
             if tile.n % unit_of(bytes_) == 0
         }
         best = min(divided, key=divided.__getitem__, default=found)
@@ -356,11 +363,32 @@ def transposed_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str)
 
 
 def divided_tiles(
-    m: int, n: int, k: int, multiprocessors: int, layouts: str, fused: bool = False
+    m: int, n: int, k: int, multiprocessors: int, layouts: str, fused: bool = False, *, splits: bool = True
 ) -> list[WarpgroupTile]:  # fmt: skip
-    """Divisions of a product that fills no device in whole tiles; of plain ones of few rows, transposed ones too."""
+    """Divisions of a product that fills no device in whole tiles: K in parts in a cluster, and with `splits` among
+    clusters; of plain products of few rows, transposed ones too."""
     found = parted_tiles(m, n, k, multiprocessors, layouts)
+    if splits:
+        found += split_tiles(m, n, k, multiprocessors, layouts)
     return found if fused else [*found, *few_row_tiles(m, n, k, multiprocessors, layouts)]
+
+
+def split_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
+    """Divisions of a product among as many clusters for each tile as run at once; all read the same part of K."""
+    found = []
+    for height, width in SPLIT_TILES:
+        for cluster in CLUSTERS:
+            shared = cluster[0] * cluster[1]
+            blocks = -(-m // (height * cluster[0])) * -(-n // (width * cluster[1])) * shared
+            splits = min(reached_by(shared, multiprocessors) // blocks, MOST_SPLITS, k // (STEP * LEAST_PART))
+            outside = height * (cluster[0] - 1) >= m or width * (cluster[1] - 1) >= n
+            if splits < 2 or splits * blocks < LEAST_FILLED * multiprocessors or outside:
+                continue
+            stages = stages_of(height, width, -(-k // splits), layouts)
+            tile = WarpgroupTile(height, width, stages, cluster, max(1, GROUP // (height * cluster[0])), splits=splits)
+            if tile.fits(m, n, multiprocessors):
+                found.append(tile)
+    return found
 
 
 def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
@@ -368,16 +396,20 @@ def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) ->
     if m > TRANSPOSED_ROWS[-1]:
         return []
     height, found = next(rows for rows in TRANSPOSED_ROWS if rows >= m), []
-    for width in TRANSPOSED_COLUMNS:
-        for parts in (1, *PARTS):
-            blocks, reached = -(-n // width) * parts, reached_by(parts, multiprocessors)
-            if not TRANSPOSED_FILLED * multiprocessors <= blocks <= reached or k < STEP * LEAST_PART * parts:
-                continue
-            ring = ring_of(width, height, exchanged(layouts))
-            stages = max(LEAST_STAGES, min(ring.roomy, DEEP, -(-k // (STEP * parts))))
-            tile = WarpgroupTile(height, width, stages, group=GROUP // height, parts=parts, transposed=True)
-            if tile.keeps_sums(m, k, layouts):
-                found.append(tile)
+    most = min(multiprocessors // -(-n // STEP), MOST_SPLITS)
+    ways = [(width, parts, 1) for width in TRANSPOSED_COLUMNS for parts in (1, *PARTS)]
+    for width, parts, splits in [*ways, *([(STEP, 1, most)] if most >= LEAST_SPLITS else [])]:
+        blocks, reached = -(-n // width) * parts * splits, reached_by(parts, multiprocessors)
+        filled = TRANSPOSED_FILLED * multiprocessors <= blocks <= reached
+        if not filled or k < STEP * LEAST_PART * parts * splits:
+            continue
+        ring = ring_of(width, height, exchanged(layouts))
+        stages = max(LEAST_STAGES, min(ring.roomy, DEEP, -(-k // (STEP * parts * splits))))
+        tile = WarpgroupTile(
+            height, width, stages, group=GROUP // height, parts=parts, transposed=True, splits=splits
+        )  # fmt: skip
+        if tile.keeps_sums(m, k, layouts):
+            found.append(tile)
     return found
 
 

@@ -250,17 +250,35 @@ def test_a_division_with_parts_of_k_has_one_cluster_for_each_tile(device, monkey
     assert problem.target == "sm_90a"
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_division_among_clusters_has_a_workspace(device, monkeypatch, bias):
+    tile = warpgroup_choices.WarpgroupTile(64, 64, 4, group=1, splits=3)
+    monkeypatch.setattr(warpgroup_choices, "choose", lambda *sizes: tile)
+    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    a, b = operands(72, 80, 520)
+    given = {"bias": own(np.arange(80, dtype=np.float32))} if bias else {}
+    for _ in range(2):
+        found = lego_mlir.matmul(own(a), own(b), result="float32", **given)
+        expected = a.astype(np.float64) @ b.astype(np.float64) + (np.arange(80) if bias else 0)
+        np.testing.assert_array_equal(found, expected.astype(np.float32))
+    ((_, compilation),) = device.compiled.items()
+    (entry,) = compilation.manifest["kernels"]
+    assert entry["grid"][0] == 2 * 2 * 3
+    assert [argument["name"] for argument in entry["arguments"]][-2:] == ["partial", "counters"]
+
+
 def test_products_of_few_tiles_and_long_sums_have_no_class():
     """At 64 x 1024 x 8192 four parts took 0.53 of the time of whole sums on an H200, at 200 x 200 x 8192 0.61."""
 
     def parts(size, layouts="NT", result="f16"):
         found = product_classes.class_for(size, layouts, "f16", result, "sm_90a", 132)
-        chosen = warpgroup_choices.choose(*size, 132, layouts, fused=result == "f32").parts
-        assert (found is None) == (chosen > 1)
-        return chosen
+        chosen = warpgroup_choices.choose(*size, 132, layouts, fused=result == "f32")
+        assert (found is None) == (chosen.parts * chosen.splits > 1)
+        return chosen.parts * chosen.splits
 
-    assert parts((64, 1024, 8192)) == parts((200, 200, 8192)) == parts((64, 1024, 8192), "NN") == 4
-    assert parts((512, 512, 65536)) > 1  # 0.68 of the time of whole sums with 4 parts
+    assert parts((64, 1024, 8192)) == parts((200, 200, 8192)) == 4
+    assert parts((64, 1024, 8192), "NN") == 8
+    assert parts((512, 512, 65536)) == 8  # 0.6 of the time of whole sums
     assert parts((512, 512, 65536), result="f32") > 1
     for other in ((64, 5120, 5120, "NT", "f32"), (64, 5120, 5120), (4096, 4096, 4096)):
         assert parts(other[:3], *other[3:]) == 1
