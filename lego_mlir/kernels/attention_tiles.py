@@ -55,7 +55,7 @@ class AttentionTile:
     @property
     def registers(self) -> tuple[int | None, int | None]:
         """Of a thread that copies, and of one that computes: all those of an SM."""
-        return {1: (None, None), 2: (24, 240), 3: (32, 160)}[self.groups]
+        return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]
 
 
 def staged(rows: int, features: int, stages: int = 1) -> Layout:

@@ -161,14 +161,17 @@ def fastest(form: AttentionForm, sizes: tuple[int, int, int], multiprocessors: i
     """The tile for these sizes, and the blocks of the launch: a block for each part, None, or one a multiprocessor.
 
     Short parts take so little time that copying the next queries during them pays. Long ones differ too much with a
-    causal mask; the hardware balances them better. Groups that take turns at the unit of products are quicker for
-    short parts of 64 features. (Measured on an H200 at 1024 to 16,384 positions.)
+    causal mask; the hardware balances them better. With 64 features exponentials take as long as products: two groups
+    that multiply in turns are the quickest for short parts and causal ones, four groups of 64 keys for long ones.
+    (Measured on an H200 at 1024 to 16,384 positions.)
     """
     heads, queries, keys = sizes
-    tile = AttentionTile(2, 128, 4, turns=True) if form.features == HEADS[0] and keys <= SHORT else default_tile(form)
+    tile, short = default_tile(form), SHORT if form.causal else 2 * SHORT
+    if form.features == HEADS[0] and (form.window is None or keys <= SHORT):
+        short = 4 * SHORT if form.causal else 2 * SHORT
+        tile = AttentionTile(2, 128, 4, turns=True) if form.causal or keys <= short else AttentionTile(4, 64, 4)
     parts = -(-queries // tile.rows) * heads * form.group
-    several = keys <= (SHORT if form.causal else 2 * SHORT) and parts > multiprocessors
-    return tile, multiprocessors if several else None
+    return tile, multiprocessors if keys <= short and parts > multiprocessors else None
 
 
 def build(

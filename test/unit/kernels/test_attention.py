@@ -129,6 +129,10 @@ def test_groups_that_take_turns(blocks, groups):
     attend(AttentionForm(causal=True, window=90), (1, 300, 300), "sm_90a", tile=tile, blocks=blocks)
 
 
+def test_four_groups():
+    attend(AttentionForm(causal=False), (1, 300, 200), "sm_90a", tile=AttentionTile(4, 64, 3))
+
+
 def test_weights_by_polynomials():
     attend(AttentionForm(causal=True), (1, 150, 150), "sm_90a", gain=3.0, tile=AttentionTile(2, 64, 2, 4))
 
@@ -193,6 +197,21 @@ def test_windows_that_leave_queries_without_keys():
     q, k, v, _ = drawn(form, 1, 130, 100)
     with pytest.raises(UsageError, match=r"requires M - 30 < N, which fails for H = 1, M = 130, N = 100"):
         forward(form)(q, k, v, check=True)
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@pytest.mark.parametrize(("causal", "spilled"), [(True, 0), (False, 24)])  # addresses, of four groups
+def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spilled, tmp_path):
+    form, sizes = AttentionForm(causal=causal), (32, 16384, 16384)
+    tile, _ = fused_attention.fastest(form, sizes, 132)
+    compiled = compile_kernel(fused_attention.build(form, tile, sizes), target="sm_90a")
+    (tmp_path / "kernel.ptx").write_text(compiled.text)
+    command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
+    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    assert resources.spill_stores <= spilled
 
 
 @pytest.mark.tools

@@ -156,10 +156,17 @@ def test_arrays_off_the_gpu_have_a_block_for_each_part():
     (128, True, (128, 2048, 2048), 128, None),
     (128, True, (8, 1024, 1024), 128, None),  # fewer parts than multiprocessors
     (64, True, (512, 1024, 1024), 128, 132),
-    (64, False, (256, 2048, 2048), 64, 132),
+    (64, False, (256, 2048, 2048), 128, 132),
+    (64, True, (128, 4096, 4096), 128, 132),
+    (64, True, (64, 8192, 8192), 128, None),
     (64, False, (32, 16384, 16384), 64, None),
 ])  # fmt: skip
 def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, blocks):
     tile, found = fastest(AttentionForm(features, causal=causal), sizes, 132)
     assert (tile.keys, found) == (keys_of_a_tile, blocks)
-    assert tile.turns == (features == 64 and sizes[2] == 1024)
+    assert tile.turns == (features == 64 and keys_of_a_tile == 128)
+
+
+def test_a_window_keeps_the_tile_of_long_parts():
+    tile, found = fastest(AttentionForm(causal=True, window=512), (128, 4096, 4096), 132)
+    assert (tile.groups, tile.keys, found) == (3, 64, None)
