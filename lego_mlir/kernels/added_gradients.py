@@ -11,7 +11,7 @@ for each pair of tiles. Here a block holds keys, visits queries, and also multip
 bits. The first kernel computes the deltas and clears the sums, the last one rounds the sums.
 
 One role copies tiles of queries and of the gradients of results into rings. Each group of 4 warps of the other holds 64
-keys. The groups share `ds`: each writes the rows of its keys, and computes one part of 64 x 64 of the sums for all keys.
+keys. The groups share `ds`: each writes the rows of its keys, and computes a part of 64 x 64 of the sums for all keys.
 
 Products are in flight during all other work: slopes during the exponentials, dv during ds, dk while the groups wait for
 each other, and the scores of the next tile while the part of the sums is stored and added. The scarcest resource is
