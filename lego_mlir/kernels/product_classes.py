@@ -259,7 +259,7 @@ def _of_exact_sizes(
     if size[0] < FEWEST_ROWS and (bytes_ == 1 or dtype in TYPES):
         return True
     tile = warpgroup_choices.choose(*size, multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
-    return tile.parts * tile.splits > 1 or tile.transposed
+    return tile.parts * tile.splits > 1 or (tile.transposed and size[0] <= warpgroup_choices.TRANSPOSED_ROWS[-1])
 
 
 def class_for(

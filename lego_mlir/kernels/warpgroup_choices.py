@@ -15,12 +15,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.consumers import MOST_COLUMNS, consumers_across
 from lego_mlir.hardware.memory import SECTOR_BYTES
-from lego_mlir.hardware.stage_rings import BUFFERS, StageRing
+from lego_mlir.hardware.stage_rings import BUFFERS, ENOUGH_STAGES, StageRing
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
@@ -76,6 +77,19 @@ LARGE: Final = 15 * 128 * 256
 """Elements of C for each multiprocessor from which power alone limits a product of whole lines, and neither rounds nor
 tails: the largest tile moves the fewest bytes. It was 2 % quicker than others at 16384, as quick as them at 8192."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
+LARGER: Final = {4: ((1, 4), (4, 1)), 8: ((2, 4), (4, 2))}
+LARGER_GAIN: Final = {4: 0.9, 8: 0.95}
+"""Clusters of more blocks, and their time relative to the prediction, where rows of operands are not whole lines: on an
+H200, they are the quickest at most of 16 such sizes, up to 1.3 times as quick. Clusters of 2 x 2 were slower."""
+LARGER_TILES: Final = tuple((rows, n) for rows in (64, 128) for n in range(240, 56, -8))
+SHARED_WORK: Final = range(5 * 10**8, 37 * 10**8)
+"""M N K at which they are considered: from 800 to 1546 cubed. At 1656, 1744 and 1936 they took 1.08 to 1.15 of it."""
+NEWER_GAIN: Final = 0.985
+SHALLOW_GAIN: Final = 0.95
+ACROSS_GAIN: Final = 0.97
+"""The predicted time relative to that of other tiles from which transposed, wide and unevenly shared ones are taken, in
+rings of fewer than ENOUGH_STAGES, and where consumers divide a transposed tile's rows of C: predicted as quick, an H200
+took as long or up to 2, 5 and 4 % longer."""
 SECTOR: Final = SECTOR_BYTES // BYTES
 """Elements of a sector: boxes that begin within one took 1.5 times as long at 2560 NN, so tiles are whole ones."""
 MOST_PROMOTED: Final = 192
@@ -166,6 +180,16 @@ class WarpgroupTile:
             splits=self.splits,
         )  # fmt: skip
 
+    @property
+    def gain(self) -> float:
+        """The predicted time, relative to that of others, from which the tile is taken: 1 but for newer kinds."""
+        uneven = self.n % (UNIT * self.cluster[0]) > 0 or self.m % (UNIT * self.cluster[1]) > 0
+        if not (self.transposed or self.n > MOST_COLUMNS or uneven) or self.cluster not in CLUSTERS:
+            return 1.0
+        if self.stages < ENOUGH_STAGES:
+            return SHALLOW_GAIN
+        return ACROSS_GAIN if self.transposed and consumers_across(self.n, self.m) > 1 else NEWER_GAIN
+
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
         return -(-m // self.tiling.m), -(-n // self.tiling.n)
@@ -242,8 +266,10 @@ class WarpgroupTile:
 def microseconds(sizes: Sizes, tile: WarpgroupTile, multiprocessors: int, layouts: str = "NT") -> float:
     """The estimate of the model of all products (`product_time`); of a transposed product, that of B^T A^T."""
     (m, n, k), device = sizes, replace(H200, sms=multiprocessors)
-    product = ProductSize(n, m, k, exchanged(layouts)) if tile.transposed else ProductSize(m, n, k, layouts)
-    return product_time(product, tile.block_tile, device, "steady").microseconds
+    size = ProductSize(n, m, k, exchanged(layouts)) if tile.transposed else ProductSize(m, n, k, layouts)
+    larger = tile.cluster in LARGER.get(tile.cluster[0] * tile.cluster[1], ()) and tile.parts == 1
+    gain = LARGER_GAIN[tile.cluster[0] * tile.cluster[1]] if larger and shares_lines(m, n, k, layouts) else 1.0
+    return gain * product_time(size, tile.block_tile, device, "steady").microseconds
 
 
 @lru_cache(KEPT)
@@ -259,10 +285,12 @@ def choose(
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     tiles = candidates(m, n, k, multiprocessors, layouts, bytes_, exact, fused, operands)
+    plain = bytes_ == BYTES and not (exact or fused)
+    tiles += clustered_tiles(m, n, k, multiprocessors, layouts) if plain else []
     times = {found: microseconds((m, n, k), found, multiprocessors, layouts) for found in tiles}
     if bytes_ == 1:
         times = {tile: time - BESIDE * tile.leaves_half(m, n, multiprocessors) for tile, time in times.items()}
-    found = min(times, key=times.__getitem__)
+    found = min(times, key=lambda tile: times[tile] / tile.gain)
     short = times[found] < SHORT
     if found.lockstep == 0:
         divided = {
@@ -411,6 +439,30 @@ def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) ->
         if tile.keeps_sums(m, k, layouts):
             found.append(tile)
     return found
+
+
+def clustered_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
+    """Tiles in clusters of 4 and 8 blocks, for short products of rows that touch two lines each: they share them.
+
+    A kernel for all sizes of a class has none, since other sizes of the class are not short.
+    """
+    few = -(-m // STEP) * -(-n // STEP) < multiprocessors
+    if few or m * n * k not in SHARED_WORK or not shares_lines(m, n, k, layouts):
+        return []
+    found = []
+    for (rows, columns), cluster in product(LARGER_TILES, (c for clusters in LARGER.values() for c in clusters)):
+        tile = (columns, rows) if layouts == "NN" else (rows, columns)
+        if (columns % SECTOR and layouts == "TN") or tile[0] * cluster[0] % TRACED_ROWS:
+            continue
+        made = tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts, transposed=layouts == "NN")
+        found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors))
+    return found
+
+
+def shares_lines(m: int, n: int, k: int, layouts: str) -> bool:
+    """Whether rows of both operands are not whole halves of lines of 128 bytes, so that most boxes touch two a row."""
+    contiguous = k if layouts[0] == "N" else m, n if layouts[1] == "N" else k
+    return all(extent % (STEP // 2) for extent in contiguous)
 
 
 def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:

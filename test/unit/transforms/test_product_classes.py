@@ -134,6 +134,8 @@ def test_kernels_that_are_refused(given_, message):
          {"transposed": 1, "cluster_n": 2, "lockstep": 2, "stages": 2}, (152, 200, 136)),
         ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(320, 128, 64, (4, 1))}, {"transposed": 1, "stages": 2},
          (23, 136, 72)),
+        ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(256, 72, 64, (8, 1)), "blocks": 1},
+         {"stages": 2, "cluster_m": 4, "dependent": 1}, (72, 80, 72)),
         ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(128, 272, 64, (8, 1))}, {"stages": 2}, (65, 280, 72)),
     ],
 )  # fmt: skip
