@@ -93,6 +93,8 @@ class Samples:
             places = (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))
             likely = max(low, places[-1 if mixed else point % 5])
             high = likely if high is None else min(high, likely)
+            if mixed:
+                return (low, high, source.randint(low, high))[source.randint(0, 2)]
             return source.randint(low, high) if point > 4 else high
         if symbol not in self.terms.ranges:
             return (0, 1, -1, 7)[point] if point < 4 else source.randint(-100, 100)

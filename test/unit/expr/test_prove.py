@@ -5,7 +5,7 @@ import sympy
 
 from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import solver
-from lego_mlir.expr.context import context_of
+from lego_mlir.expr.context import context_of, forget, working_in
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, minimum, size, where
 from lego_mlir.expr.intervals import bounds
@@ -248,3 +248,27 @@ def test_an_index_of_64_bits_is_not_enumerated():
     ranges = {i: Range(0, 2), j: Range(0, 2), u: Range(-(2**63), 2**63)}
     assert by_enumeration(claim, context_of(ranges).ranges) is None
     assert isinstance(prove(claim, ranges), Proved | Unknown)
+
+
+def test_a_size_that_no_other_bounds_is_refuted_without_z3(monkeypatch):
+    monkeypatch.setattr(solver, "solve", lambda *claim: pytest.fail(f"Z3 was asked for {claim}"))
+    depth, pitch, stride = Size("K", multiple_of=8), Size("PB", multiple_of=8), Size("SB", multiple_of=8)
+    with working_in({}) as context:
+        read = context.terms.read
+        assert context.prover.by_solver(Le, read(stride), read(depth * pitch - pitch)) is None
+
+
+def test_a_claim_is_decided_once_for_the_same_ranges(monkeypatch):
+    forget()
+    decided = []
+    monkeypatch.setattr(
+        "lego_mlir.expr.prove.refuted", lambda claim, values: decided.append(claim) or Refuted(values, "")
+    )
+    n = Size("N")
+    i = sympy.Symbol("i", integer=True)
+    first, second = (prove(Lt(i, 4), {i: Range(0, n)}) for _ in range(2))
+    assert first is second and len(decided) == 1
+    prove(Lt(i, 4), {i: Range(0, n + 1)})
+    forget()
+    prove(Lt(i, 4), {i: Range(0, n)})
+    assert len(decided) == 3
