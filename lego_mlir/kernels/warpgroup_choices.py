@@ -214,11 +214,11 @@ class WarpgroupTile:
         return self.shares_rows(m, n) and not alone
 
     def leaves_half(self, m: int, n: int, multiprocessors: int) -> bool:
-        """Whether all blocks, of one consumer each, leave as many multiprocessors to others as they take.
+        """Whether all blocks, in one row of tiles, leave as many multiprocessors to others as they take.
 
         On an H200, 64 blocks of 64 x 64 took 4.2 us in launches that follow each other where 128 of 64 x 32 took 4.7.
         """
-        return self.m <= STEP and 2 * -(-m // self.m) * -(-n // self.n) <= multiprocessors
+        return m <= self.m <= STEP and 2 * -(-n // self.n) <= multiprocessors
 
     def keeps_sums(self, m: int, k: int, layouts: str) -> bool:
         """Whether the ring has room for the sums of a block, which those of other parts of K read from there."""
@@ -344,7 +344,7 @@ def candidates(
     tiles, alone = list(TILES), not (exact or fused)
     few = -(-m // STEP) * -(-n // STEP) < multiprocessors
     plain = alone and not few and bytes_ == BYTES
-    if few and (alone or bytes_ == BYTES or (bytes_ == 1 and not exact)):
+    if few and (alone or bytes_ == BYTES or (bytes_ == 1 and not exact and m <= STEP)):
         tiles += [tile for tile in NARROW_TILES if bytes_ > 1 or tile[1] >= LEAST_BYTES]
     elif plain and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
         return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
