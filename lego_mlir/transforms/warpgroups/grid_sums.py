@@ -37,6 +37,8 @@ FOUR: Final = 4
 """Sums of a thread in 8 columns, a vector."""
 VECTOR: Final = 16
 """Bytes of a vector."""
+MOST_PAIRED: Final = 64
+"""Sums of a thread up to which those of two parts are loaded at once."""
 _ATOMIC: Final = 'syncscope("device") monotonic'
 _FENCE: Final = 'llvm.fence syncscope("device") acq_rel'
 Store = Callable[[Sequence[str], str, str], None]
@@ -152,40 +154,52 @@ def _keep(t: ModuleText, plan: ProductPlan, there: str, vector: int, places: Seq
 
 
 def _totals(t: ModuleText, plan: ProductPlan, first: str, sets: int, struct: str) -> list[str]:
-    """The sums of all parts, in their order, in as many sets. A loop loads those of one part at a time."""
-    one, parts, size = t.i32(1), t.i32(plan.splits), t.i64(_part_bytes(plan))
-    begun = [_added(t, plan, first, number, struct, None) for number in range(sets)]
-    part, carried, after = t.name(), [t.name() for _ in begun], t.name()
-    given = ", ".join(f"{name} = {value}" for name, value in zip(carried, begun, strict=True))
+    """The sums of all parts, in their order, in as many sets.
+
+    A loop loads those of one part at a time, or of two of few columns: their latency is most of the time.
+    """
+    count = 2 if plan.splits > 2 and sets * plan.stored_columns // 2 <= MOST_PAIRED else 1
+    begun = 2 - plan.splits % 2 if count > 1 else 1
+    size = t.i64(_part_bytes(plan))
+    addresses = [_after(t, first, part * _part_bytes(plan)) for part in range(begun)]
+    known = [_added(t, plan, addresses, number, struct, None) for number in range(sets)]
+    part, carried, after = t.name(), [t.name() for _ in known], t.name()
+    given = ", ".join(f"{name} = {value}" for name, value in zip(carried, known, strict=True))
     types = ", ".join([struct] * sets)
-    with t.block(
-        f"{after}:{sets} = scf.for {part} = {one} to {parts} step {one} iter_args({given}) -> ({types}) : i32 {{"
-    ):
+    bounds = f"{t.i32(begun)} to {t.i32(plan.splits)} step {t.i32(count)}"
+    with t.block(f"{after}:{sets} = scf.for {part} = {bounds} iter_args({given}) -> ({types}) : i32 {{"):
         offset = t.op("muli", t.value(f"arith.extui {part} : i32 to i64"), size, type_="i64")
         there = t.value(f"llvm.getelementptr {first}[{offset}] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8")
-        added = [_added(t, plan, there, number, struct, known) for number, known in enumerate(carried)]
+        addresses = [_after(t, there, more * _part_bytes(plan)) for more in range(count)]
+        added = [_added(t, plan, addresses, number, struct, one) for number, one in enumerate(carried)]
         t.line(f"scf.yield {', '.join(added)} : {types}")
     return [f"{after}#{number}" for number in range(sets)]
 
 
-def _added(t: ModuleText, plan: ProductPlan, there: str, number: int, struct: str, known: str | None) -> str:
-    """A set of sums of a part, added to known ones if there are any."""
+def _added(
+    t: ModuleText, plan: ProductPlan, addresses: Sequence[str], number: int, struct: str, known: str | None
+) -> str:  # fmt: skip
+    """A set of sums of parts at some addresses, added in their order, to known ones first if there are any."""
     made, type_ = t.value(f"llvm.mlir.undef : {struct}"), f"vector<{FOUR}x{plan.sums}>"
     add = "addi" if plan.sums == "i32" else "addf"
     groups = range(plan.stored_columns // UNIT_COLUMNS)
     loaded = [
-        t.value(
-            f"llvm.load volatile {_after(t, there, (number * len(groups) + group) * WARPGROUP * VECTOR)} "
-            f"{{alignment = {VECTOR} : i64}} : !llvm.ptr<1> -> {type_}"
-        )
-        for group in groups
+        [
+            t.value(
+                f"llvm.load volatile {_after(t, there, (number * len(groups) + group) * WARPGROUP * VECTOR)} "
+                f"{{alignment = {VECTOR} : i64}} : !llvm.ptr<1> -> {type_}"
+            )
+            for group in groups
+        ]
+        for there in addresses
     ]
     for place in range(FOUR * len(groups)):
-        value = t.value(f"vector.extract {loaded[place // FOUR]}[{place % FOUR}] : {plan.sums} from {type_}")
-        if known is not None:
-            before = t.value(f"llvm.extractvalue {known}[{place}] : {struct}")
-            value = t.op(add, before, value, type_=plan.sums)
-        made = t.value(f"llvm.insertvalue {value}, {made}[{place}] : {struct}")
+        group, lane = divmod(place, FOUR)
+        total = None if known is None else t.value(f"llvm.extractvalue {known}[{place}] : {struct}")
+        for part in loaded:
+            value = t.value(f"vector.extract {part[group]}[{lane}] : {plan.sums} from {type_}")
+            total = value if total is None else t.op(add, total, value, type_=plan.sums)
+        made = t.value(f"llvm.insertvalue {total}, {made}[{place}] : {struct}")
     return made
 
 
