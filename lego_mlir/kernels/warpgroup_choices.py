@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Final
 
 from lego_mlir.errors import UsageError
@@ -116,6 +117,8 @@ KEPT: Final = 1024
 """Choices that a process keeps."""
 SHORT: Final = 40.0
 """Microseconds of a product that begins while the kernel before it runs."""
+SHORT_STAGES: Final = 6
+"""Stages of a tile of 128 x 64 in a short product: 8 take longer to set up."""
 MORE_BUFFERS: Final = 4
 LEAST_ROOMY: Final = 3
 """Buffers of a consumer for 8-bit types, and the stages from which they are taken."""
@@ -311,7 +314,20 @@ def choose(
             return replace(best, dependent=divided[best] < SHORT, step=step, exact=exact)
     if bytes_ == 1 and operands and not exact:
         found = in_rectangles(with_more_buffers(found, operands), m, n, multiprocessors)
-    return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)
+    dependent = short and found.lockstep == 0
+    if dependent and plain:
+        found = by_two_consumers(found, m, n)
+    return replace(found, dependent=dependent, step=step, exact=exact)
+
+
+def by_two_consumers(tile: WarpgroupTile, m: int, n: int) -> WarpgroupTile:
+    """A tile of 128 x 64 in place of 64 x 128 where there are no more of them: two consumers store it.
+
+    In a sequence of short launches, 1024 x 1024 x 1024 took 0.97 of the time on an H200, and 0.95 with SHORT_STAGES.
+    """
+    turned = WarpgroupTile(128, 64, min(tile.stages, SHORT_STAGES), group=GROUP // 128)
+    alone = (tile.m, tile.n, tile.cluster, tile.parts) == (64, 128, (1, 1), 1)
+    return turned if alone and not tile.transposed and prod(turned.tiles(m, n)) <= prod(tile.tiles(m, n)) else tile
 
 
 def with_more_buffers(tile: WarpgroupTile, operands: int = 0) -> WarpgroupTile:

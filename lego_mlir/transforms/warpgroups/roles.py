@@ -149,17 +149,21 @@ class WarpgroupKernel:
         number = t.value(f"nvvm.shfl.sync idx {lanes}, {of_lane}, {t.i32(0)}, {t.i32(31)} : i32 -> i32")
         shared = t.value(f"llvm.mlir.addressof @{SHARED_NAME} : !llvm.ptr<3>")
         warp = Warp(shared, t.op("shrui", number, t.i32(2)), number, block_clusters.place(t, plan))
-        with t.block(f"scf.if {self.elected(number, 0)} {{"):
+        with t.block(f"scf.if {self.elected(number, 4 * plan.consumers if plan.dependent else 0)} {{"):
+            dependent_launch.prefetch_maps(t, plan)
             self.initialise(warp)
         unfilled_rows.clear(t, plan, shared, thread)
-        block_clusters.synchronise(t, plan)
+        if not plan.dependent or plan.cluster_blocks > 1:
+            block_clusters.synchronise(t, plan)
         produces = t.value(f"arith.cmpi eq, {warp.group}, {t.i32(plan.consumers)} : i32")
         with t.block(f"scf.if {produces} {{"):
+            dependent_launch.meet(t, plan, waits=False)
             self.take_registers("decrease", plan.registers[0])
             with t.block(f"scf.if {self.elected(number, 4 * plan.consumers)} {{"):
                 self.produce(warp)
             cluster_sums.let_add(t, plan)
             t.otherwise()
+            dependent_launch.meet(t, plan, waits=True)
             self.take_registers("increase", plan.registers[1])
             self.consume(warp, thread)
         if plan.cluster_blocks > 1:

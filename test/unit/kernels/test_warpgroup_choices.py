@@ -272,3 +272,10 @@ def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
         return
     assert tile.stages >= 2
     assert planned(*sizes, layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES
+
+
+@pytest.mark.parametrize("layouts", ["NN", "NT"])
+def test_short_products_are_stored_by_two_consumers(layouts):
+    tile = warpgroup_choices.choose(1024, 1024, 1024, 132, layouts)
+    assert (tile.m, tile.n, tile.stages, tile.dependent) == (128, 64, 6, True)
+    assert warpgroup_choices.by_two_consumers(warpgroup_choices.WarpgroupTile(64, 128, 8), 64, 4096).m == 64

@@ -1,6 +1,7 @@
 """Kernels that begin before the previous one on the stream has ended: right with the wait, found without it."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -51,12 +52,11 @@ def test_a_missing_wait_is_found_unless_launches_do_not_overlap():
         np.testing.assert_array_equal(arrays[-1], np.arange(128) + 3)
 
 
-def products(edit=lambda text: text, seed=0):
+def products(edit=lambda text: text, seed=0, cluster=2):
     """(A B) B by two launches of one dependent kernel; reports, the result, and what it must be."""
-    kernel = matmul.build(
-        128, 128, 128, f16, a=Row(128, 128), b=Row(128, 128), result=f16, tiling=Tiling(64, 128, 64, (4, 1)), blocks=1
-    )
-    parameters = {"stages": 2, "cluster_n": 2, "dependent": 1}
+    tiling = Tiling(64, 64 * cluster, 64, (4, 1))
+    kernel = matmul.build(128, 128, 128, f16, a=Row(128, 128), b=Row(128, 128), result=f16, tiling=tiling, blocks=1)
+    parameters = {"stages": 2, "cluster_n": cluster, "dependent": 1}
     made = compile_kernel(kernel, target="sm_90a", transform="matmul_sm90.mlir", parameters=parameters)
     (facts,) = made.kernels
     assert made.manifest["kernels"][0]["dependent"]
@@ -67,12 +67,13 @@ def products(edit=lambda text: text, seed=0):
     for number, arrays in enumerate(((a, b, c), (c, b, d))):
         maps = [argument_of(one.tensor_map, array) for one, array in zip(facts.arguments, arrays, strict=True)]
         text = edit(made.text) if number else made.text
-        launches.append(StreamLaunch(text, maps, (2,), facts.block, facts.dynamic_shared))
+        launches.append(StreamLaunch(text, maps, (cluster,), facts.block, facts.dynamic_shared))
     return emulate_stream(launches, seed), d, (a.astype(int) @ b.astype(int) @ b.astype(int)).astype(np.float16)
 
 
-def test_two_products_of_which_the_second_reads_the_first_one_s_result():
-    reports, found, expected = products()
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_two_products_of_which_the_second_reads_the_first_one_s_result(cluster):
+    reports, found, expected = products(cluster=cluster)
     assert all(report.clean for report in reports), reports
     np.testing.assert_array_equal(found, expected)
 
@@ -81,3 +82,8 @@ def test_a_product_that_does_not_wait_for_the_one_before():
     reports, _, _ = products(lambda text: text.replace("griddepcontrol.wait;", ""))
     assert reports[0].clean
     assert reports[1].kinds() == {Kind.RACE}
+
+
+def test_consumers_that_do_not_wait_for_the_thread_that_sets_up_the_barriers():
+    reports = [products(lambda text: re.sub(r"bar\.sync\s+0, 256;", "", text), seed, 1)[0][1] for seed in range(3)]
+    assert all(report.faults for report in reports)
