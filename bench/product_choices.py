@@ -101,7 +101,7 @@ def render(sizes: list[Size]) -> None:
     for size, layouts in CASES:
         if size not in sizes:
             continue
-        index += [_kernel(size, layouts, label, tile) for label, tile in leaders(size, layouts).items()]
+        index += [rendered(FOLDER, size, layouts, label, tile) for label, tile in leaders(size, layouts).items()]
         if size[0] <= MMA_ROWS or size[0] * size[1] * size[2] < MMA_WORK:
             index.append(_with_mma(size, layouts))
         if (size, layouts) in CLASSES:
@@ -110,10 +110,11 @@ def render(sizes: list[Size]) -> None:
     print(f"{len(index)} kernels in {FOLDER}")
 
 
-def _kernel(size: Size, layouts: str, label: str, tile: Any) -> dict[str, Any]:
+def rendered(folder: Path, size: Size, layouts: str, label: str, tile: Any) -> dict[str, Any]:
+    """The entry of a kernel, compiled into the folder if it is not there yet."""
     name = f"{'x'.join(map(str, size))}-{layouts}-{tile}-{tile.stages}".replace(" ", "-")
-    if not (FOLDER / f"{name}.json").is_file():
-        class_products.write(FOLDER, name, hopper.compiled(size, layouts, "f16", tile))
+    if not (folder / f"{name}.json").is_file():
+        class_products.write(folder, name, hopper.compiled(size, layouts, "f16", tile))
     return {"size": size, "layouts": layouts, "kernel": label, "tile": str(tile), "stages": tile.stages, "file": name}
 
 
@@ -175,7 +176,9 @@ def time(sizes: list[Size]) -> None:
     sys.exit(1 if report["wrong"] else 0)
 
 
-def timed(size: Size, layouts: str, ours: list[dict[str, Any]], wrong: list[str]) -> list[dict[str, Any]]:
+def timed(
+    size: Size, layouts: str, ours: list[dict[str, Any]], wrong: list[str], folder: Path = FOLDER
+) -> list[dict[str, Any]]:
     """The rows of one case: cuBLAS first, then ours that are right."""
     import torch
 
@@ -186,7 +189,7 @@ def timed(size: Size, layouts: str, ours: list[dict[str, Any]], wrong: list[str]
     runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
     for entry in ours:
         try:
-            (kernel,) = load_kernels(FOLDER / f"{entry['file']}.cubin").values()
+            (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
             c.fill_(float("nan"))
             launch = kernel.prepare(a, b, c, *mlir_kernels.workspace(kernel))
             launch()
