@@ -32,7 +32,7 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
-from lego_mlir.kernels.role_tiles import CHUNK_BYTES, GROUPS, WARPS, RoleTile
+from lego_mlir.kernels.role_tiles import GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -74,11 +74,6 @@ class BatchedForm:
         return self.dtype if self.result is None else self.result
 
     @property
-    def aligned(self) -> bool:
-        """Whether rows of the result are multiples of 16 bytes, as tile copies need them."""
-        return self.multiple * self.stored.bytes % CHUNK_BYTES == 0
-
-    @property
     def contiguous(self) -> tuple[str, str]:
         """The contiguous dimension of a and of b."""
         return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
@@ -107,11 +102,7 @@ def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks:
         with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
             used = RingUse()
             for place in sizes.tiles(tile, blocks):
-                sums = rings.sums(place, used)
-                if form.aligned:
-                    stores.copy(sums, c, place)
-                else:
-                    stores.store(sums, c, place, min(form.multiple, stores.width))
+                stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()
 
     return batched_product

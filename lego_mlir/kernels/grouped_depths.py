@@ -32,7 +32,7 @@ from lego_mlir.kernels.role_products import (
     cluster_number,
     in_panels,
 )
-from lego_mlir.kernels.role_tiles import CHUNK_BYTES, DEPTH, GROUPS, WARPS, RoleTile
+from lego_mlir.kernels.role_tiles import DEPTH, GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -67,11 +67,6 @@ class DepthForm:
         """The type of the result."""
         return self.dtype if self.result is None else self.result
 
-    @property
-    def aligned(self) -> bool:
-        """Whether rows of the result are multiples of 16 bytes, as tile copies need them."""
-        return self.multiple * self.stored.bytes % CHUNK_BYTES == 0
-
 
 def build(form: DepthForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of sizes T, G, M and N: a is [T, PA], of which M columns count, b is [T, PB], and offsets are [G]."""
@@ -99,11 +94,7 @@ def build(form: DepthForm | None = None, tile: RoleTile | None = None, blocks: i
         with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=232):
             used = RingUse()
             for place in order.tiles(offsets):
-                sums = rings.sums(place, used)
-                if form.aligned:
-                    stores.copy(sums, c, place)
-                else:
-                    stores.store(sums, c, place, min(form.multiple, stores.width))
+                stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()
 
     return depth_product

@@ -187,6 +187,13 @@ class RowStores:
         swizzled = gallery.xor_swizzle(GROUPS * BUFFERS * ROWS, self.line, self.width)
         self.buffers = lego.shared(result, swizzled, "out")
 
+    def write(self, sums: Operand, c: Operand, place: OutputTile, multiple: int) -> None:
+        """Store by tile copies where rows of `multiple` elements are whole chunks, else by the threads."""
+        if multiple % self.width == 0:
+            self.copy(sums, c, place)
+        else:
+            self.store(sums, c, place, min(multiple, self.width))
+
     def store(self, sums: Operand, c: Operand, place: OutputTile, width: int) -> None:
         """Store what is before the ends of rows and columns, `width` elements at once."""
         chunks = self._chunks(place)
