@@ -33,6 +33,7 @@ BENCHMARKS = (
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
     ("fused_attention", "attention", "fused_attention", "attention by warpgroups and its gradients, against PyTorch"),
+    ("attention_forms", "attention", "attention_forms", "errors of attention in other forms, against PyTorch in f32"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
     ("gather", "conversions", "gather", "gathers from registers"),
     ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),
