@@ -185,6 +185,7 @@ def table(sizes: list[int]) -> None:
     mlir_kernels.put_into(PAGE, "measured", shares(NAME, SIZES))
     mlir_kernels.put_into(PAGE, "odd", shares(f"{NAME}_odd", ODD))
     mlir_kernels.put_into(PAGE, "words", words())
+    mlir_kernels.put_into(PAGE, "small", small())
 
 
 def words() -> str:
@@ -200,6 +201,24 @@ def words() -> str:
         of = [ms.get((size, kernel)) for kernel in (f"pairs-{chosen}", "current", "Triton")]
         cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
     columns = "size, f16|words of two rows|vectors of memory|Triton"
+    return f"{mlir_kernels.circumstances(name, results)}.\n\n{mlir_kernels.table(columns, cells)}"
+
+
+def small() -> str:
+    """Words of two rows of matrices that L2 holds, by tile, beside what was chosen before, as shares of the copy."""
+    name = f"{NAME}_small"
+    results = mlir_kernels.latest(name)
+    if results is None:
+        return "Not measured yet.\n\n"
+    ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"] if "ms" in r}
+    cells = []
+    for size in sorted({size for size, _ in ms}):
+        copy = min(ms[size, way] for way in COPIES)
+        of = [
+            ms.get((size, kernel)) for kernel in ("pairs-64x64-t512-row", "pairs-128x64-t512-row", "Triton", "chosen")
+        ]
+        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
+    columns = "size, f16|64 x 64|128 x 64|Triton|before"
     return f"{mlir_kernels.circumstances(name, results)}.\n\n{mlir_kernels.table(columns, cells)}"
 
 

@@ -34,7 +34,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.kernels.visiting import visit
-from lego_mlir.kernels.word_pairs import SECTOR, WordPairs, in_words, require_even
+from lego_mlir.kernels.word_pairs import BYTES, SECTOR, WordPairs, in_words, require_even
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType
@@ -55,11 +55,15 @@ LARGE: Final = ((128, 64), 1024)
 LEAST: Final = ((64, 32), 512)
 REALIGNED: Final = (((256, 64), 512, 4), ((128, 64), 512, 2), ((64, 64), 512, 2))
 """Tiles, threads and widths of `realigned`: the first that makes BLOCKS tiles, as measured in f16 and i8."""
-PAIRED: Final = (((128, 128), 512), ((64, 64), 256))
-"""Tiles and threads of words of two rows: the first that makes PAIRED_BLOCKS tiles, as measured at 1025 to 8191."""
-PAIRED_BLOCKS: Final = 1024
+PAIRED: Final = {(128, 128): 512, (128, 64): 512, (64, 64): 512}
+"""Tiles and threads of words of two rows: for results of more than PAIRED_BYTES, of as many blocks of the second as
+PAIRED_BLOCKS, and smaller ones, as measured at 1025 to 8191."""
+PAIRED_BLOCKS: Final = 512
 PAIRED_BYTES: Final = 40 * 2**20
 """The largest result of words of two rows that is better written with contiguous reads, as measured at 4097."""
+ENOUGH_BLOCKS: Final = 768
+"""Blocks of 128 x 64 from which words of two rows beat wider vectors that write parts of sectors, as measured at 2500
+and 3000."""
 CACHED_BYTES: Final = 16 * 2**20
 """The largest result that fits in the L2 cache, 50 MB on an H200, together with its source."""
 
@@ -105,8 +109,7 @@ def build(
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
-    large = _blocks(M, N, PAIRED[0][0]) >= PAIRED_BLOCKS and not (_multiple_of(M, 8) and _multiple_of(N, 8))
-    narrow = 1 if not in_words(M, N, dtype) else 4 if large else 2  # words of two rows are faster than such vectors
+    narrow = _narrow_width(M, N, dtype)
     if variant == "vectorised" and (tile, threads, width) == (None, None, None) and _width(M, N, dtype) <= narrow:
         variant, tile, threads, width = _narrow(M, N, dtype)
     chosen = VARIANTS[variant]
@@ -169,6 +172,15 @@ def _shares(
     return (rows, columns), threads, w
 
 
+def _narrow_width(M: SizeLike, N: SizeLike, dtype: DType) -> int:
+    """The widest vectors that others, or words of two rows, are faster than: those that write parts of sectors."""
+    if not (isinstance(M, int) and isinstance(N, int) and in_words(M, N, dtype)):
+        return 1
+    if _blocks(M, N, (128, 64)) < ENOUGH_BLOCKS or M % SECTOR == N % SECTOR == 0:
+        return 2
+    return 8 if M * N * dtype.bytes <= PAIRED_BYTES else 4
+
+
 def _narrow(M: SizeLike, N: SizeLike, dtype: DType) -> tuple[str, tuple[int, int] | None, int | None, int | None]:
     """The variant, tile, threads and width for sizes that no vector divides; None where the variant chooses."""
     if dtype.bytes < WORD:
@@ -202,10 +214,13 @@ def _realigned(
 
 def _paired(M: SizeLike, N: SizeLike, tile: tuple[int, int] | None, threads: int | None) -> tuple[tuple[int, int], int]:
     """The tile and threads of words of two rows."""
-    given = tile or next((t for t, _ in PAIRED if _blocks(M, N, t) >= PAIRED_BLOCKS), PAIRED[-1][0])
-    threads = dict(PAIRED).get(given, THREADS) if threads is None else threads
-    require_even(given, threads)
-    return given, threads
+    large, usual, small = PAIRED
+    if tile is None:
+        written = int(M) * int(N) * BYTES  # sizes are known
+        tile = large if written > PAIRED_BYTES else usual if _blocks(M, N, usual) >= PAIRED_BLOCKS else small
+    threads = PAIRED.get(tile, THREADS) if threads is None else threads
+    require_even(tile, threads)
+    return tile, threads
 
 
 def _order(M: SizeLike, N: SizeLike, dtype: DType, cached: int = CACHED_BYTES) -> str:
