@@ -137,8 +137,10 @@ def test_few_tiles_of_8_bit_types_fill_the_device(operands):
     assert long.parts == short.parts == 4 and long.step == short.step == 128
     assert (choose(64, 4096, 14336).n, choose(16, 6144, 4096).n) == (32, 48)
     assert str(choose(16, 4096, 4096)).startswith("64x64 group")
+    assert (choose(96, 3584, 3584).m, choose(96, 3584, 3584).cluster) == (128, (1, 1))  # no rows outside of A
+    assert choose(200, 5120, 5120).cluster == (1, 1)
     assert choose(1024, 1024, 1024).n == 128  # of several rows of tiles none leaves half of the device
-    for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336), (96, 3584, 3584), (256, 4096, 4096)):
+    for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336), (256, 4096, 4096)):
         assert (choose(*size).m, choose(*size).cluster) == (64, (2, 1))
 
 
