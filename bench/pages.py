@@ -26,6 +26,7 @@ BENCHMARKS = (
     ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
     ("class_products", "matmul", "class_products", "one kernel for all sizes of a class, against cuBLAS"),
     ("hopper_types", "matmul", "hopper_types", "products of other types and with epilogues, against PyTorch's"),
+    ("divided_products", "matmul", "divided_products", "few rows and long sums by warpgroups, against PyTorch's"),
     ("odd_products", "matmul", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
     ("small_products", "matmul", "small_products", "products of few rows, with K in parts, against cuBLAS"),
     ("grouped_products", "grouped-products", "grouped_products", "grouped and batched products, against PyTorch's"),
