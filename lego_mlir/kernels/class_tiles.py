@@ -57,11 +57,18 @@ def _mean(times: list[float]) -> float:
     return math.fsum(map(math.log, times)) / len(times)
 
 
-def few_tiles(candidates: Sequence[T], time: Callable[[T, int], float], top: int) -> tuple[T, ...]:
-    """The tiles of a class for M from half of `top` to `top`; `time` of a candidate for a number of rows."""
+def rows_of(top: int) -> list[int]:
+    """Numbers of rows from half of `top` to `top`, at which the best candidates are compared."""
+    return list(dict.fromkeys(max(1, round(share * top)) for share in COMPARED_AT))
+
+
+def few_tiles(
+    candidates: Sequence[T], time: Callable[[T, int], float], top: int, rows: Sequence[int] | None = None
+) -> tuple[T, ...]:
+    """The tiles of a class for M from half of `top` to `top`, or for the given `rows`; `time` of a candidate for M."""
+    compared = rows_of(top) if rows is None else rows
+    ranked = [m for m in (max(1, round(share * top)) for share in RANKED_AT) if compared[0] <= m <= compared[-1]]
     leading: dict[T, None] = {}
-    for share in RANKED_AT:
-        rows = max(1, round(share * top))
-        leading |= dict.fromkeys(sorted(candidates, key=lambda candidate: time(candidate, rows))[:LEADERS])
-    compared = [max(1, round(share * top)) for share in COMPARED_AT]
-    return covering({candidate: [time(candidate, rows) for rows in compared] for candidate in leading})
+    for m in ranked or compared[:1]:
+        leading |= dict.fromkeys(sorted(candidates, key=lambda candidate: time(candidate, m))[:LEADERS])
+    return covering({candidate: [time(candidate, m) for m in compared] for candidate in leading})

@@ -6,7 +6,7 @@
 
 A class has what the code depends on. Its kernel takes M, N and K as arguments; their divisors and limits are part of
 the class. A varying batch M has few classes: up to five tiles for each order of magnitude (`class_tiles`), of which the
-model of the time takes the quickest for M itself.
+model of the time takes the quickest for M itself. Short products of unaligned rows have as many in larger clusters.
 
 >>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", 132) for m in range(2049, 4097, 64)}) <= 5
 True
@@ -24,7 +24,7 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels import choices, family_choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
-from lego_mlir.kernels.class_tiles import few_tiles, octave
+from lego_mlir.kernels.class_tiles import few_tiles, octave, rows_of
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
 from lego_mlir.kernels.product_time import H200, ProductDevice, product_time
@@ -194,6 +194,22 @@ def _tiles(
 
 
 @lru_cache(CHOICES)
+def _clustered(top: int, n: int, k: int, multiprocessors: int, layouts: str) -> tuple[WarpgroupTile, ...]:
+    """The tiles in clusters of 4 and 8 blocks for M from half of `top` to `top`, as far as such products are short."""
+
+    def time(tile: WarpgroupTile, m: int) -> float:
+        return warpgroup_choices.microseconds((m, n, k), tile, multiprocessors, layouts)
+
+    rows = [m for m in rows_of(top) if warpgroup_choices.is_short_and_unaligned(m, n, k, layouts)]
+    tiles = dict.fromkeys(
+        tile for m in rows[:: len(rows) - 1 or 1]
+        for tile in warpgroup_choices.clustered_tiles(m, n, k, multiprocessors, layouts)
+    )  # fmt: skip
+    fitting = [tile for tile in tiles if all(tile.fits(m, n, multiprocessors) for m in rows)]
+    return tuple(replace(tile, dependent=True) for tile in few_tiles(fitting, time, top, rows)) if fitting else ()
+
+
+@lru_cache(CHOICES)
 def _pipelined(
     top: int, n: int, k: int, layouts: str, room: int, element: int, multiprocessors: int
 ) -> tuple[Choice, ...]:
@@ -218,10 +234,10 @@ def class_of(
     m, n, k = size
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
     timed = m, n, k * bytes_ // BYTES
-    tile = min(
-        _tiles(octave(m), n, timed[2], multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands),
-        key=lambda tile: warpgroup_choices.microseconds(timed, tile, multiprocessors, layouts),
-    )
+    tiles = _tiles(octave(m), n, timed[2], multiprocessors, layouts, bytes_, fused.exact, wide, fused.operands)
+    if bytes_ == BYTES and not (wide or fused.exact) and warpgroup_choices.is_short_and_unaligned(m, n, k, layouts):
+        tiles += _clustered(octave(m), n, k, multiprocessors, layouts)
+    tile = min(tiles, key=lambda tile: warpgroup_choices.microseconds(timed, tile, multiprocessors, layouts))
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
     return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole, fused)

@@ -465,12 +465,9 @@ def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) ->
 
 
 def clustered_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
-    """Tiles in clusters of 4 and 8 blocks, for short products of rows that touch two lines each: they share them.
-
-    A kernel for all sizes of a class has none, since other sizes of the class are not short.
-    """
+    """Tiles in clusters of 4 and 8 blocks, for short products of rows that touch two lines each: they share them."""
     few = -(-m // STEP) * -(-n // STEP) < multiprocessors
-    if few or m * n * k not in SHARED_WORK or not shares_lines(m, n, k, layouts):
+    if few or not is_short_and_unaligned(m, n, k, layouts):
         return []
     found = []
     for (rows, columns), cluster in product(LARGER_TILES, (c for clusters in LARGER.values() for c in clusters)):
@@ -480,6 +477,11 @@ def clustered_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) 
         made = tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts, transposed=layouts == "NN")
         found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors))
     return found
+
+
+def is_short_and_unaligned(m: int, n: int, k: int, layouts: str) -> bool:
+    """Whether clusters of 4 and 8 blocks may be quicker than smaller ones."""
+    return m * n * k in SHARED_WORK and shares_lines(m, n, k, layouts)
 
 
 def shares_lines(m: int, n: int, k: int, layouts: str) -> bool:

@@ -14,8 +14,10 @@ from lego_mlir.errors import LayoutError, ToolchainError
 from lego_mlir.hardware.tensor_map_forms import SizeTerm, TensorMapForm, form_from
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels import epilogues, matmul
+from lego_mlir.kernels.class_tiles import MOST
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_classes import class_of
+from lego_mlir.kernels.warpgroup_choices import SHARED_WORK
 from lego_mlir.runtime.manifest import evaluate
 from lego_mlir.toolchain import compile_kernel, ptxas, sass
 from lego_mlir.transforms.kernel_facts import kernels
@@ -137,6 +139,8 @@ def test_kernels_that_are_refused(given_, message):
         ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(256, 72, 64, (8, 1)), "blocks": 1},
          {"stages": 2, "cluster_m": 4, "dependent": 1}, (72, 80, 72)),
         ("NT", {"divisors": (1, 8, 8), "tiling": Tiling(128, 272, 64, (8, 1))}, {"stages": 2}, (65, 280, 72)),
+        ("NN", {"tiling": Tiling(352, 64, 64, (1, 4)), "blocks": 1},
+         {"transposed": 1, "stages": 2, "cluster_m": 4, "dependent": 1}, (360, 72, 72)),
     ],
 )  # fmt: skip
 def test_one_kernel_in_the_emulator(layouts, options, parameters, size):
@@ -252,6 +256,16 @@ def test_classes_of_sizes():
     assert not class_of((4096, 4096, 4096), "NT", "bf16", "bf16", 132).whole
     assert one.kernel().params[0].dtype == f16
     assert class_of((512, 512, 512), "NT", "bf16", "bf16", 132).kernel().params[0].dtype == bf16
+
+
+@pytest.mark.parametrize("layouts", ["NT", "NN"])
+def test_classes_of_short_unaligned_products_have_larger_clusters(layouts):
+    found = {m: class_of((m, 1176, 1176), layouts, "f16", "f16", 132) for m in range(520, 3000, 40)}
+    larger = {m for m, one in found.items() if one.tile.cluster[0] * one.tile.cluster[1] > 2}
+    assert {m * 1176**2 in SHARED_WORK for m in larger} == {True} and 1160 in larger
+    assert len({one.name for m, one in found.items() if 1024 < m <= 2048}) <= 2 * MOST
+    aligned = class_of((1160, 1152, 1152), layouts, "f16", "f16", 132)
+    assert aligned.tile.cluster[0] * aligned.tile.cluster[1] <= 2
 
 
 @needs_ptxas
