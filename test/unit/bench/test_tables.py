@@ -26,7 +26,7 @@ def pages(tmp_path, monkeypatch):
     (docs / "results").mkdir(parents=True)
     markers = {
         "results/matmul.md": ("static", "measured", "study"),
-        "results/transpose.md": ("static", "measured", "odd", "words"),
+        "results/transpose.md": ("static", "measured", "odd", "small", "words"),
     }
     for page, names in markers.items():
         places = "".join(f"<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
