@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +54,6 @@ def folder_of(case: Case) -> Path:
 def render() -> None:
     """The cubins of each case, each in a folder with its manifest."""
     from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
-    from lego_mlir.toolchain import compile_kernel
     from lego_mlir.tracing.dtypes import dtype_named
 
     for case in CASES:
@@ -74,14 +72,7 @@ def render() -> None:
             added = added_gradients.build(form)
             kernels |= {"prepare": added.prepare, "main": added.main, "round": added.round}
         for name, kernel in kernels.items():
-            path = folder_of(case) / name
-            if (path / f"{kernel.name}.cubin").is_file():
-                continue
-            made = compile_kernel(kernel, target=TARGET, emit="cubin")
-            path.mkdir(parents=True, exist_ok=True)
-            (path / f"{kernel.name}.cubin").write_bytes(made.bytes)
-            (path / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
-        print(folder_of(case).name, flush=True)
+            mlir_kernels.keep_cubin(folder_of(case) / name, kernel, TARGET)
 
 
 class Problem:
@@ -169,18 +160,6 @@ def table() -> None:
     mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
 
 
-def main() -> int:
-    match sys.argv[1:]:
-        case ["render"]:
-            render()
-        case ["check"]:
-            return check()
-        case ["table"]:
-            table()
-        case _:
-            raise SystemExit(__doc__)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    steps = {"render": lambda _: render(), "check": lambda _: check(), "table": lambda _: table()}
+    mlir_kernels.main(__doc__ or "", steps, [], str)

@@ -11,7 +11,6 @@ fastest of torch's back ends.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -50,24 +49,11 @@ def render(words: list[str]) -> None:
         if direction == "forward":
             tile, blocks = fastest(form, sizes, BLOCKS)
             kernel = fused_attention.build(form, tile, sizes, blocks)
-            _keep(f"{features}-{length}-{mask}", kernel)
+            mlir_kernels.keep_cubin(FOLDER / f"{features}-{length}-{mask}", kernel, TARGET)
         else:
             kernels = added_gradients.build(form)
             for kernel in (kernels.prepare, kernels.main, kernels.round):
-                _keep(f"gradients-{features}-{mask}", kernel)
-
-
-def _keep(folder: str, kernel: Any) -> None:
-    from lego_mlir.toolchain import compile_kernel
-
-    path = FOLDER / folder
-    if (path / f"{kernel.name}.cubin").is_file():
-        return
-    made = compile_kernel(kernel, target=TARGET, emit="cubin")
-    path.mkdir(parents=True, exist_ok=True)
-    (path / f"{kernel.name}.cubin").write_bytes(made.bytes)
-    (path / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
-    print(path.name, kernel.name, flush=True)
+                mlir_kernels.keep_cubin(FOLDER / f"gradients-{features}-{mask}", kernel, TARGET)
 
 
 def _chosen(words: list[str]) -> list[harness.Case]:
@@ -188,19 +174,5 @@ def table() -> None:
     mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
 
 
-def main() -> int:
-    step, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
-    match step:
-        case "render":
-            render(words)
-        case "time":
-            return time(words)
-        case "table":
-            table()
-        case _:
-            raise SystemExit(__doc__)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mlir_kernels.main(__doc__ or "", {"render": render, "time": time, "table": lambda _: table()}, [], str)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time as clock
 from collections.abc import Callable
 from functools import partial
@@ -336,21 +335,6 @@ def table() -> None:
     mlir_kernels.put_into("results/grouped-products.md", NAME, about + mlir_kernels.table(columns, rows))
 
 
-def main() -> int:
-    step, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
-    match step:
-        case "render":
-            render()
-        case "check":
-            check()
-        case "time":
-            return time(words)
-        case "table":
-            table()
-        case _:
-            raise SystemExit(__doc__)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    steps = {"render": lambda _: render(), "check": lambda _: check(), "time": time, "table": lambda _: table()}
+    mlir_kernels.main(__doc__ or "", steps, [], str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,13 +17,16 @@ RESULTS = harness.BENCH / "results"
 LIBRARIES = {"triton": "Triton", "torch": "PyTorch"}
 
 
-def main(about: str, steps: Mapping[str, Callable[[list[Any]], None]], sizes: Sequence[Any], size: Any) -> None:
-    """The command line of one benchmark: a step, and the sizes that it is done for, `size` their type."""
+def main(about: str, steps: Mapping[str, Callable[[list[Any]], int | None]], sizes: Sequence[Any], size: Any) -> None:
+    """The command line of one benchmark: a step, and the sizes or words that it is done for, `size` their type.
+
+    Exits with what the step returns.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=steps)
-    parser.add_argument("sizes", nargs="*", type=size, help="only these sizes")
+    parser.add_argument("sizes", nargs="*", type=size, help="only these")
     options = parser.parse_args()
-    steps[options.step](options.sizes or list(sizes))
+    sys.exit(steps[options.step](options.sizes or list(sizes)))
 
 
 def size_of(text: str) -> tuple[int, int, int]:
@@ -38,6 +42,19 @@ def keep(folder: Path, name: str, compilation: Any) -> None:
     """A kernel's PTX and its manifest, for the GPU machine."""
     (folder / f"{name}.ptx").write_bytes(compilation.bytes)
     (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
+
+
+def keep_cubin(folder: Path, kernel: Any, target: str) -> None:
+    """A kernel's machine code and its manifest, in a folder of its own or beside others; compiled where missing."""
+    from lego_mlir.toolchain import compile_kernel
+
+    if (folder / f"{kernel.name}.cubin").is_file():
+        return
+    made = compile_kernel(kernel, target=target, emit="cubin")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{kernel.name}.cubin").write_bytes(made.bytes)
+    (folder / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
+    print(folder.name, kernel.name, flush=True)
 
 
 def launcher(folder: Path, name: str) -> Any:
