@@ -58,7 +58,7 @@ def tiles_of(size: Size) -> dict[str, Any]:
             found[label_of(tile)] = tile
         return found
     tiles = few_rows.candidates(size, hopper.SMS, "NT", COUNT)
-    deeper = few_rows.stages_of(found["chosen"], k, "NT")
+    deeper = warpgroup_choices.deep_stages(found["chosen"], k, "NT")
     beside = [few_rows.beside_another(tile) for tile in (found["chosen"], *tiles)]
     for tile in (replace(found["chosen"], stages=deeper), *tiles, *[tile for tile in beside if tile is not None][:3]):
         if tile not in found.values():

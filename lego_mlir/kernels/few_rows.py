@@ -29,7 +29,6 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, RESERVED_SHARED_BYTE
 from lego_mlir.hardware.stage_rings import BARRIERS, BUFFERS, ENOUGH_STAGES
 from lego_mlir.kernels.product_counts import reached_by
 from lego_mlir.kernels.warpgroup_choices import (
-    DEEP,
     GROUP,
     LEAST_STAGES,
     MOST_BLOCKS,
@@ -37,6 +36,7 @@ from lego_mlir.kernels.warpgroup_choices import (
     TRANSPOSED_ROWS,
     Sizes,
     WarpgroupTile,
+    deep_stages,
     exchanged,
     microseconds,
     ring_of,
@@ -88,7 +88,7 @@ def _all(sizes: Sizes, multiprocessors: int, layouts: str) -> Iterator[Warpgroup
                         height, width, LEAST_STAGES, (along_m, along_n), GROUP // (height * along_m),
                         dependent=True, parts=parts, transposed=transposed,
                     )  # fmt: skip
-                    tile = replace(tile, stages=stages_of(tile, k, layouts))
+                    tile = replace(tile, stages=deep_stages(tile, k, layouts))
                     if _divides(tile, sizes, layouts) and _fills(tile, (m, n), multiprocessors):
                         yield tile
 
@@ -117,13 +117,6 @@ def _fills(tile: WarpgroupTile, rows: tuple[int, int], multiprocessors: int) -> 
     down, across = tile.tiles(*rows)
     blocks = down * across * tile.cluster[0] * tile.cluster[1] * tile.parts
     return LEAST_FILLED * multiprocessors <= blocks <= fitting(tile, multiprocessors)
-
-
-def stages_of(tile: WarpgroupTile, k: int, layouts: str) -> int:
-    """The stages that fit, up to DEEP and the steps of a part."""
-    extent = (tile.n, tile.m) if tile.transposed else (tile.m, tile.n)
-    given = exchanged(layouts) if tile.transposed else layouts
-    return max(LEAST_STAGES, min(ring_of(*extent, given).roomy, DEEP, -(-k // (STEP * tile.parts))))
 
 
 def beside_another(tile: WarpgroupTile, layouts: str = "NT") -> WarpgroupTile | None:

@@ -201,10 +201,10 @@ def _clustered(top: int, n: int, k: int, multiprocessors: int, layouts: str) -> 
         return warpgroup_choices.microseconds((m, n, k), tile, multiprocessors, layouts)
 
     rows = [m for m in rows_of(top) if warpgroup_choices.is_short_and_unaligned(m, n, k, layouts)]
+    ends = dict.fromkeys([*rows[:1], *rows[-1:]])
     tiles = dict.fromkeys(
-        tile for m in rows[:: len(rows) - 1 or 1]
-        for tile in warpgroup_choices.clustered_tiles(m, n, k, multiprocessors, layouts)
-    )  # fmt: skip
+        tile for m in ends for tile in warpgroup_choices.clustered_tiles(m, n, k, multiprocessors, layouts)
+    )
     fitting = [tile for tile in tiles if all(tile.fits(m, n, multiprocessors) for m in rows)]
     return tuple(replace(tile, dependent=True) for tile in few_tiles(fitting, time, top, rows)) if fitting else ()
 

@@ -319,7 +319,7 @@ def choose(
 
 
 def by_two_consumers(tile: WarpgroupTile, m: int, n: int) -> WarpgroupTile:
-    """A tile of 128 x 64 in place of 64 x 128 where there are no more of them: two consumers store it.
+    """A tile of 128 x 64, which two consumers store, in place of 64 x 128 where it makes no more tiles.
 
     In a sequence of short launches, 1024 x 1024 x 1024 took 0.97 of the time on an H200. Fewer stages gain 1 % more
     there, and lose about 6 % where a single launch reads from DRAM.
@@ -454,11 +454,10 @@ def few_row_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) ->
         filled = TRANSPOSED_FILLED * multiprocessors <= blocks <= reached
         if not filled or k < STEP * LEAST_PART * parts * splits:
             continue
-        ring = ring_of(width, height, exchanged(layouts))
-        stages = max(LEAST_STAGES, min(ring.roomy, DEEP, -(-k // (STEP * parts * splits))))
         tile = WarpgroupTile(
-            height, width, stages, group=GROUP // height, parts=parts, transposed=True, splits=splits
+            height, width, LEAST_STAGES, group=GROUP // height, parts=parts, transposed=True, splits=splits
         )  # fmt: skip
+        tile = replace(tile, stages=deep_stages(tile, k, layouts))
         if tile.keeps_sums(m, k, layouts):
             found.append(tile)
     return found
@@ -643,6 +642,14 @@ def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:
     Each consumer has two buffers for C, or one where that makes room for a fourth stage.
     """
     return max(LEAST_STAGES, min(ring_of(height, width, layouts).roomy, MOST_STAGES, -(-k // STEP)))
+
+
+def deep_stages(tile: WarpgroupTile, k: int, layouts: str) -> int:
+    """The stages of narrow tiles: those that fit, up to DEEP and the steps of a part."""
+    extent = (tile.n, tile.m) if tile.transposed else (tile.m, tile.n)
+    given = exchanged(layouts) if tile.transposed else layouts
+    steps = -(-k // (STEP * tile.parts * tile.splits))
+    return max(LEAST_STAGES, min(ring_of(*extent, given).roomy, DEEP, steps))
 
 
 def ring_of(height: int, width: int, layouts: str) -> StageRing:

@@ -112,7 +112,7 @@ def _by_rows(a: Tensor, b: Tensor, result: str, shape: Shape, keep: Keep) -> Ten
 
 
 def _in_place(arrays: Sequence[Tensor], views: Sequence[Tensor]) -> bool:
-    """Whether views begin at the addresses of their arrays, so that they are no copies."""
+    """Whether views begin at the addresses of their arrays: a copy does not."""
     return all(pointer_of(x)(x) == pointer_of(view)(view) for x, view in zip(arrays, views, strict=True))
 
 

@@ -221,7 +221,7 @@ def bound(
 
 
 def _bound(entry: KernelEntry, held: Sequence[ArrayFacts], shape: Sequence[int] | None) -> binding.Bound:
-    """A launch on matrices, with a result of its own shape or of another one."""
+    """A launch on matrices, whose result has the given shape if there is one."""
     found = binding.bind(entry, [*held, None], {})
     return found if shape is None else binding.with_result_of(found, shape)
 
