@@ -16,7 +16,7 @@ RECORD = ROOT / "bench" / "results" / "NVIDIA-H200" / "2026-11-23-tile_kinds.jso
 
 
 def recorded():
-    """Tiles and milliseconds by case, without clusters that are no candidates at a size."""
+    """Tiles and milliseconds by case, without clusters that are not candidates at that size."""
     cases = {}
     for row in json.loads(RECORD.read_text())["rows"]:
         size, layouts = tuple(row["size"]), row["layouts"]
