@@ -52,12 +52,32 @@ CAST: Final = "builtin.unrealized_conversion_cast"
 CPU_INFO: Final = Path("/proc/cpuinfo")
 CPU_INFO_CHARACTERS: Final = 8192  # more than the first processor's part
 TELLING: Final = ("cpu family", "model", "model name", "stepping", "flags")  # on x86
+ROUNDING: Final = "__truncsfbf2"
+"""The function that LLVM calls to round f32 to bf16 for processors without an instruction for it."""
+_ROUNDING_TEXT: Final = f"""llvm.func @{ROUNDING}(%x: f32) -> bf16 {{
+  %bits = llvm.bitcast %x : f32 to i32
+  %half = llvm.mlir.constant(16 : i32) : i32
+  %high = llvm.lshr %bits, %half : i32
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %odd = llvm.and %high, %one : i32
+  %most = llvm.mlir.constant(32767 : i32) : i32
+  %up = llvm.add %most, %odd : i32
+  %sum = llvm.add %bits, %up : i32
+  %rounded = llvm.lshr %sum, %half : i32
+  %quiet = llvm.mlir.constant(64 : i32) : i32
+  %nan = llvm.or %high, %quiet : i32
+  %is_nan = llvm.fcmp "uno" %x, %x : f32
+  %chosen = llvm.select %is_nan, %nan, %rounded : i1, i32
+  %word = llvm.trunc %chosen : i32 to i16
+  %result = llvm.bitcast %word : i16 to bf16
+  llvm.return %result : bf16
+}}"""
 _numbers = itertools.count()
 _LOADING: Final = threading.Lock()
 
 
 def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Module:
-    """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` beside the lowered ones.
+    """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` and `ROUNDING` beside the lowered ones.
 
     A driver is a module that declares what it calls; it is needed where pointers are computed, which memrefs hide.
     Runs inside a `modules.session`.
@@ -67,8 +87,8 @@ def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Modu
     module_passes.enable_verifier(False)
     module_passes.run(module.operation)
     _attribute(module, '["noinline"]')
-    if driver:
-        beside = modules.parse(driver)
+    for added in filter(None, (driver, _ROUNDING_TEXT if "bf16" in text else "")):
+        beside = modules.parse(added)
         for operation in list(beside.body.operations):
             if len(list(operation.operation.regions[0].blocks)):
                 module.body.append(operation)

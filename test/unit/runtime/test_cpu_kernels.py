@@ -1,5 +1,8 @@
 """GPU kernels as loops of this machine: barriers, what passes them, and what only a GPU can do."""
 
+import ctypes
+
+import ml_dtypes
 import numpy as np
 import pytest
 from launching import launch, launch_on_cpu
@@ -151,3 +154,26 @@ def test_a_denormal_bf16_beside_a_mask_is_kept():
 
     found = launch_on_cpu(masked, np.arange(1, 6), np.zeros((2, 4)))[1].astype(float)
     assert found.tolist() == [[4, 5, 2.0**-128, 2.0**-128], [3, 4, 5, 2.0**-128]]
+
+
+def test_a_processor_without_bf16_rounds_to_nearest_even():
+    """LLVM calls a function of its run-time library there, which no library of this process has."""
+    text = """func.func @halved(%x: memref<12xf32>, %y: memref<12xbf16>) {
+      %first = arith.constant 0 : index
+      %end = arith.constant 12 : index
+      %step = arith.constant 1 : index
+      scf.for %i = %first to %end step %step {
+        %v = memref.load %x[%i] : memref<12xf32>
+        %w = arith.truncf %v : f32 to bf16
+        memref.store %w, %y[%i] : memref<12xbf16>
+      }
+      return }"""
+    bits = [0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0xFF7FFFFF, 0x80000000, 1, 0x00018000, 0x7F800000]
+    x = np.array([*bits, 0x7F800001, 0xFFC00001, 0x7FFFFFFF], np.uint32).view(np.float32)
+    y = np.zeros(12, np.uint16)
+    library = cpu.load(cpu.assemble(text, ("halved",), cpu="x86-64"), ("halved",))
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.address("halved"))(x.ctypes.data, y.ctypes.data)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        expected = x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(y.view(ml_dtypes.bfloat16).astype(np.float32), expected)
+    assert (np.signbit(y.view(ml_dtypes.bfloat16)) == np.signbit(x)).all()
