@@ -77,7 +77,7 @@ _LOADING: Final = threading.Lock()
 
 
 def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Module:
-    """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` and `ROUNDING` beside the lowered ones.
+    """The module in the LLVM dialect, and beside it the LLVM-dialect functions of `driver` and `ROUNDING`.
 
     A driver is a module that declares what it calls; it is needed where pointers are computed, which memrefs hide.
     Runs inside a `modules.session`.
