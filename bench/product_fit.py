@@ -1,6 +1,7 @@
 """Fit the time model of products (`lego_mlir.kernels.product_time`) to all recorded runs, and judge its choices.
 
     python bench/product_fit.py fit       the constants from all runs, as they stand in product_time
+    python bench/product_fit.py validate  fit the constants for `judge` and `table`, each to other sizes
     python bench/product_fit.py judge     the choice at each size by constants that were fitted to other sizes
     python bench/product_fit.py table     the tables of docs/results/product-choices.md
 
@@ -17,6 +18,7 @@ Marquardt) over the logarithms of the constants, which stay positive; residuals 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -44,6 +46,7 @@ from lego_mlir.kernels.split_choices import RESIDENT
 from lego_mlir.kernels.warpgroup_choices import exchanged, tile_from
 
 PAGE = "results/product-choices.md"
+HELD_OUT = mlir_kernels.RESULTS / "static" / "product_fit_held_out.json"
 GOOD, NEAR = 1.05, 1.5
 F16_BYTES = 2
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
@@ -386,15 +389,40 @@ def error(device: ProductDevice, runs: Runs) -> float:
     return float(np.sqrt(np.mean(np.log(runs.predicted(device)[near] / runs.us[near]) ** 2)))
 
 
-def cross_validated(rows: list[Measured], folds: int = FOLDS) -> dict[Any, tuple[Measured, Measured]]:
-    """The choice in each group by constants that were fitted to other sizes, in all layouts and runs."""
+def _runs_digest(rows: list[Measured]) -> str:
+    return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
+
+
+def validate(folds: int = FOLDS) -> None:
+    """Fit the constants of each fold to the sizes outside of it, and record them.
+
+    The fit ends at another of some close minima where a processor rounds otherwise: its result is recorded, and pages
+    are made from the record.
+    """
+    rows = recorded()
+    constants = [vector_of(fitted(Runs(there))).tolist() for there, _ in _divided(rows, folds)]
+    record = {"runs": _runs_digest(rows), "constants": constants}
+    HELD_OUT.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _divided(rows: list[Measured], folds: int) -> Iterable[tuple[list[Measured], list[Measured]]]:
+    """For each fold of the sizes, the runs outside of it and those of it."""
     sizes = sorted({(row.product.m, row.product.n, row.product.k) for row in rows})
     fold = {size: i % folds for i, size in enumerate(sizes)}
-    found: dict[Any, tuple[Measured, Measured]] = {}
     for out in range(folds):
         of = [fold[row.product.m, row.product.n, row.product.k] == out for row in rows]
         there, here = ([row for row, held in zip(rows, of, strict=True) if held == wanted] for wanted in (False, True))
-        found |= chosen(fitted(Runs(there)), Runs(here))
+        yield there, here
+
+
+def cross_validated(rows: list[Measured]) -> dict[Any, tuple[Measured, Measured]]:
+    """The choice in each group by constants that were fitted to other sizes, in all layouts and runs."""
+    record = json.loads(HELD_OUT.read_text())
+    if record["runs"] != _runs_digest(rows):
+        sys.exit(f"{HELD_OUT.name} is of other runs than those recorded now; run bench/product_fit.py validate")
+    found: dict[Any, tuple[Measured, Measured]] = {}
+    for constants, (_, here) in zip(record["constants"], _divided(rows, len(record["constants"])), strict=True):
+        found |= chosen(device_of(constants, START), Runs(here))
     return {row.group: found[row.group] for row in rows if row.group in found}
 
 
@@ -475,7 +503,7 @@ def _label(tile: BlockTile) -> str:
     return f"{tile.family} {tile.m}x{tile.n}x{tile.k}{cluster}, {tile.stages} stages{persistent}"
 
 
-STEPS = {step.__name__: step for step in (fit, judge, table)}
+STEPS = {step.__name__: step for step in (fit, validate, judge, table)}
 
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1] in STEPS:
