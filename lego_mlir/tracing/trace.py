@@ -423,9 +423,9 @@ class TileCopy:
     A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
     along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
-    name the barrier that it completes on, in its `use`. `warp` is the number of the thread's warp among those that
-    share the copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for
-    the thread's.
+    name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
+    copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
+    thread's.
     """
 
     tensor: Buffer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import sympy
@@ -11,6 +12,7 @@ import sympy
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.proofs.rings.faults import find_fault
+from lego_mlir.proofs.rings.filled import unfilled
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder
 from lego_mlir.proofs.rings.programs import NotFollowedError
@@ -30,12 +32,17 @@ class RingClaim:
     text: str = "rings of barriers: each wait is for its phase, each phase gets its arrivals, no stage is reused early"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RingProof:
     """What is known of a kernel's rings: their order, None if it is not followed, and why it is not proved."""
 
     order: RingOrder | None
     reasons: tuple[str, ...]
+
+    @cached_property
+    def unfilled(self) -> dict[str, str]:
+        """The guarded buffers with a read that is not shown to come after a write, and the reason."""
+        return {} if self.order is None or self.reasons else unfilled(self.order)
 
     @property
     def guarded(self) -> frozenset[str]:

@@ -63,7 +63,8 @@ class StagedBuffer:
 class RingOrder:
     """Agents, the rings at which they meet, and the buffers whose stages these guard.
 
-    With `blocks` there is each agent in every block of a cluster. `shift` is what a wait's use is ahead of its number:
+    With `blocks` there is each agent in every block of a cluster; `ranks` has the values of the block's ids by the
+    number of a block in its cluster. `shift` is what a wait's use is ahead of its number:
     the n-th wait of an agent on a ring is for use n + shift.
     """
 
@@ -73,6 +74,7 @@ class RingOrder:
     ranges: dict[Any, Range]
     blocks: int = 1
     uniform: Callable[[Any], bool] = lambda expr: True
+    ranks: Sequence[Mapping[Any, Expr]] = ()
     shift: dict[tuple[int, str], int] = field(default_factory=dict)
     _least: dict[tuple[int, Counter, Counter], int] = field(default_factory=dict)
 

@@ -44,8 +44,9 @@ class RingWord:
 class StageAccess:
     """An access of a tile of stages: of the rows `row` to `row + rows - 1`, or of positions.
 
-    A "copy" goes on until it completes on `use` of the ring `on`. A read that is `late` may go on at this place, as
-    those of a product in flight do.
+    A "copy" goes on until it completes on `use` of the ring `on`; it fills `whole_rows`, or parts of them, and if it is
+    `shared` each block of the cluster copies its part for all. A read that is `late` may go on at this place, as those
+    of a product in flight do.
     """
 
     kind: str
@@ -57,6 +58,8 @@ class StageAccess:
     use: Expr | None = None
     late: bool = False
     by_position: bool = False
+    whole_rows: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class _Reader:
             self._find_buffers(self.trace.body[n])
         self._require_concurrent(roles)
         agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
-        return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform)
+        return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self._ranks())
 
     def _find_rings(self) -> None:
         constants: dict[int, int] = {}
@@ -182,15 +182,19 @@ class _Reader:
         }
         return self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids
 
+    def _ranks(self) -> list[dict[Any, Expr]]:
+        """The block's id of each block of a cluster along x; none for other clusters."""
+        axes = [symbol for symbol, (kind, axis) in self.trace.ids.items() if (kind, axis) == ("block_id", "x")]
+        if not axes or not self.trace.cluster or self.trace.cluster[0] != self.blocks:
+            return []
+        cluster = symbol_named("cluster")
+        self.ranges[cluster] = Range(0, MOST_CLUSTERS)
+        return [{axes[0]: self.blocks * cluster + rank} for rank in range(self.blocks)]
+
     def parts_differ(self, row: Expr, rows: int) -> bool:
         """Whether the parts that the blocks of a cluster copy for all are below each other."""
-        axes = [symbol for symbol, (kind, axis) in self.trace.ids.items() if (kind, axis) == ("block_id", "x")]
-        if not axes or self.trace.cluster[0] != self.blocks:
-            return False
-        cluster = symbol_named("cluster")
-        known = {**self.ranges, cluster: Range(0, MOST_CLUSTERS)}
-        tops = [simplify(row.xreplace({axes[0]: self.blocks * cluster + r}), known).expr for r in range(self.blocks)]
-        return all(holds(Le(one + rows, other), known) for one, other in pairwise(tops))
+        tops = [simplify(row.xreplace(rank), self.ranges).expr for rank in self._ranks()]
+        return bool(tops) and all(holds(Le(one + rows, other), self.ranges) for one, other in pairwise(tops))
 
 
 class _AgentReader:
@@ -358,8 +362,17 @@ class _AgentReader:
             return
         if mark.blocks is not None and not self.kernel.parts_differ(first, mark.shape[0]):
             yield Unfollowed(f"{place}: not shown that the blocks of a cluster copy different rows of {name}")
-        use = self._at(mark.use, uniform=True)
-        yield StageAccess("copy", name, row, mark.shape[0], place, ring_name(mark.ring.number), use)
+        yield StageAccess(
+            "copy",
+            name,
+            row,
+            mark.shape[0],
+            place,
+            ring_name(mark.ring.number),
+            self._at(mark.use, uniform=True),
+            whole_rows=as_expr(mark.into[1]) == 0 and mark.tile.layout.dims()[1] == mark.shape[1],
+            shared=mark.blocks is not None,
+        )
 
 
 def ring_name(number: int) -> str:

@@ -79,7 +79,7 @@ class _Division:
                 stages = buffer.stages // count
                 self.buffers[f"{name} {c}"] = replace(buffer, stages=stages, every=count, first=c, ring=f"{guard} {c}")
         agents = [replace(a, program=tuple(map(self._part, a.program))) for a in origin.agents]
-        return RingOrder(self.rings, self.buffers, agents, origin.ranges, origin.blocks, origin.uniform)
+        return replace(origin, rings=self.rings, buffers=self.buffers, agents=agents, shift={}, _least={})
 
     def _part(self, part: ProgramPart) -> ProgramPart:
         match part:
