@@ -55,8 +55,14 @@ def _comes_after(
     waits = site.counts.get((WAIT, ring, None))
     if use is None or waits is None or not fills.whole(access.buffer):
         return False
-    waited = waits + order.shift[k, ring] - 1
-    return order.low(waited - use) >= 0 and holds(Le(0, use), order.ranges)
+    shift = order.shift[k, ring]
+    if order.low(waits + shift - 1 - use) < 0:
+        return False
+    before = (s.counts[word.counter] for word, s in order.words(k) if word.counter == (WAIT, ring, None))
+    at_least_first = shift >= 0 and any(
+        order.low(use - shift - count) >= 0 for count in before
+    )  # a count is not negative
+    return at_least_first or holds(Le(0, use), order.ranges)
 
 
 class _Fills:
