@@ -16,6 +16,7 @@ from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.models import Models
 from lego_mlir.proofs.races import race_claims
+from lego_mlir.proofs.rings.claims import ring_claims
 from lego_mlir.tracing.definition import Kernel
 
 
@@ -30,6 +31,8 @@ def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Ver
     for exchange in exchange_claims(model):
         source = exchange.sync.source
         yield exchange.text, runs.tried(exchange.verdict, is_partial(source.file, source.line))
+    for ring in ring_claims(model.trace, model.rings):
+        yield ring.text, ring.verdict
     for race in models.proved(race_claims):
         verdict = race.verdict
         if isinstance(verdict, Proved) and not reached and not race.across:

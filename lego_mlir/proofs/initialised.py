@@ -10,7 +10,8 @@ A copy writes its elements at the wait that surely completes it. After a loop th
 followed. The elements of a tile are enumerated, as are the parameters and the digits of its accesses; other variables
 leave a write uncounted and let a read touch the whole tile.
 
-That a write by another thread is visible is the claim that the tile has no race.
+Tiles whose stages are guarded by rings of barriers are left to `rings.filled`. That a write by another thread is
+visible is the claim that the tile has no race.
 """
 
 from __future__ import annotations
@@ -112,6 +113,10 @@ class WrittenSoFar:
 def tile_claims(model: KernelModel) -> Iterator[TileClaim]:
     """A claim for each shared tile that is read."""
     tiles = {a.buffer.name: a.buffer for a in model.accesses if a.kind != "write" and a.buffer.space == "workgroup"}
+    for name in model.rings.guarded & set(tiles) if model.rings is not None else ():
+        reason = model.rings.unfilled.get(name)
+        tile = tiles.pop(name)
+        yield TileClaim(tile, Unknown(reason) if reason else Proved("the copies of the stage that it waited for"))
     walk = _Walk(model)
     walk.follow(model.nodes, WrittenSoFar({tile.name: np.zeros(walk.shape(tile), bool) for tile in tiles.values()}), {})
     peers = model.trace.tiles_of_peers()

@@ -25,6 +25,7 @@ from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, own_layou
 from lego_mlir.proofs.images import Maps, MapValue, with_variables
 from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
+from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.claims import DataMeaning
 from lego_mlir.tracing.trace import KernelTrace
 
@@ -81,6 +82,11 @@ class KernelModel:
 
     def _ids(self, kind: str) -> list[Symbol]:
         return [symbol for symbol, (of, _) in self.trace.ids.items() if of == kind]
+
+    @cached_property
+    def rings(self) -> RingProof | None:
+        """What is proved of the kernel's rings of barriers; None if it has none."""
+        return ring_proof(self.trace)
 
     @cached_property
     def threads(self) -> list[Symbol]:

@@ -6,7 +6,7 @@ Threads of two blocks have no barrier between them at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -47,17 +47,33 @@ class PairsInside:
     left_out: frozenset[int] = frozenset()
 
     @cached_property
+    def guarded(self) -> frozenset[str]:
+        """The buffers whose uses are proved to be ordered by rings of barriers."""
+        return frozenset() if self.model.rings is None else self.model.rings.guarded
+
+    @cached_property
     def _phases(self) -> Phases:
         phases = Phases(self.left_out)
         phases.collect(self.model.nodes)
         return phases
 
     def of(self, buffer: Buffer) -> Iterator[Pair]:
-        """The pairs whose accesses are of this buffer."""
+        """The pairs whose accesses are of this buffer; where rings order its uses, those of one use by one role."""
+        if buffer.name in self.guarded:
+            yield from self._of_one_use(buffer)
+            return
         yield from (pair for pair in self._phases.pairs if pair.one.buffer.name == buffer.name)
         flights = Flights(self.left_out, buffer.name)
         flights.collect(self.model.nodes)
         yield from flights.pairs
+
+    def _of_one_use(self, buffer: Buffer) -> Iterator[Pair]:
+        """Writes of a role to one stage, in one round: other rounds are of other uses."""
+        writes = [a for a in self.model.accesses if a.buffer.name == buffer.name and a.writes]
+        for number, one in enumerate(writes):
+            for other in writes[number:]:
+                if one.rounds == other.rounds and one.conditions[:1] == other.conditions[:1]:
+                    yield Pair(one, other, frozenset(one.rounds))
 
 
 def race_claims(model: KernelModel, pairs: PairsInside | None = None) -> Iterator[RaceClaim]:
@@ -67,17 +83,21 @@ def race_claims(model: KernelModel, pairs: PairsInside | None = None) -> Iterato
     buffers = {a.buffer.name: a.buffer for a in model.accesses if a.writes}
     peers = model.trace.tiles_of_peers()
     for buffer in sorted(buffers.values(), key=lambda b: b.space == "global"):
-        if buffer.name in peers:
+        if buffer.name in peers and buffer.name not in pairs.guarded:
             yield RaceClaim(buffer, False, Unknown(OF_PEERS))
             continue
-        yield _claim(model, buffer, False, pairs.of(buffer))
+        order = ("the order of its ring, for all uses",) if buffer.name in pairs.guarded else ()
+        yield _claim(model, buffer, False, pairs.of(buffer), order)
         if buffer.space == "global":
             accesses = [a for a in model.accesses if a.buffer.name == buffer.name]
             yield _claim(model, buffer, True, across_blocks(accesses))
 
 
-def _claim(model: KernelModel, buffer: Buffer, across: bool, pairs: Iterable[Pair]) -> RaceClaim:
-    methods: dict[str, None] = {}
+def _claim(
+    model: KernelModel, buffer: Buffer, across: bool, pairs: Iterable[Pair], order: Sequence[str] = ()
+) -> RaceClaim:
+    """The claim about these pairs; `order` is what separates all others."""
+    methods = dict.fromkeys(order)
     for pair in pairs:
         verdict = model.proved_apart(pair, across)
         if isinstance(verdict, Proved):

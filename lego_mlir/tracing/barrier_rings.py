@@ -95,7 +95,7 @@ class BarrierUse:
         ticks = tracer.value(index)
         tracer.append(FromIndex(ticks, Index(TICKS).expr, tracer.here()))
         operands = (self.ring.group, parity, ticks, self.slot)
-        tracer.append(MlirOperation((), WAIT, operands, (), tracer.here()))
+        tracer.append(MlirOperation((), WAIT, operands, (), tracer.here(), self.number.expr))
 
     def arrive(self, block: IndexLike | None = None, *, products: bool = True) -> None:
         """Each warp that runs this arrives once, after all its lanes have come here.
@@ -110,7 +110,9 @@ class BarrierUse:
         with when(lane_id < 1):
             token = tracer.value(_TOKEN)
             tracer.append(
-                MlirOperation((token,), ARRIVE, (group, self.slot), () if products else (GO_ON,), tracer.here())
+                MlirOperation(
+                    (token,), ARRIVE, (group, self.slot), () if products else (GO_ON,), tracer.here(), self.number.expr
+                )
             )
 
     def __repr__(self) -> str:

@@ -106,6 +106,7 @@ def copy(
         slot=slot,
         adds=add,
         blocks=several,
+        use=None if barrier is None else barrier.number.expr,
     )
     source_line = tracer.here()
     with tracer.region() as body:

@@ -344,13 +344,17 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class MlirOperation:
-    """One MLIR operation without regions, by its name; attributes as MLIR text."""
+    """One MLIR operation without regions, by its name; attributes as MLIR text.
+
+    `use` is the number of the use of a ring for which a word of `barrier_rings` waits or arrives.
+    """
 
     results: tuple[Value, ...]
     name: str
     operands: tuple[Value, ...]
     attributes: tuple[tuple[str, str], ...]
     source: Source
+    use: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,8 +423,8 @@ class TileCopy:
     A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
     along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
-    name the barrier that it completes on. `warp` is the number of the thread's warp among those that share the copy.
-    `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
+    name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
+    copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
     thread's.
     """
 
@@ -438,6 +442,7 @@ class TileCopy:
     slot: Value | None
     adds: bool = False
     blocks: Any = None
+    use: Any = None
 
 
 @dataclass(frozen=True, slots=True)

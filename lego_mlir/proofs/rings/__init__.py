@@ -1,0 +1,10 @@
+"""Proofs that rings of barriers order the roles of a kernel, for all rounds and all sizes.
+
+    trace -> reader (programs of agents) -> counts (how often, at each place) -> order (obligations) -> claims
+                                                                              -> faults (a round that goes wrong)
+
+An agent is a group of warps that runs one program of waits, arrivals and accesses of stages. One symbolic walk counts,
+at each place of a program, the waits and arrivals that it has done on each ring. Between agents only constants are left
+("its count is at least mine less 3"), so that phases, parities, reuse and deadlock are longest paths in a small graph;
+intervals and Z3 answer one question: which stage an access is in.
+"""

@@ -1,0 +1,211 @@
+"""Counts of waits and arrivals at each place of an agent's program, for all rounds.
+
+A loop's body is followed once with a symbol for each count and each register before the round, and the increments are
+read off:
+
+    an increment d that no round changes      c + n d before round n, c + rounds * d after the loop
+    an increment that depends on the round    the sum over the rounds before, named by increment and bounds
+    a register that is no sum                 named by its whole recurrence
+
+The names are those of `values`, so that two agents whose loops run alike have equal counts, with trip counts that
+neither of them knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Size
+from lego_mlir.expr.ranges import Range
+from lego_mlir.proofs.rings.programs import (
+    Counter,
+    Either,
+    Let,
+    NotFollowedError,
+    ProgramPart,
+    Repeat,
+    RingWord,
+    StageAccess,
+    Unfollowed,
+    events_in,
+    has_words,
+    symbols_given,
+)
+from lego_mlir.proofs.rings.values import holds, symbol_named, value_at_round, value_named
+
+MOST_ROUNDS: Final = 2**30
+BEFORE: Final = "before round: "
+"""The first characters of the symbol that a count or register has before a round."""
+Values = dict[Any, Any]
+Counts = dict[Counter, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class EventSite:
+    """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from."""
+
+    event: RingWord | StageAccess
+    counts: Mapping[Counter, Expr]
+    part: RingWord | StageAccess
+
+
+@dataclass(slots=True)
+class ProgramWalk:
+    """One agent's program followed: `sites` in program order, and `totals`, the counts at its end.
+
+    `ranges` gains those of the rounds. `uniform` tells whether an expression has one value for all threads of the agent
+    and all blocks of its cluster; waits and arrivals must not depend on anything else.
+    """
+
+    ranges: dict[Any, Range]
+    uniform: Callable[[Any], bool] = lambda expr: True
+    sites: list[EventSite] = field(default_factory=list)
+    totals: Counts = field(default_factory=dict)
+    _recording: bool = True
+    _unknowns: int = 0
+
+    def follow(self, program: Sequence[ProgramPart]) -> None:
+        """Follow a program from its start. Raises NotFollowedError where a count cannot be stated."""
+        counts = {event.counter: sympy.Integer(0) for event in events_in(program) if isinstance(event, RingWord)}
+        _, self.totals = self._parts(program, {}, counts, 0)
+
+    def _parts(self, parts: Sequence[ProgramPart], known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+        for part in parts:
+            match part:
+                case Let(symbol=symbol, value=value):
+                    known = {**known, symbol: _at(value, known)}
+                case RingWord():
+                    self._record(replace(part, use=_at(part.use, known)), counts, part)
+                    counts = {**counts, part.counter: counts[part.counter] + 1}
+                case StageAccess():
+                    use = None if part.use is None else _at(part.use, known)
+                    self._record(replace(part, row=_at(part.row, known), use=use), counts, part)
+                case Repeat():
+                    known, counts = self._loop(part, known, counts, depth)
+                case Either():
+                    known, counts = self._branch(part, known, counts, depth)
+                case Unfollowed(reason=reason, registers=registers):
+                    if not registers:
+                        raise NotFollowedError(reason)
+                    known = {**known, **{r: self._unknown() for r in registers}}
+        return known, counts
+
+    def _record(self, event: RingWord | StageAccess, counts: Counts, part: RingWord | StageAccess) -> None:
+        if isinstance(event, RingWord) and not self.uniform(event.use):
+            raise NotFollowedError(f"{event.place}: the use differs between threads, or between blocks of a cluster")
+        if self._recording:
+            self.sites.append(EventSite(event, dict(counts), part))
+
+    def _unknown(self) -> Symbol:
+        self._unknowns += 1
+        return symbol_named(f"unknown{self._unknowns}")
+
+    # -- branches
+
+    def _branch(self, branch: Either, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+        condition = _at(branch.condition, known)
+        for side, taken in ((branch.then, condition), (branch.otherwise, sympy.Not(condition))):
+            if self.uniform(condition) and holds(taken, self.ranges):
+                return self._parts(side, known, counts, depth)
+        if has_words((branch,)):
+            raise NotFollowedError(f"{branch.place}: waits or arrivals in a branch that some rounds take")
+        sides = [self._parts(side, known, counts, depth)[0] for side in (branch.then, branch.otherwise)]
+        for symbol in symbols_given((branch,)):
+            one, other = (side.get(symbol, symbol) for side in sides)
+            if any(side.get(symbol) != known.get(symbol) for side in sides):
+                known = {**known, symbol: one if one == other else value_named("either", condition, one, other)}
+        return known, counts
+
+    # -- loops
+
+    def _rounds(self, lo: Expr, hi: Expr, step: Expr) -> Expr:
+        whole = sympy.expand(hi - lo) if step == 1 else FloorDiv(hi - lo + step - 1, step)
+        return whole if holds(Le(lo, hi), self.ranges) else Larger(whole, sympy.Integer(0))
+
+    def _loop(self, loop: Repeat, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+        lo, hi, step = span = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
+        rounds = self._rounds(lo, hi, step)
+        if has_words(loop.body) and not (self.uniform(rounds) and self.uniform(lo)):
+            raise NotFollowedError(f"{loop.place}: the rounds differ between threads, or between blocks of a cluster")
+        number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
+        sized = rounds.is_Integer or all(isinstance(s, Size) for s in rounds.free_symbols)
+        most = rounds if sized else sympy.Integer(MOST_ROUNDS)
+        self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
+        change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}")
+        inside = {**known, loop.symbol: lo + step * number}
+        carried = [s for s in dict.fromkeys(symbols_given(loop.body)) if s in known]
+        before = {s: symbol_named(f"{BEFORE}{depth} {s}") for s in carried}
+        counted = {c: symbol_named(f"{BEFORE}{depth} {c}") for c in counts}
+        recording, self._recording = self._recording, False
+        values, sums = self._parts(loop.body, {**inside, **before}, dict(counted), depth + 1)
+        self._recording = recording
+        change.recurrences(before, known, values)
+        added = {
+            **{s: (known[s], before[s], values[s]) for s in carried},
+            **{c: (counts[c], counted[c], sums[c]) for c in counts},
+        }
+        for key, (first, symbol, after) in added.items():
+            if key not in change.begin and not change.grow(key, first, after - symbol, before):
+                raise NotFollowedError(f"{loop.place}: how often a round waits or arrives is not known")
+        if self._recording:
+            begin = change.begin
+            self._parts(
+                loop.body, {**inside, **{s: begin[s] for s in carried}}, {c: begin[c] for c in counts}, depth + 1
+            )
+        end = change.end
+        return {**known, **{s: end[s] for s in carried}}, {c: end[c] for c in counts}
+
+
+@dataclass(slots=True)
+class _LoopChange:
+    """What counts and registers are before round `number` of a loop (`begin`) and after the loop (`end`)."""
+
+    number: Symbol
+    rounds: Expr
+    span: tuple[Expr, ...]
+    prefix: str
+    begin: dict[Any, Expr] = field(default_factory=dict)
+    end: dict[Any, Expr] = field(default_factory=dict)
+
+    def recurrences(self, before: Mapping[Symbol, Symbol], first: Values, after: Values) -> None:
+        """Name the registers that do not grow by an increment, by all that they are computed from."""
+        registers = {symbol: register for register, symbol in before.items()}
+        for register, symbol in before.items():
+            needed = sympy.expand(after[register] - symbol).free_symbols & set(registers)
+            if not needed or (symbol not in needed and symbol in after[register].free_symbols):
+                continue
+            group, pending = [register], [register]
+            while pending:
+                for other in sorted(after[pending.pop()].free_symbols & set(registers), key=str):
+                    if registers[other] not in group:
+                        group.append(registers[other])
+                        pending.append(registers[other])
+            names = {before[r]: symbol_named(f"_{i}") for i, r in enumerate(group)}
+            system = [e for r in group for e in (first[r], after[r].xreplace(names))]
+            self.begin[register] = value_at_round("state", self.number, *system, *self.span)
+            self.end[register] = value_named("state at the end", *system, *self.span, bound=self.number)
+
+    def grow(self, key: Any, first: Expr, increment: Expr, before: Mapping[Symbol, Symbol]) -> bool:
+        """State a count or register by its increment; False where that depends on values that are not stated."""
+        stated = {before[r]: value for r, value in self.begin.items() if r in before}
+        increment = sympy.expand(sympy.expand(increment).xreplace(stated))
+        if any(str(s).startswith(self.prefix) for s in increment.free_symbols):
+            return False
+        lo, hi, step = self.span
+        if self.number not in increment.free_symbols:
+            self.begin[key] = sympy.expand(first + self.number * increment)
+            self.end[key] = sympy.expand(first + self.rounds * increment)
+        else:
+            self.begin[key] = first + value_at_round("sum", self.number, increment, lo, step)
+            self.end[key] = first + value_named("all", increment, lo, hi, step, bound=self.number)
+        return True
+
+
+def _at(expr: Any, known: Mapping[Any, Any]) -> Any:
+    """An expression with the values of its symbols."""
+    return sympy.expand(expr.xreplace(known)) if isinstance(expr, sympy.Expr) else expr.xreplace(known)

@@ -1,0 +1,244 @@
+"""A round in which a ring of barriers goes wrong: the programs of agents with numbers, run in every order.
+
+The search goes over states: the place of each agent, the phase and the missing arrivals of each barrier, the copies in
+flight, and the use that each stage holds. The first fault in the order of depth is returned, with its line and round:
+
+    a copy into a stage while that of another use goes on       a read while a copy goes on
+    a read of another use than was waited for                   more arrivals than a barrier expects
+    a deadlock
+
+The warps of an agent are in step here: a fault that was found is one, and none may be found although there is one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.proofs.rings.order import RingOrder
+from lego_mlir.proofs.rings.programs import (
+    WAIT,
+    Either,
+    Let,
+    NotFollowedError,
+    ProgramPart,
+    Repeat,
+    RingWord,
+    StageAccess,
+    Unfollowed,
+)
+
+MOST_STATES: Final = 200_000
+MOST_EVENTS: Final = 2_000
+EMPTY: Final = -1
+"""The use in a stage that nothing was copied to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingEvent:
+    """What an agent does next, in numbers: a wait, an arrival, or an access of the stage `slot` of a buffer."""
+
+    kind: str
+    name: str
+    use: int
+    place: str
+    rounds: str
+    on: str = ""
+    slot: int = 0
+
+    @property
+    def where(self) -> str:
+        return f" (round {self.rounds})" if self.rounds else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RingFault:
+    """What goes wrong, and in which line."""
+
+    text: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightCopy:
+    """A copy of a use into a stage, and the barrier that it completes on, both by number."""
+
+    barrier: int
+    stage: int
+    use: int
+
+
+@dataclass(frozen=True, slots=True)
+class RingState:
+    """Places of agents, (phase, missing arrivals) of barriers, copies in flight, the use in each stage."""
+
+    at: tuple[int, ...]
+    phases: tuple[tuple[int, int], ...]
+    copies: tuple[InFlightCopy, ...]
+    held: tuple[int, ...]
+
+
+def find_fault(order: RingOrder, sizes: Mapping[str, int]) -> RingFault | None:
+    """The first fault for these sizes; None if there is none, or too many states.
+
+    Raises NotFollowedError where the programs depend on more than the sizes.
+    """
+    search = _Search(order, [list(_events(order, k, sizes)) for k in range(len(order.agents))])
+    return search.first()
+
+
+def _events(order: RingOrder, number: int, sizes: Mapping[str, int]) -> Iterator[RingEvent]:
+    """What the first thread of an agent does, in order."""
+    events = _Numbers(order, sizes).run(order.agents[number].program, {}, ())
+    for count, event in enumerate(events, 1):
+        if count > MOST_EVENTS:  # a list that is cut off would be a deadlock
+            raise NotFollowedError("too many events for these sizes")
+        yield event
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    order: RingOrder
+    sizes: Mapping[str, int]
+
+    def _value(self, expr: Any, known: Mapping[Any, Any]) -> Any:
+        value = expr.xreplace(known)
+        value = value.xreplace({s: sympy.Integer(self.sizes.get(str(s), 0)) for s in value.free_symbols})
+        if value not in (sympy.true, sympy.false) and not value.is_Integer:
+            raise NotFollowedError(f"{value} is not a number")
+        return value
+
+    def run(self, parts: Sequence[ProgramPart], known: dict[Any, Any], rounds: tuple[str, ...]) -> Iterator[RingEvent]:
+        where = ", ".join(rounds)
+        for part in parts:
+            match part:
+                case Let(symbol=symbol, value=value):
+                    known[symbol] = self._value(value, known)
+                case RingWord(kind=kind, ring=ring, use=use, place=place):
+                    yield RingEvent(kind, ring, int(self._value(use, known)), place, where)
+                case StageAccess() if part.buffer in self.order.buffers:
+                    yield self._access(part, known, where)
+                case Repeat(symbol=symbol, body=body):
+                    for i in range(*(int(self._value(end, known)) for end in (part.lo, part.hi, part.step))):
+                        known[symbol] = sympy.Integer(i)
+                        yield from self.run(body, known, (*rounds, f"{symbol} = {i}"))
+                case Either(condition=condition, then=then, otherwise=otherwise):
+                    taken = self._value(condition, known) == sympy.true
+                    yield from self.run(then if taken else otherwise, known, rounds)
+                case Unfollowed(reason=reason):
+                    raise NotFollowedError(reason)
+                case _:
+                    pass
+
+    def _access(self, part: StageAccess, known: Mapping[Any, Any], where: str) -> RingEvent:
+        buffer = self.order.buffers[part.buffer]
+        size = buffer.elements if part.by_position else buffer.height
+        slot = (int(self._value(part.row, known)) // size - buffer.first) // buffer.every % buffer.stages
+        use = EMPTY if part.use is None else int(self._value(part.use, known))
+        return RingEvent(part.kind, part.buffer, use, part.place, where, part.on or "", slot)
+
+
+class _Search:
+    """A breadth-first search over the states that agents with these events reach."""
+
+    def __init__(self, order: RingOrder, events: list[list[RingEvent]]) -> None:
+        self.order, self.events = order, events
+        barriers = [(ring.name, slot) for ring in order.rings.values() for slot in range(ring.stages)]
+        stages = [(name, slot) for name, buffer in order.buffers.items() for slot in range(buffer.stages)]
+        self.barriers = {barrier: number for number, barrier in enumerate(barriers)}
+        self.stages = {stage: number for number, stage in enumerate(stages)}
+        self.expected = [order.rings[name].expected for name, _ in barriers]
+
+    def first(self) -> RingFault | None:
+        start = RingState(
+            (0,) * len(self.events), tuple((0, n) for n in self.expected), (), (EMPTY,) * len(self.stages)
+        )
+        seen, pending = {start}, deque([start])
+        while pending and len(seen) < MOST_STATES:
+            state = pending.popleft()
+            following = list(self._landed(state))
+            for k in range(len(self.events)):
+                step = self._step(state, k)
+                if isinstance(step, RingFault):
+                    return step
+                following += [] if step is None else [step]
+            waiting = [events[at] for events, at in zip(self.events, state.at, strict=True) if at < len(events)]
+            if waiting and not following:
+                what = "; ".join(f"{event.place} waits for use {event.use}{event.where}" for event in waiting)
+                return RingFault(f"deadlock: {what}", waiting[0].place)
+            new = [s for s in dict.fromkeys(following) if s not in seen]
+            seen.update(new)
+            pending.extend(new)
+        return None
+
+    def _landed(self, state: RingState) -> Iterator[RingState]:
+        for number, copy in enumerate(state.copies):
+            rest = (*state.copies[:number], *state.copies[number + 1 :])
+            yield replace(state, phases=self._completed(state.phases, rest, copy.barrier), copies=rest)
+
+    def _completed(
+        self, phases: tuple[tuple[int, int], ...], copies: Sequence[InFlightCopy], barrier: int
+    ) -> tuple[tuple[int, int], ...]:
+        """The phases after the barrier's own is complete, if it is."""
+        phase, missing = phases[barrier]
+        if missing > 0 or any(copy.barrier == barrier for copy in copies):
+            return phases
+        return (*phases[:barrier], (phase + 1, missing + self.expected[barrier]), *phases[barrier + 1 :])
+
+    def _step(self, state: RingState, k: int) -> RingState | RingFault | None:
+        """The state after an agent's next event, or its fault; None at its end, and where it waits."""
+        if state.at[k] == len(self.events[k]):
+            return None
+        event = self.events[k][state.at[k]]
+        after = replace(state, at=(*state.at[:k], state.at[k] + 1, *state.at[k + 1 :]))
+        if event.name in self.order.rings:
+            return self._word(after, event, k)
+        return self._access(after, event, k)
+
+    def _word(self, after: RingState, event: RingEvent, k: int) -> RingState | RingFault | None:
+        ring, blocks = self.order.rings[event.name], self.order.blocks
+        barrier = self.barriers[event.name, event.use % ring.stages]
+        phase, missing = after.phases[barrier]
+        if event.kind == WAIT:
+            return after if phase % 2 != event.use // ring.stages % 2 else None
+        arrivals = self.order.agents[k].warps * blocks
+        if missing < arrivals:
+            text = f"more warps arrive than the {ring.expected} that it expects{event.where}"
+            return RingFault(text, event.place)
+        phases = (*after.phases[:barrier], (phase, missing - arrivals), *after.phases[barrier + 1 :])
+        return replace(after, phases=self._completed(phases, after.copies, barrier))
+
+    def _access(self, after: RingState, event: RingEvent, k: int) -> RingState | RingFault:
+        stage = self.stages[event.name, event.slot]
+        flying = [copy.use for copy in after.copies if copy.stage == stage]
+        if event.kind == "copy":
+            other = next((use for use in flying if use != event.use), None)
+            if other is not None:
+                text = f"the copy of use {event.use} is issued while that of use {other} goes on{event.where}"
+                return RingFault(text, event.place)
+            barrier = self.barriers[event.on, event.use % self.order.rings[event.on].stages]
+            copies = (*after.copies, InFlightCopy(barrier, stage, event.use))
+            held = (*after.held[:stage], event.use, *after.held[stage + 1 :])
+            return replace(after, copies=tuple(sorted(copies, key=_key)), held=held)
+        if flying:
+            text = f"the {event.kind} of {event.name} while the copy of use {flying[0]} goes on{event.where}"
+            return RingFault(text, event.place)
+        waited = self._waited(event, k, after.at[k] - 1)
+        if event.kind == "read" and waited is not None and after.held[stage] > waited:
+            text = f"the read of {event.name} finds use {after.held[stage]}, and waited for use {waited}{event.where}"
+            return RingFault(text, event.place)
+        return after
+
+    def _waited(self, event: RingEvent, k: int, at: int) -> int | None:
+        """The last use of a stage that an agent waited for."""
+        buffer = self.order.buffers[event.name]
+        uses = [e.use for e in self.events[k][:at] if (e.kind, e.name) == (WAIT, buffer.ring)]
+        return max((use for use in uses if use % buffer.stages == event.slot), default=None)
+
+
+def _key(copy: InFlightCopy) -> tuple[int, int, int]:
+    return copy.barrier, copy.stage, copy.use

@@ -1,0 +1,295 @@
+"""What has to hold of rings of barriers, for all uses, and whether the order of their agents shows it.
+
+| obligation | holds if |
+|---|---|
+| uses follow each other | the n-th arrival is for use n (mod S), the n-th wait for use n + shift (mod 2 S) |
+| an arrival counts for its phase | every agent that arrives has arrived for the use S before |
+| parity | the barrier is never two phases ahead of a wait |
+| number of arrivals | the warps that arrive for a use are those that the barrier expects |
+| totals | every wait is for a use at which all arrive |
+| no deadlock | around each circle of agents that wait for each other, the uses would have to shrink |
+| a copy is in its phase | its agent arrives for that use after it, and the phase before is complete |
+| a place is in its stage | the rows of an access are those of the stage of a use near its agent's counts |
+| order | of a write of use x and an access of use y at the same time, y - x is no multiple of S |
+
+S is the number of stages. An obligation that is not shown is a `Problem`, and proves nothing either way. Rings that are
+used in their first turn alone need no phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final
+
+import sympy
+
+from lego_mlir.aliases import Expr
+from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.proofs.rings.counts import EventSite
+from lego_mlir.proofs.rings.order import NEVER, RingOrder
+from lego_mlir.proofs.rings.programs import ARRIVE, WAIT, Counter, RingWord, StageAccess
+from lego_mlir.proofs.rings.values import holds
+
+ALWAYS: Final = 10**6
+"""The weight of a wait that may hang whatever the uses are."""
+NEAR: Final = 4
+"""Turns of a ring between two accesses that are told apart; those further away have to be ordered by bounds."""
+AgentAccess = tuple[int, StageAccess, EventSite]
+
+
+@dataclass(frozen=True, slots=True)
+class RingProblem:
+    """An obligation that is not shown: the ring or buffer that it is about, and the reason."""
+
+    about: str
+    reason: str
+
+
+def problems(order: RingOrder) -> list[RingProblem]:
+    """The obligations that are not shown; none if the rings are proved."""
+    check = Obligations(order)
+    check.uses()
+    if not check.problems:
+        check.phases()
+        check.arrivals()
+        check.totals()
+        check.deadlock()
+        check.accesses()
+    return check.problems
+
+
+@dataclass
+class Obligations:
+    """The obligations of an order; each method adds what it cannot show to `problems`."""
+
+    order: RingOrder
+    problems: list[RingProblem] = field(default_factory=list)
+
+    def _fail(self, about: str, reason: str) -> None:
+        self.problems.append(RingProblem(about, reason))
+
+    def _words(self) -> Iterator[tuple[int, RingWord, EventSite]]:
+        for k in range(len(self.order.agents)):
+            for word, site in self.order.words(k):
+                yield k, word, site
+
+    def uses(self) -> None:
+        """Uses follow each other; the shift of each agent's waits is found on the way."""
+        order = self.order
+        for k, word, site in self._words():
+            found = order.residue(word, site)
+            if found is None:
+                self._fail(word.ring, f"{word.place}: the uses of this {word.kind} do not follow each other")
+            elif word.kind == ARRIVE and found:
+                self._fail(word.ring, f"{word.place}: the first arrival is not for use 0 but {found}")
+            elif word.kind == WAIT:
+                shift = found - 2 * order.rings[word.ring].stages if found else 0
+                if order.shift.setdefault((k, word.ring), shift) != shift:
+                    agent = order.agents[k].name
+                    self._fail(word.ring, f"{word.place}: {agent} skips a use, or waits for one twice")
+
+    # -- phases
+
+    def phases(self) -> None:
+        """Arrivals count for their phase, and no barrier is two phases ahead of a wait."""
+        order = self.order
+        for k, word, site in self._words():
+            if not order.arrivers[word.ring]:
+                waits = order.walks[k].totals[word.counter]
+                if not holds(Le(waits + order.shift.get((k, word.ring), 0), 0), order.ranges):
+                    self._fail(word.ring, f"{word.place}: nobody arrives at this ring")
+            elif word.kind == ARRIVE:
+                self._arrival(k, word, site)
+            else:
+                self._wait(k, word, site)
+
+    def _arrival(self, k: int, word: RingWord, site: EventSite) -> None:
+        order, n, stages = self.order, site.counts[word.counter], self.order.rings[word.ring].stages
+        if order.is_first_turn(n, stages):
+            return
+        known = order.known(order.own(k, site, n), stages, k)
+        for b, counter in order.arrivers[word.ring]:
+            if known.get((b, counter), NEVER) < 1 - stages:
+                self._fail(
+                    word.ring,
+                    f"{word.place}: {order.agents[k].name} may arrive for use u + {stages} before "
+                    f"{order.agents[b].name} has for use u: nothing makes it wait",
+                )
+
+    def _wait(self, k: int, word: RingWord, site: EventSite) -> None:
+        order, n, stages = self.order, site.counts[word.counter], self.order.rings[word.ring].stages
+        shift = order.shift[k, word.ring]
+        ends = (order.walks[b].totals[counter] for b, counter in order.arrivers[word.ring])
+        if any(order.is_first_turn(end - 1 - n - shift, stages) for end in ends):
+            return
+        for arrival in order.arrivers[word.ring]:
+            passed = order.known({arrival: 0}, 1).get((k, word.counter), NEVER)
+            if passed + stages + shift >= 0:
+                return
+        self._fail(word.ring, f"{word.place}: the barrier may be two phases ahead of this wait (parity)")
+
+    def arrivals(self) -> None:
+        """As many arrivals for each use as the barrier expects."""
+        order = self.order
+        for name, ring in order.rings.items():
+            parts = [order.agents[k].warps * (1 if c[2] is None else order.blocks) for k, c in order.arrivers[name]]
+            if sum(parts) not in (0, ring.expected):
+                self._fail(name, f"a use has {sum(parts)} arrivals, and the barrier expects {ring.expected}")
+
+    def totals(self) -> None:
+        """Every wait is for a use at which all arrive."""
+        order = self.order
+        for k, walk in enumerate(order.walks):
+            for counter, waits in walk.totals.items():
+                for b, arrival in order.arrivers[counter[1]] if counter[0] == WAIT else ():
+                    arrivals = order.walks[b].totals[arrival]
+                    more = sympy.expand(arrivals - waits - order.shift[k, counter[1]])
+                    if not (more >= 0 if more.is_Integer else holds(Le(0, more), order.ranges)):
+                        one, other = order.agents[k].name, order.agents[b].name
+                        self._fail(counter[1], f"{one} waits {waits} times and {other} arrives {arrivals} times")
+
+    # -- deadlock
+
+    def deadlock(self) -> None:
+        """No circle of waits, each of which may hang because the next one does: in it the uses would have to shrink."""
+        waits = [(k, word, site) for k, word, site in self._words() if word.kind == WAIT]
+        edges: list[tuple[int, int, int]] = []
+        for i, (k, word, site) in enumerate(waits):
+            for j, (b, other, there) in enumerate(waits):
+                for _, arrival in (a for a in self.order.arrivers[word.ring] if a[0] == b):
+                    weight = self._hanging(k, word, site, other, there, arrival)
+                    if weight is not None:
+                        edges.append((i, j, weight * (len(waits) + 1) + 1))
+        longest = [0] * len(waits)
+        for _ in range(len(waits) + 1):
+            longer = [(j, longest[i] + weight) for i, j, weight in edges if longest[i] + weight > longest[j]]
+            if not longer:
+                return
+            for j, length in longer:
+                longest[j] = max(longest[j], length)
+        for ring, place in {waits[j][1].ring: waits[j][1].place for _, j, _ in edges}.items():
+            self._fail(ring, f"{place}: not shown that agents do not wait for each other in a circle")
+
+    def _hanging(
+        self, k: int, word: RingWord, site: EventSite, other: RingWord, there: EventSite, arrival: Counter
+    ) -> int | None:
+        """A bound d with m <= n + d, if the wait for n may hang because the other agent hangs in its wait for m."""
+        order, n = self.order, site.counts[word.counter]
+        m, done = there.counts[other.counter], there.counts[arrival]
+        shift = order.shift[k, word.ring]
+        if shift < 0 and holds(Lt(n + shift, 0), order.ranges):
+            return None  # before the first use no wait hangs
+        if n.is_Integer and holds(Lt(0, sympy.expand(done - n - shift)), order.ranges):
+            return None  # the other agent has arrived for this use
+        least = order.low(done - m)
+        return shift - least if least > NEVER else ALWAYS
+
+    # -- accesses of stages
+
+    def accesses(self) -> None:
+        """Each access is in the stage of a use, and no write of one use meets an access of another in its stage."""
+        order = self.order
+        found: list[AgentAccess] = [
+            (k, site.event, site)
+            for k, walk in enumerate(order.walks)
+            for site in walk.sites
+            if isinstance(site.event, StageAccess) and site.event.buffer in order.buffers
+        ]
+        placed: list[tuple[AgentAccess, Expr]] = []
+        for k, access, site in found:
+            use = self.use_of(access, site)
+            if use is None:
+                self._fail(
+                    access.buffer,
+                    f"{access.place}: not shown which use's stage this {access.kind} touches, of those that its waits "
+                    "and arrivals allow",
+                )
+                continue
+            placed.append(((k, access, site), use))
+            if access.on is not None:
+                self._in_phase(k, access, site)
+        done = set()
+        for (one, x), (other, y) in product(placed, repeat=2):
+            if one[1].buffer != other[1].buffer or one[1].kind == "read":
+                continue
+            key = (x, y, *(_facts(access) for access in (one, other)))
+            if key not in done:
+                done.add(key)
+                self._apart(one, x, other, y)
+
+    def use_of(self, access: StageAccess, site: EventSite) -> Expr | None:
+        """The use whose stage an access is in, among those near its agent's counts; None if none is shown.
+
+        The waits on the buffer's own ring come first: any use that is right modulo the stages passes, and the nearest
+        one orders the most.
+        """
+        buffer = self.order.buffers[access.buffer]
+        tried: dict[Expr, None] = {} if access.use is None else {access.use: None}
+        near = sorted(site.counts, key=lambda c: (c[:2] != (WAIT, buffer.ring), c[1] != buffer.ring))
+        backs = sorted(range(-2, buffer.stages + 1), key=lambda back: abs(back - 1))
+        tried |= {sympy.expand(site.counts[counter] - back): None for counter in near for back in backs}
+        for use in tried:
+            offset, size = buffer.offset(access, use)
+            if holds(Le(0, offset) & Le(offset + access.rows, size), self.order.ranges):
+                return use
+        return None
+
+    def _in_phase(self, k: int, copy: StageAccess, site: EventSite) -> None:
+        """A copy completes on the phase that its barrier is in: that of its use, before an own arrival."""
+        order, ring, use = self.order, copy.on or "", copy.use if copy.use is not None else sympy.Integer(0)
+        stages = order.rings[ring].stages
+        mine = [counter for b, counter in order.arrivers[ring] if b == k]
+        if not mine or any(order.low(use - site.counts[counter]) < 0 for counter in mine):
+            reason = "the phase may be complete before this copy: it arrives there before, or never"
+            self._fail(ring, f"{copy.place}: {reason}")
+        known = order.known(order.own(k, site, use), stages, k)
+        behind = any(known.get(arrival, NEVER) < 1 - stages for arrival in order.arrivers[ring])
+        if behind and not order.is_first_turn(use, stages):
+            self._fail(ring, f"{copy.place}: the barrier may be a phase behind this copy")
+
+    def _apart(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr) -> None:
+        """A write of use x meets an access of use y for low <= y - x <= high only, without a multiple of the stages."""
+        (k, write, _), (b, access, _) = one, other
+        stages = self.order.buffers[write.buffer].stages
+        once = x.is_Integer and y.is_Integer and 0 <= x < stages and 0 <= y < stages
+        low, high = self._meeting(one, x, other, y, stages)
+        what = f"{access.place}: the {access.kind} of {write.buffer} for use u"
+        goes_on = " goes on" if access.late else ""
+        for step in () if once else range(-NEAR * stages, NEAR * stages + 1, stages):
+            if low <= step <= high and step != 0:
+                of_access, of_write = (f" + {step}", "") if step > 0 else ("", f" + {-step}")
+                self._fail(write.buffer, f"{what}{of_access}{goes_on} while {write.place} may write use u{of_write}")
+                return
+        if low <= 0 <= high and k != b:
+            self._fail(
+                write.buffer, f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
+            )
+        if (low < -NEAR * stages or high > NEAR * stages) and not once:
+            reason = f"nothing orders this {access.kind} and the {write.kind} in {write.place}"
+            self._fail(write.buffer, f"{access.place}: {reason}")
+
+    def _meeting(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr, stages: int) -> tuple[int, int]:
+        """The least and the greatest y - x of a write and an access that may be at the same time.
+
+        What the writer knows of the other agent's counts, less that agent's own, is the least; backwards the greatest.
+        A copy goes on until its phase completes, so the waits for that count.
+        """
+        order, (k, write, at), (b, _, there) = self.order, one, other
+        known, own = order.known(order.own(k, at, x), stages, k), order.own(b, there, y)
+        low = max((known[count] - own[count] for count in own if count in known), default=NEVER)
+        mine, back = order.own(k, at, x), order.known(own, stages, b)
+        if write.on is None:
+            passed = [back[count] - mine[count] for count in mine if count in back]
+        else:
+            waits = [count for count in {**back, **own} if count[1][:2] == (WAIT, write.on)]
+            certain = [c for c in waits if c in back or c[0] == b]
+            passed = [max(back.get(c, NEVER), own.get(c, NEVER)) + order.shift[c[0], write.on] for c in certain]
+        return low, -max(passed, default=NEVER)
+
+
+def _facts(placed: AgentAccess) -> tuple[object, ...]:
+    """What decides how an access is ordered; a read that goes on after an arrival has the line of the one before it."""
+    k, access, site = placed
+    return k, access.kind, access.late, access.place, frozenset(site.counts.items())

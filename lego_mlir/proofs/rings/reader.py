@@ -1,0 +1,440 @@
+"""The ring programs of a trace: each group of warps of a role becomes an agent.
+
+Waits, arrivals and tile copies carry the use that the user wrote (`ring[use]`). Integers that registers hold are
+followed as symbols; a number that is loaded from a tensor which the kernel does not write is a function of its index:
+roles that load the same trip count agree on it.
+
+What is not understood is refused with its line. Every statement that touches a stage or a ring has to be named here, or
+ends as `Unfollowed`: a statement that was overlooked would be a hole in all proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import FloorDiv, Le
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.proofs.footprints import own_index
+from lego_mlir.proofs.rings.flights import StageReads
+from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.programs import (
+    ARRIVE,
+    WAIT,
+    Agent,
+    Either,
+    Let,
+    NotFollowedError,
+    ProgramPart,
+    Repeat,
+    RingShape,
+    RingWord,
+    StageAccess,
+    Unfollowed,
+)
+from lego_mlir.proofs.rings.strides import divided
+from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
+from lego_mlir.tracing import barrier_rings
+from lego_mlir.tracing.clustered_blocks import CAST
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.trace import (
+    AsyncCopy,
+    Compute,
+    Constant,
+    Convert,
+    For,
+    FromIndex,
+    FunctionCall,
+    If,
+    KernelTrace,
+    Load,
+    MatrixLoad,
+    MlirOperation,
+    Read,
+    Register,
+    Statement,
+    Store,
+    TensorAccess,
+    TileCopy,
+    TileLoad,
+    TileStore,
+    ToIndex,
+    Value,
+    WarpRole,
+    While,
+    Write,
+    accesses_of,
+    statements_in,
+)
+
+ALL_BLOCKS: Final = -1
+"""The block of an arrival in every block of the cluster."""
+MOST_CLUSTERS: Final = 2**24
+_INTEGERS: Final = ("i32", "i64", "index")
+_MEANINGS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+}
+
+
+def ring_order(trace: KernelTrace) -> RingOrder:
+    """The agents of a kernel and their rings. Raises NotFollowedError, with the line, for what is not understood."""
+    return divided(_Reader(trace).order())
+
+
+class _Reader:
+    """The rings of a kernel, the buffers whose stages they guard, and the agents of its roles."""
+
+    def __init__(self, trace: KernelTrace) -> None:
+        self.trace = trace
+        self.rings: dict[str, RingShape] = {}
+        self.buffers: dict[str, StagedBuffer] = {}
+        self.ranges = KnownRanges(trace.ranges)
+        self.ranges.given = tuple(requirement.condition for requirement in trace.requirements)
+        self.blocks = prod(trace.cluster)
+        self.thread = symbol_named("thread")
+        self.peers: dict[int, tuple[int, int]] = {}  # a ring seen from the cluster -> the ring, and the block
+        self.written = {
+            access.buffer.name
+            for statement, access in trace.accesses()
+            if access is not getattr(statement, "origin", None) and not isinstance(statement, Load | MatrixLoad)
+        }
+
+    def order(self) -> RingOrder:
+        self._find_rings()
+        roles = [n for n, s in enumerate(self.trace.body) if isinstance(s, If) and isinstance(s.mark, WarpRole)]
+        for n in roles:
+            self._find_buffers(self.trace.body[n])
+        self._require_concurrent(roles)
+        agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
+        return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self._ranks())
+
+    def _find_rings(self) -> None:
+        constants: dict[int, int] = {}
+        for s in self.trace.statements():
+            if isinstance(s, FromIndex) and as_expr(s.expr).is_Integer:
+                constants[s.result.number] = int(s.expr)
+            if not isinstance(s, MlirOperation):
+                continue
+            if s.name == barrier_rings.CREATE:
+                stages = int(s.results[0].dtype.mlir.rpartition("= ")[2].rstrip(">"))
+                name = ring_name(s.results[0].number)
+                self.rings[name] = RingShape(name, stages, 0)
+            elif s.name == barrier_rings.INIT:
+                ring = self.rings[ring_name(s.operands[0].number)]
+                self.rings[ring.name] = RingShape(ring.name, ring.stages, constants[s.operands[1].number])
+            elif s.name == CAST and len(s.operands) == 2 and s.operands[1].number in constants:
+                self.peers[s.results[0].number] = s.operands[0].number, constants[s.operands[1].number]
+
+    def _find_buffers(self, role: Statement) -> None:
+        """The tiles that copies on rings fill: as many stages as the ring has, below each other."""
+        for mark in (s.mark for s in statements_in((role,)) if isinstance(s, If)):
+            if not isinstance(mark, TileCopy) or mark.ring is None:
+                continue
+            ring, tile = self.rings[ring_name(mark.ring.number)], mark.tile
+            rows = as_expr(tile.layout.dims()[0])
+            if rows.is_Integer and int(rows) % ring.stages == 0:
+                height, elements = int(rows) // ring.stages, int(tile.size) // ring.stages
+                self.buffers[tile.name] = StagedBuffer(tile.name, ring.stages, height, elements, ring=ring.name)
+
+    def _require_concurrent(self, roles: Sequence[int]) -> None:
+        """Raise NotFollowedError unless the roles run at the same time, and nothing else uses their rings."""
+        body = self.trace.body
+        marks = [s.mark for s in body if isinstance(s, If) and isinstance(s.mark, WarpRole)]
+        warps = [warp for mark in marks for warp in range(mark.first, mark.end)]
+        adjacent = bool(roles) and list(roles) == list(range(roles[0], roles[-1] + 1))
+        if not adjacent or len(warps) != len(set(warps)):
+            raise NotFollowedError("roles that do not all run at the same time, or rings without roles")
+        for number, statement in enumerate(body):
+            if number not in roles and (has_ring_words((statement,)) or touches(self.buffers, (statement,))):
+                source = getattr(statement, "source", "")
+                raise NotFollowedError(f"{source}: rings or their stages outside of roles")
+
+    def _agents(self, branch: Statement, number: int) -> Iterator[Agent]:
+        assert isinstance(branch, If) and isinstance(branch.mark, WarpRole)
+        role = branch.mark
+        if len(self.trace.block) != 1:
+            raise NotFollowedError("roles in a block of several dimensions")
+        self.ranges[self.thread] = Range(0, role.warps * WARP)
+        for group in range(role.groups):
+            reader = _AgentReader(self, (role.first + group * role.warps) * WARP)
+            name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
+            yield Agent(name, role.warps, reader.program(branch.then), number)
+
+    def _is_uniform(self, expr: Any) -> bool:
+        """Whether a use or a number of rounds is one for all threads of the group and all blocks of a cluster."""
+        if self.thread in expr.free_symbols:
+            return False
+        ids = {symbol for symbol, (kind, _) in self.trace.ids.items() if kind == "block_id"}
+        of_clusters = {
+            quotient: sympy.Symbol("cluster")
+            for quotient in expr.atoms(FloorDiv)
+            if quotient.args[0] in ids and quotient.args[1].is_Integer and int(quotient.args[1]) % self.blocks == 0
+        }
+        return self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids
+
+    def _ranks(self) -> list[dict[Any, Expr]]:
+        """The block's id of each block of a cluster along x; none for other clusters."""
+        axes = [symbol for symbol, (kind, axis) in self.trace.ids.items() if (kind, axis) == ("block_id", "x")]
+        if not axes or not self.trace.cluster or self.trace.cluster[0] != self.blocks:
+            return []
+        cluster = symbol_named("cluster")
+        self.ranges[cluster] = Range(0, MOST_CLUSTERS)
+        return [{axes[0]: self.blocks * cluster + rank} for rank in range(self.blocks)]
+
+    def parts_differ(self, row: Expr, rows: int) -> bool:
+        """Whether the parts that the blocks of a cluster copy for all are below each other."""
+        tops = [simplify(row.xreplace(rank), self.ranges).expr for rank in self._ranks()]
+        return bool(tops) and all(holds(Le(one + rows, other), self.ranges) for one, other in pairwise(tops))
+
+
+class _AgentReader:
+    """The program of one group of warps, whose first thread has the number `first`."""
+
+    def __init__(self, kernel: _Reader, first: int) -> None:
+        self.kernel, self.thread = kernel, kernel.thread
+        ids = kernel.trace.ids
+        tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
+        self.here = {tx: self.thread + first}
+        self.values: dict[int, Expr] = {}  # integers by the numbers of their values
+        self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
+
+    def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
+        return tuple(_gathered(tuple(self._body(body)), self.kernel.blocks))
+
+    def _body(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
+        before = self.reads.in_flight()
+        for statement in body:
+            yield from self.reads.landed_by(statement)
+            yield from self._part(statement)
+        yield from self.reads.land([flight for flight in self.reads.in_flight() if flight not in before])
+
+    def _at(self, expr: Any, *, uniform: bool = False) -> Any:
+        """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""
+        expr = expr.xreplace(self.here) if hasattr(expr, "xreplace") else expr
+        if isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
+            expr = simplify(expr, self.kernel.ranges).expr
+            if uniform and self.thread in expr.free_symbols:
+                raise NotFollowedError(f"{expr} differs between the threads of a role")
+        return expr
+
+    def _part(self, s: Statement) -> Iterator[ProgramPart]:
+        place = line_of(s)
+        match s:
+            case Constant() | FromIndex() | Convert() | Compute():
+                self._number(s)
+            case Read() | Write() | ToIndex():
+                yield from self._symbol(s)
+            case Load(result, access) if access.buffer.space == "global":
+                yield from self._loaded(result, access)
+            case While(body=inner):
+                if has_ring_words(inner) or touches(self.kernel.buffers, inner):
+                    yield Unfollowed(f"{place}: a while loop with words of rings or accesses of stages")
+                written = {_symbol_of(t.register) for t in statements_in(inner) if isinstance(t, Write)}
+                if written:
+                    yield Unfollowed("registers of a while loop", frozenset(written))
+            case For():
+                ends = [self._at(as_expr(e), uniform=has_ring_words(s.body)) for e in (s.lo, s.hi, s.step)]
+                yield Repeat(s.symbol, *ends, self.program(s.body), place)
+            case If():
+                yield from self._branch(s, place)
+            case _:
+                yield from self._effect(s, place)
+
+    def _branch(self, branch: If, place: str) -> Iterator[ProgramPart]:
+        if isinstance(branch.mark, TileCopy):
+            yield from self._copied(branch.mark, place)
+            return
+        arrival = [t for t in branch.then if isinstance(t, MlirOperation) and t.name == barrier_rings.ARRIVE]
+        if arrival:
+            yield from self._arrival(arrival[0], place)
+            return
+        then, otherwise = (tuple(self._body(side)) for side in (branch.then, branch.otherwise))
+        if then or otherwise:
+            yield Either(self._at(branch.condition), then, otherwise, place)
+
+    def _effect(self, s: Statement, place: str) -> Iterator[ProgramPart]:
+        """Waits, and accesses of stages; another statement that touches a stage is not followed."""
+        buffers = self.kernel.buffers
+        match s:
+            case MlirOperation(name=barrier_rings.WAIT):
+                yield RingWord(WAIT, ring_name(s.operands[0].number), self._at(s.use, uniform=True), place)
+            case MlirOperation(name=barrier_rings.ARRIVE):
+                yield Unfollowed(f"{place}: an arrival of each lane")
+            case FunctionCall():
+                if has_ring_words(s.function.body) or touches(buffers, s.function.body):
+                    yield Unfollowed(f"{place}: words of rings, or accesses of stages, in a function that is called")
+            case MatrixLoad(access=access) | Load(access=access) | Store(access=access):
+                if access.buffer.name in buffers:
+                    if access.block is not None:
+                        yield Unfollowed(f"{place}: an access of another block's stage")
+                    yield self.access(s, access)
+            case AsyncCopy(target=target) if target.buffer.name in buffers:
+                yield Unfollowed(f"{place}: a copy into {target.buffer.name} that completes on no ring")
+            case _ if touches(buffers, (s,)):
+                yield Unfollowed(f"{place}: an access of a stage that is not followed")
+
+    def access(self, s: Statement, access: TensorAccess) -> StageAccess:
+        """The rows, or for matrices the positions, of an access."""
+        kind = "write" if isinstance(s, Store) else "read"
+        if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
+            return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
+        row = as_expr(own_index(access.layout, tuple(access.index))[0])
+        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s))
+
+    # -- integers
+
+    def _number(self, s: Constant | FromIndex | Convert | Compute) -> None:
+        """Keep the value of an integer that is computed from known ones."""
+        match s:
+            case Constant(result, number) if isinstance(number, int):
+                self.values[result.number] = sympy.Integer(number)
+            case FromIndex(result, expr):
+                self.values[result.number] = as_expr(expr)
+            case Convert(result, operand) if operand.number in self.values and _is_integer(result.dtype):
+                self.values[result.number] = self.values[operand.number]
+            case Compute(result, operation, operands) if _is_integer(result.dtype):
+                known = [self.values[o.number] for o in operands if o.number in self.values]
+                if operation in _MEANINGS and len(known) == len(operands) == 2:
+                    self.values[result.number] = _MEANINGS[operation](*known)
+            case _:
+                pass
+
+    def _symbol(self, s: Read | Write | ToIndex) -> Iterator[ProgramPart]:
+        match s:
+            case Read(result, register) if _is_integer(register.dtype) and register.width is None:
+                held = symbol_named(f"value{result.number}")
+                yield Let(held, _symbol_of(register))
+                self.values[result.number] = held
+            case Write(register, value) if _is_integer(register.dtype) and register.width is None:
+                if value.number in self.values:
+                    yield Let(_symbol_of(register), self._at(self.values[value.number]))
+                else:
+                    yield Unfollowed("a register", frozenset({_symbol_of(register)}))
+            case ToIndex(symbol, operand) if operand.number in self.values:
+                yield Let(symbol, self._at(self.values[operand.number]))
+            case _:
+                pass
+
+    def _loaded(self, result: Value, access: TensorAccess) -> Iterator[ProgramPart]:
+        """An element of a tensor that the kernel does not write is a function of its index."""
+        if access.buffer.name in self.kernel.written or access.width != 1 or access.is_masked:
+            return
+        held = symbol_named(f"loaded{result.number}")
+        element = sympy.Function(access.buffer.name, integer=True)
+        yield Let(held, element(*(self._at(as_expr(i)) for i in access.index)))
+        self.values[result.number] = held
+
+    # -- arrivals and copies
+
+    def _arrival(self, s: MlirOperation, place: str) -> Iterator[ProgramPart]:
+        ring, block = s.operands[0].number, None
+        if self.kernel.blocks > 1:
+            ring, block = self.kernel.peers.get(ring, (ring, None))
+            if block is None:
+                yield Unfollowed(f"{place}: an arrival at this block alone, in a cluster")
+        goes_on = barrier_rings.GO_ON in s.attributes
+        yield from self.reads.going_on() if goes_on else self.reads.land(self.reads.in_flight())
+        yield RingWord(ARRIVE, ring_name(ring), self._at(s.use, uniform=True), place, block)
+        if goes_on:
+            yield from self.reads.going_on()
+
+    def _copied(self, mark: TileCopy, place: str) -> Iterator[ProgramPart]:
+        name = mark.tile.name
+        if name not in self.kernel.buffers:
+            return
+        first = as_expr(mark.into[0])
+        row = self._at(first)
+        if mark.stores:
+            yield self.reads.begin_store(StageAccess("read", name, row, mark.shape[0], place, late=True))
+            return
+        if mark.ring is None:
+            yield Unfollowed(f"{place}: a copy into {name} that completes on no ring")
+            return
+        if mark.blocks is not None and not self.kernel.parts_differ(first, mark.shape[0]):
+            yield Unfollowed(f"{place}: not shown that the blocks of a cluster copy different rows of {name}")
+        yield StageAccess(
+            "copy",
+            name,
+            row,
+            mark.shape[0],
+            place,
+            ring_name(mark.ring.number),
+            self._at(mark.use, uniform=True),
+            whole_rows=as_expr(mark.into[1]) == 0 and mark.tile.layout.dims()[1] == mark.shape[1],
+            shared=mark.blocks is not None,
+        )
+
+
+def ring_name(number: int) -> str:
+    """The name of the ring that a value of this number is."""
+    return f"ring {number}"
+
+
+def line_of(statement: Statement) -> str:
+    """The file's name and the line of a statement."""
+    return str(getattr(statement, "source", "")).rpartition("/")[2]
+
+
+def has_ring_words(body: Sequence[Statement]) -> bool:
+    """Whether statements wait or arrive."""
+    words = (barrier_rings.WAIT, barrier_rings.ARRIVE)
+    return any(isinstance(s, MlirOperation) and s.name in words for s in statements_in(tuple(body)))
+
+
+def touches(buffers: Mapping[str, StagedBuffer], body: Sequence[Statement]) -> bool:
+    """Whether statements access a stage, themselves or in a function that they call."""
+    return any(
+        any(a.buffer.name in buffers for a in accesses_of(s))
+        or (isinstance(s, TileLoad | TileStore) and s.buffer.name in buffers)
+        or (isinstance(s, FunctionCall) and touches(buffers, s.function.body))
+        for s in statements_in(tuple(body))
+    )
+
+
+def _symbol_of(register: Register) -> Symbol:
+    return symbol_named(f"register{register.number}")
+
+
+def _is_integer(dtype: DType) -> bool:
+    return dtype.name in _INTEGERS
+
+
+def _gathered(parts: Sequence[ProgramPart], blocks: int) -> Iterator[ProgramPart]:
+    """Arrivals in all blocks of a cluster, one after the other, as one; each access once between words."""
+    seen: set[StageAccess] = set()
+    arrivals: list[RingWord] = []
+    for part in parts:
+        if isinstance(part, StageAccess):
+            if part not in seen:
+                seen.add(part)
+                yield part
+            continue
+        if isinstance(part, RingWord | Repeat | Either):
+            seen.clear()
+        if blocks > 1 and isinstance(part, RingWord) and part.kind == ARRIVE:
+            arrivals.append(part)
+            if {word.block for word in arrivals} == set(range(blocks)):
+                if len({(word.ring, word.use) for word in arrivals}) > 1:
+                    yield _in_some_blocks(part)
+                yield RingWord(ARRIVE, part.ring, part.use, part.place, ALL_BLOCKS)
+                arrivals.clear()
+            continue
+        if arrivals and not isinstance(part, Let):
+            yield _in_some_blocks(arrivals[0])
+        yield part
+    if arrivals:
+        yield _in_some_blocks(arrivals[0])
+
+
+def _in_some_blocks(word: RingWord) -> Unfollowed:
+    return Unfollowed(f"{word.place}: arrivals at some blocks of a cluster")

@@ -1,0 +1,113 @@
+"""Values of ring programs: what is known of a count, a register or a number of rounds.
+
+Two agents have to agree about the same value: a trip count that both load from memory, or a register that both advance
+by a recurrence. Such a value is named by what it is computed from, with its free symbols as arguments, so that equal
+computations have equal names and substitution still reaches the symbols. The prover takes each of these functions as a
+symbol.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
+
+QUICK_MS: Final = 200
+"""The time that one question about ranges may take."""
+PATIENT_MS: Final = 500
+"""The time for a question under the requirements of a launch, or about a constant difference."""
+HIDDEN: Final = "_"
+"""The first character of names inside of a name."""
+
+
+class KnownRanges(dict[Any, Range]):
+    """Ranges of symbols, and the requirements of a launch, which also hold."""
+
+    given: tuple[Cond, ...] = ()
+
+
+def symbol_named(text: str) -> Symbol:
+    """An integer symbol."""
+    return sympy.Symbol(text, integer=True)
+
+
+def value_named(kind: str, *exprs: Any, bound: Symbol | None = None) -> Expr:
+    """The value that `exprs` decide, equal for agents that compute alike; `bound` is a variable inside of them.
+
+    Quotients of a symbol by a number stay whole as arguments: the number of a cluster is `block // 2`, which all blocks
+    of the cluster share, while the block's own number differs.
+    """
+    found = {f for e in exprs for f in e.atoms(FloorDiv) if f.args[0].is_Symbol and f.args[1].is_Integer}
+    quotients = sorted((f for f in found if f.args[0] != bound and not str(f).startswith(HIDDEN)), key=str)
+    shortened = {f: symbol_named(f"{HIDDEN}u{i}") for i, f in enumerate(quotients)}
+    exprs = tuple(e.xreplace(shortened) for e in exprs)
+    free = {s for e in exprs for s in e.free_symbols if not str(s).startswith(HIDDEN)} - {bound}
+    arguments = sorted(free, key=str)
+    names: dict[Any, Symbol] = {s: symbol_named(f"{HIDDEN}x{i}") for i, s in enumerate(arguments)}
+    if bound is not None:
+        names[bound] = symbol_named(f"{HIDDEN}round")
+    text = f"{kind}({', '.join(str(e.xreplace(names)) for e in exprs)})"
+    if quotients or arguments:
+        return sympy.Function(text, integer=True)(*quotients, *arguments)
+    return symbol_named(text)
+
+
+def value_at_round(kind: str, number: Symbol, *exprs: Any) -> Expr:
+    """The value in round `number` of what the rounds before it decide."""
+    return sympy.Function(f"{kind} before", integer=True)(number, value_named(kind, *exprs, bound=number))
+
+
+def without_functions(claim: Any) -> Any:
+    """A claim with a symbol in place of each named value."""
+    found = sorted(claim.atoms(sympy.core.function.AppliedUndef), key=lambda f: -len(str(f)))
+    return claim.xreplace({f: symbol_named(str(f)) for f in found}) if found else claim
+
+
+def holds(claim: Any, ranges: Mapping[Any, Range], timeout_ms: int = QUICK_MS) -> bool:
+    """Whether a claim is proved for all values in the ranges, or under the requirements of a launch."""
+    claim = without_functions(claim) if hasattr(claim, "atoms") else claim
+    if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
+        return True
+    given = getattr(ranges, "given", ())
+    if not given:
+        return False
+    return isinstance(prove(sympy.Or(claim, *map(sympy.Not, given)), ranges, timeout_ms=PATIENT_MS), Proved)
+
+
+def constant(difference: Expr, ranges: Mapping[Any, Range]) -> int | None:
+    """The value of a difference that is the same everywhere, None if it is not shown to be."""
+    difference = without_functions(sympy.expand(difference))
+    if difference.is_Integer:
+        return int(difference)
+    guesses = _frequent_values(difference)
+    return next((guess for guess in guesses if holds(Eq(difference, guess), ranges, PATIENT_MS)), None)
+
+
+def residue(use: Expr, count: Expr, modulus: int, ranges: Mapping[Any, Range]) -> int | None:
+    """`use - count` modulo a number, if it is the same everywhere; None if it is not shown to be."""
+    known = constant(use - count, ranges)
+    if known is not None:
+        return known % modulus
+    rest = FloorMod(sympy.expand(use - count), modulus)
+    return next((guess for guess in range(modulus) if holds(Eq(rest, guess), ranges)), None)
+
+
+def _frequent_values(expr: Expr) -> list[int]:
+    """The most frequent values at some points: a difference may be constant under the launch's requirements only."""
+    free = sorted(expr.free_symbols, key=str)
+    found: Counter[int] = Counter()
+    for k in range(5):
+        point = {s: sympy.Integer(3 + 997 * k + (17 * i + 211 * k * i) % 613) for i, s in enumerate(free)}
+        value = expr.xreplace(point)
+        if not value.is_Integer:
+            return []
+        found[int(value)] += 1
+    return [value for value, times in found.most_common(2) if times > 1]

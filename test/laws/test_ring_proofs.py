@@ -1,0 +1,74 @@
+"""Random programs with rings of barriers: what is proved has no fault, and each word of a proved ring is needed."""
+
+import random
+
+import pytest
+import ring_oracle
+from ring_programs import bodies_of, drawn, in_loops, order_of, rings_of
+
+from lego_mlir.proofs.rings.obligations import problems
+from lego_mlir.proofs.rings.programs import NotFollowedError
+
+FEW, MANY = 60, 3000
+TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2))
+
+
+def is_proved(programs, rings, stages):
+    try:
+        return not problems(order_of(programs, rings, stages))
+    except NotFollowedError:
+        return False
+
+
+def never_falsely_proved(seed):
+    programs, rings, stages = drawn(random.Random(seed))
+    if is_proved(programs, rings, stages):
+        for n, p in (*TRIED, (2 * stages + 2, 1)):
+            assert ring_oracle.find_fault(programs, rings, {"N": n, "P": p}, seed) is None
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_what_is_proved_has_no_fault_in_any_order_that_was_tried(seed):
+    never_falsely_proved(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(MANY // 100))
+def test_what_is_proved_has_no_fault_in_any_order_of_many(part):
+    for seed in range(FEW + 100 * part, FEW + 100 * (part + 1)):
+        never_falsely_proved(seed)
+
+
+def whole(stages, readers, shape, warps=1, bodies=None):
+    bodies = bodies_of(stages, readers) if bodies is None else bodies
+    programs = [(warps, in_loops(body, shape)) for body in bodies]
+    return programs, rings_of(stages, warps, readers * warps), stages
+
+
+@pytest.mark.parametrize("shape", ["one", "two", "nested"])
+@pytest.mark.parametrize("readers", [1, 2])
+def test_a_ring_is_proved_for_every_number_of_stages_and_of_warps(shape, readers):
+    for stages in (1, 2, 3, 5):
+        for warps in (1, 4):
+            assert is_proved(*whole(stages, readers, shape, warps))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("left_out", [(0, 0), (0, 2), (1, 0), (1, 2)])
+def test_each_word_of_a_proved_ring_is_needed(stages, left_out):
+    bodies = bodies_of(stages, 1)
+    agent, word = left_out
+    bodies[agent].pop(word)
+    given = whole(stages, 1, "one", bodies=bodies)
+    assert not is_proved(*given)
+    programs, rings, _ = given
+    assert ring_oracle.find_fault(programs, rings, {"N": 2 * stages + 2, "P": 1}, 0) is not None
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_a_loop_split_in_two_and_warps_split_into_agents_change_no_verdict(stages):
+    one, rings, _ = whole(stages, 1, "one", warps=2)
+    two = [(warps, in_loops(body, "two")) for (warps, _), body in zip(one, bodies_of(stages, 1), strict=True)]
+    copying, reading = one
+    apart = [copying, (1, reading[1]), (1, reading[1])]
+    assert is_proved(one, rings, stages) and is_proved(two, rings, stages) and is_proved(apart, rings, stages)
