@@ -42,6 +42,7 @@ from lego_mlir.tracing.distinct import refuse_stores_to_distinct
 from lego_mlir.tracing.divergence import refuse_differing
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
+from lego_mlir.tracing.register_names import warn_of_second_names
 from lego_mlir.tracing.requirements import of_clusters, of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
@@ -120,6 +121,7 @@ class Kernel(Referenced, OnArrays):
     @cached_property
     def _traced(self) -> KernelTrace:
         calls = NoNames()
+        warn_of_second_names(self.function)
         tracer, parameters = self._recorded(calls)
         trace = _complete(self._trace(tracer, parameters))
         refuse_differing(trace, tracer.common)
