@@ -101,6 +101,10 @@ class CacheWarning(UserWarning):
     """A compiled result is valid but could not be cached."""
 
 
+class RegisterWarning(UserWarning):
+    """A register of a kernel has a second name, which changes with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rerun:
     """How to reproduce a tool's failure: the stage, its kept input, the command, and its output."""

@@ -5,8 +5,10 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, interp
 from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.interp.ptx import emulate
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.runtime.data import concrete, positions
+from lego_mlir.toolchain import compile_kernel
 
 UNTOUCHED = -77
 
@@ -32,6 +34,18 @@ def launch_on_cpu(kernel, *arrays, sizes=None, form="affine", compiled=None):
     memories, placed = in_memory(kernel, arrays, sizes)
     compiled = compiled or compile_kernels(kernel.mlir(form))[kernel.name]
     compiled([*memories, *(sizes[s.name] for s in kernel.sizes)], [int(evaluate(n, sizes)) for n in kernel.grid])
+    return logical(memories, placed)
+
+
+def launch_emulated(kernel, *arrays, target="sm_80"):
+    """The same by the emulator of the emitted PTX."""
+    memories, placed = in_memory(kernel, arrays, {})
+    compiled = compile_kernel((kernel,), target=target)
+    dynamic = compiled.kernels[0].dynamic_shared
+    report = emulate(
+        compiled.text, kernel.name, args=memories, grid=kernel.grid, block=kernel.block, dynamic_shared=dynamic
+    )
+    assert report.clean, report.faults
     return logical(memories, placed)
 
 

@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from lego_mlir.cli import INTERRUPTED
-from lego_mlir.errors import CacheWarning, LegoError, did_you_mean
+from lego_mlir.errors import CacheWarning, LegoError, RegisterWarning, did_you_mean
 
 DONE: Final = 0
 CHECK_FAILED: Final = 1
@@ -185,15 +185,19 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     return code
 
 
+OUR_WARNINGS = (CacheWarning, RegisterWarning)
+
+
 @contextmanager
 def _shown_warnings(command: str) -> Iterator[None]:
     """Print each of our warnings as one line; leave other warnings to Python."""
     with warnings.catch_warnings():
-        warnings.simplefilter("default", CacheWarning)
+        for ours in OUR_WARNINGS:
+            warnings.simplefilter("default", ours)
         show_as_python = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, CacheWarning):
+            if issubclass(category, OUR_WARNINGS):
                 print(f"lego-mlir {command}: warning: {message}", file=sys.stderr)
             else:
                 show_as_python(message, category, *place, **more)

@@ -51,10 +51,10 @@ def as_expr(value: IndexLike) -> Expr:
     if isinstance(value, Condition):
         return nodes.Select(value.expr, 1, 0)
 
-    if type(value) is int:
+    if isinstance(value, int):  # a truth value too
         import sympy
 
-        return sympy.Integer(value)
+        return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
     return nodes.canonical(value)
@@ -105,6 +105,9 @@ def defers_to_elements(operand: _Class) -> _Class:
         if name in vars(operand):
             setattr(operand, name, deferring(vars(operand)[name]))
     return operand
+
+
+_NOT_COMPARED: Any = NotImplemented
 
 
 @defers_to_elements
@@ -295,8 +298,37 @@ class Condition(Frozen):
 
     __ror__ = __or__
 
+    def __xor__(self, other: Condition | Cond) -> Condition:
+        return self != other
+
+    __rxor__ = __xor__
+
     def __invert__(self) -> Condition:
         return _logic("Not", self)
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        if isinstance(other, Condition | bool) or getattr(other, "is_Boolean", False):
+            return Condition(True) if self.same(other) else (self & other) | (~self & ~Condition(other))
+        return _NOT_COMPARED if other is None else Index(self) == other
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return _NOT_COMPARED if other is None else ~(self == other)
+
+    def same(self, other: Condition | Cond) -> bool:
+        """Structural equality. (`==` builds a condition, as for indices.)"""
+        return bool(self.expr == as_condition(other))
+
+    def __lt__(self, other: IndexLike) -> Condition:
+        return Index(self) < other
+
+    def __le__(self, other: IndexLike) -> Condition:
+        return Index(self) <= other
+
+    def __gt__(self, other: IndexLike) -> Condition:
+        return Index(self) > other
+
+    def __ge__(self, other: IndexLike) -> Condition:
+        return Index(self) >= other
 
     def __bool__(self) -> bool:
         return _truth(self)

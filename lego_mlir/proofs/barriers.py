@@ -24,9 +24,9 @@ from lego_mlir.expr.piecewise import is_condition
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.digits import primed
-from lego_mlir.proofs.divergence import Divergence
 from lego_mlir.proofs.footprints import Sync
 from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.tracing.divergence import Divergence
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from lego_mlir.transforms.passes.operations import create
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
 MATRICES: Final = "nvgpu.ldmatrix"
-_OFFSETS: Final = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
+_OFFSETS: Final = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi", "idx": "arith.addi"}
 _JOINED: Final = {"any": "arith.ori", "all": "arith.andi", "ballot": "arith.ori"}
 _AXES: Final = "xyz"
 
@@ -72,10 +72,14 @@ def _shuffle(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
     number = thread.number()
     values = _published(function, value, number, thread.threads)
     distance, span = (create("arith.index_cast", [number.type], [word]).results[0] for word in (offset, width))
-    within = _make("arith.remui", number, span)
-    target = distance if mode == "idx" else _make(_OFFSETS[mode], within, distance)
-    source = _make("arith.addi", _make("arith.subi", number, within), target)
-    inside = _below(target, span)
+    lane, last_inside = _make("arith.remui", number, _index(WARP)), _make("arith.subi", span, _index(1))
+    inner = _make("arith.andi", lane, last_inside)
+    first = _make("arith.subi", lane, inner)  # of the group
+    end = _make("arith.addi", first, span)
+    distance = _make("arith.andi", distance, last_inside if mode == "idx" else _index(WARP - 1))
+    target = _make(_OFFSETS[mode], first if mode == "idx" else lane, distance)
+    inside = _below(distance, _make("arith.addi", inner, _index(1))) if mode == "up" else _below(target, end)
+    source = _make("arith.addi", _make("arith.subi", number, lane), target)
     there = _make("arith.andi", inside, _below(source, _index(thread.threads)))
     chosen = create("arith.select", [number.type], [there, source, number]).results[0]
     return create("memref.load", [value.type], [values, chosen]).results[0], inside

@@ -70,6 +70,7 @@ def copy_async(
             f"convert it with .to(lego.{tile.view.dtype})",
             LayoutError,
         )
+    tracer.require_common("lego.copy_async", (*first, *tile.at))
     for read, written in copies_of_threads(tracer, source, first, tile):
         tracer.append(AsyncCopy(read, written, tracer.here()))
 

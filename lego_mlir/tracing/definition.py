@@ -39,8 +39,10 @@ from lego_mlir.tracing.barrier_rings import ring_bytes
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.distinct import refuse_stores_to_distinct
+from lego_mlir.tracing.divergence import refuse_differing
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
+from lego_mlir.tracing.register_names import warn_of_second_names
 from lego_mlir.tracing.requirements import of_clusters, of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
@@ -119,7 +121,10 @@ class Kernel(Referenced, OnArrays):
     @cached_property
     def _traced(self) -> KernelTrace:
         calls = NoNames()
-        trace = _complete(self._trace(*self._recorded(calls)))
+        warn_of_second_names(self.function)
+        tracer, parameters = self._recorded(calls)
+        trace = _complete(self._trace(tracer, parameters))
+        refuse_differing(trace, tracer.common)
         return replace(trace, maps=tuple(calls.layouts))
 
     def trace_with_names(self, maps: NamedMaps) -> KernelTrace:

@@ -41,6 +41,7 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
             f"of a column, got {source!r} into {target!r}",
             LayoutError,
         )
+    tracer.require_common("lego.stage", at)
     if lines.transposed:
         source, target, at, tiles = source.T, target.T, tuple(reversed(at)), tuple(reversed(tiles))
     shape = target.dims()

@@ -90,6 +90,7 @@ def copy(
             "leave out inline=False"
         )
     ring, slot = (None, None) if barrier is None else (tracer.use(barrier.ring.group), barrier.slot)
+    tracer.require_common("lego.copy_async", (*first, *tile.at))
     into = (tracer.simplified(tracer.index(tile.at[0])), tracer.simplified(tracer.index(tile.at[1])))
     mark = TileCopy(
         tensor=tensor.buffer,

@@ -28,6 +28,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.tracing.data_ranges import DataRanges
+from lego_mlir.tracing.divergence import CommonIndex
 from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.endless import PATIENCE, EndlessError, stopped_if_endless
@@ -94,6 +95,7 @@ class Tracer:
         self.called: str | None = None  # the function that is traced to be called
         self.role: WarpRole | None = None  # the warps that run the innermost region, if it is a role
         self.path_of_role = 0  # the length of the path where the role begins, whose barriers all its threads reach
+        self.common: list[CommonIndex] = []  # indices that have to be the same for all threads that run a word
         self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
@@ -406,6 +408,11 @@ class Tracer:
         return verdict
 
     # -- source lines and errors
+
+    def require_common(self, word: str, indices: Iterable[Any]) -> None:
+        """These indices have to be the same for all threads of the block, or of the role's group."""
+        source = self.here()
+        self.common += [CommonIndex(source, word, sympy.sympify(self.index(i)), self.role) for i in indices]
 
     def here(self) -> Source:
         """The line of the user's spec that is being traced."""

@@ -10,7 +10,8 @@
     lego.warp_ballot(c)                   the lanes in which it holds, as bits
     lego.warp_sync()                      all lanes arrive before any continues, and see each other's stores
 
-With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. All
+With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. A
+distance that reaches no lane of the group leaves a lane its own value, also where hardware takes it modulo 32. All
 threads of a warp take part in each of these operations: in a branch that some lanes do not take, the result is
 undefined. The interpreter reports such lanes. The last warp of a block may be partial; a lane past its end has no
 value. (PTX ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
@@ -22,12 +23,16 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
+import sympy
+
 from lego_mlir.aliases import Expr, Operand
-from lego_mlir.expr.index import Condition, Index, is_symbolic
+from lego_mlir.expr.index import Condition, Index, as_expr, is_symbolic, where
+from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.tracing.dtypes import i1, i32, u32
-from lego_mlir.tracing.scalar import Scalar, as_value, convert, vector
+from lego_mlir.tracing.scalar import Scalar, as_value, convert, select, vector
 from lego_mlir.tracing.trace import Constant, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer, current
 
@@ -115,18 +120,27 @@ def shuffle(value: Scalar, lane: Operand, width: int = WARP) -> Scalar:
 
 
 def shuffle_up(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
-    """The value of the lane `distance` below; the first lanes of a group, which have none, keep their own."""
-    return _shuffled(current("lego.shuffle_up"), "up", value, distance, width)
+    """The value of the lane `distance` below; the first lanes of a group, which have none, keep their own.
+
+    A distance outside of 0 .. width - 1 reaches no lane of the group: all keep their own.
+    """
+    return _moved(current("lego.shuffle_up"), "up", value, distance, width)
 
 
 def shuffle_down(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
-    """The value of the lane `distance` above; the last lanes of a group, which have none, keep their own."""
-    return _shuffled(current("lego.shuffle_down"), "down", value, distance, width)
+    """The value of the lane `distance` above; the last lanes of a group, which have none, keep their own.
+
+    Distances outside of 0 .. width - 1 are as for `shuffle_up`.
+    """
+    return _moved(current("lego.shuffle_down"), "down", value, distance, width)
 
 
 def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP) -> Scalar:
-    """The value of the lane whose number differs in the bits of `mask`; a lane of another group keeps its own."""
-    return _shuffled(current("lego.shuffle_xor"), "xor", value, mask, width)
+    """The value of the lane whose number differs in the bits of `mask`.
+
+    With a mask outside of 0 .. width - 1, which leads to another group, all lanes keep their own.
+    """
+    return _moved(current("lego.shuffle_xor"), "xor", value, mask, width)
 
 
 def warp_any(condition: Operand) -> Scalar:
@@ -151,6 +165,19 @@ def warp_sync() -> None:
 
 
 _CALLED: Final = {"idx": "shuffle", "up": "shuffle_up", "down": "shuffle_down", "xor": "shuffle_xor"}
+
+
+def _moved(tracer: Tracer, mode: str, value: Operand, distance: Operand, width: int) -> Scalar:
+    """A shuffle by a distance: outside of the group it is 0, where hardware would take it modulo 32."""
+    called = f"lego.{_CALLED[mode]}"
+    _require_width(tracer, called, width)
+    if isinstance(distance, Scalar):
+        inside = (distance < width) if distance.dtype.is_unsigned else ((distance >= 0) & (distance < width))
+        return _shuffled(tracer, mode, value, select(inside, distance, 0), width)
+    within = sympy.And(Le(0, as_expr(distance)), Lt(as_expr(distance), width))
+    if not isinstance(tracer.prove(within), Proved):
+        distance = where(Condition(within), distance, 0)
+    return _shuffled(tracer, mode, value, distance, width)
 
 
 def _shuffled(tracer: Tracer, mode: str, value: Operand, offset: Operand, width: int) -> Scalar:

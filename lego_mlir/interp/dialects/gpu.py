@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import extremes, memory, values
@@ -20,6 +21,8 @@ from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
 AXES = {"x": 0, "y": 1, "z": 2}
+WIDTHS = tuple(1 << k for k in range(WARP.bit_length()))
+"""Lanes of the groups within which a shuffle exchanges."""
 
 
 def _identity(name: str, find: Callable[[Machine, int], Array]) -> None:
@@ -155,12 +158,24 @@ def require_whole_warps(m: Machine, what: str, place: SourceLocation) -> None:
         m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(partial.sum()))
 
 
-SHUFFLES: dict[str, Callable[[Array, Array], Array]] = {
-    "xor": lambda lane, distance: lane ^ distance,
-    "down": lambda lane, distance: lane + distance,
-    "up": lambda lane, distance: lane - distance,
-    "idx": lambda lane, distance: distance + 0 * lane,
-}
+SHUFFLE_MODES = ("xor", "down", "up", "idx")
+"""In the order of their numbers in MLIR."""
+
+
+def lane_read(mode: str, lane: IntArray, distance: IntArray, width: IntArray) -> tuple[IntArray, Array]:
+    """The lane of the warp that each lane reads, its own if there is none, and whether there is one.
+
+    Hardware takes distances modulo 32, and `xor` reads lanes of the groups below its own. (PTX ISA, "shfl.sync".)
+    """
+    distance = distance % WARP
+    first = lane - lane % width
+    if mode == "up":
+        target = lane - distance
+        inside = target >= first
+    else:
+        target = {"xor": lane ^ distance, "down": lane + distance, "idx": first + distance % width}[mode]
+        inside = target < first + width
+    return np.where(inside, target, lane), inside
 
 
 @implements("gpu.shuffle")
@@ -174,10 +189,12 @@ def shuffle(op: Operation) -> Step:
         source, active = lanes_and_active(m, m.values[value])
         distance, span = by_warp(m, m.values[offset]), by_warp(m, m.values[width])
         lane = np.arange(WARP).reshape(1, 1, WARP)
-        within, base = lane % span, lane - lane % span
-        target = SHUFFLES[mode](within, distance)
-        inside = (target >= 0) & (target < span)
-        partner = np.where(inside, base + target, lane)
+        wrong = ~np.isin(span, WIDTHS)
+        if (wrong & active).any():
+            some = int(np.broadcast_to(span, np.broadcast_shapes(span.shape, active.shape))[wrong & active][0])
+            op.fail(f"groups of {some} lanes; they have 1, 2, 4, 8, 16 or {WARP}")
+        width_of = np.where(wrong, WARP, span).astype(np.int64)  # lanes past the block's end have no width
+        partner, inside = lane_read(mode, lane, np.asarray(distance, np.int64), width_of)
         shape = np.broadcast_shapes(partner.shape, active.shape)
         partner = np.broadcast_to(partner, shape).astype(np.int64)
         active = np.broadcast_to(active, shape)
@@ -216,7 +233,7 @@ def rotate(op: Operation) -> Step:
 
 def _shuffle_mode(op: Operation) -> str:
     text = str(op.attribute("mode"))
-    return tuple(SHUFFLES)[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("mode")
+    return SHUFFLE_MODES[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("mode")
 
 
 REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launching import launch, launch_on_cpu
+from launching import launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i8, i16, i32, i64, interp, u16, u32, u64
@@ -26,6 +26,7 @@ SOURCES = {
     "shuffle_down": lambda w, n: np.where(LANE % w + n < w, LANE + n, LANE),
     "shuffle_xor": lambda w, n: np.where(LANE % w ^ n < w, LANE ^ n, LANE),
 }
+MOVES = ("shuffle_up", "shuffle_down", "shuffle_xor")
 FUNCTIONS = {
     "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -49,6 +50,41 @@ def test_shuffles_read_the_lane(mode, width, number):
     x = np.random.default_rng(0).integers(-99, 99, 64).astype(np.int32)
     _, y = launch(shuffled(i32, mode, width, number), x, np.zeros(64))
     np.testing.assert_array_equal(y, x[np.arange(64) // 32 * 32 + SOURCES[mode](width, number)])
+
+
+OUTSIDE = (-(2**31), -33, -32, -1, 0, 3, 15, 16, 31, 32, 33, 64, 2**31 - 1)
+RUNS = {"interpreter": launch, "CPU": launch_on_cpu, "PTX": launch_emulated}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("width", [32, 16, 1])
+def test_a_distance_outside_of_the_group_leaves_a_lane_its_own(run, width):
+    """Known or data: hardware takes it modulo 32, and reads lanes of groups below for a mask."""
+    distances = len(OUTSIDE)
+
+    @lego.kernel(grid=1, block=64)
+    def k(
+        x: lego.Tensor(i32, Row(64)),
+        d: lego.Tensor(i32, Row(distances)),
+        known: lego.Tensor(i32, Row(3, distances, 64)),
+        data: lego.Tensor(i32, Row(3, distances, 64)),
+    ):
+        t = lego.thread_id[0]
+        for word, mode in enumerate(MOVES):
+            for place, distance in enumerate(OUTSIDE):
+                known[word, place, t] = getattr(lego, mode)(x[t], distance, width=width)
+                data[word, place, t] = getattr(lego, mode)(x[t], d[place], width=width)
+
+    x, lane = np.arange(64, dtype=np.int32), np.arange(64) % width
+    group = np.arange(64) - lane
+    found = RUNS[run](k, x, np.array(OUTSIDE, np.int32), *2 * [np.zeros((3, distances, 64))])
+    for word, mode in enumerate(MOVES):
+        for place, distance in enumerate(OUTSIDE):
+            target = {"up": lane - distance, "down": lane + distance, "xor": lane ^ distance}[mode[8:]]
+            other = 0 <= distance < width and (target >= 0) & (target < width)
+            expected = np.where(other, group + target, np.arange(64))
+            for values in found[2:]:
+                np.testing.assert_array_equal(values[word, place], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

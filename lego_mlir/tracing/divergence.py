@@ -1,4 +1,4 @@
-"""Which values of a kernel are the same in all threads of a block, or in all lanes of a warp.
+"""Which values of a kernel are the same in all threads of a block, of a role's group, or in all lanes of a warp.
 
 A value is uniform if it is computed from uniform values by statements that all threads reach together: a size, a block
 id, a round of a loop with uniform bounds, an element of memory at a uniform index. A register is uniform if all that is
@@ -9,16 +9,23 @@ In the lanes of a warp, the result of a vote is the same too, as is what a shuff
 A shared element at a uniform index is the same for all threads that read it between the same two barriers, because a
 write in between is a race, which another claim excludes. A global tensor that the kernel writes diverges: other blocks
 may change it.
+
+Words about tiles, such as `lego.copy_async`, are executed by all threads of a group together: `refuse_differing` checks
+that their indices are the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.errors import TraceError, brief
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace import (
     Atomic,
@@ -39,28 +46,61 @@ from lego_mlir.tracing.trace import (
     Piece,
     Read,
     Register,
+    Source,
     Statement,
     TileLoad,
     ToIndex,
     Value,
+    WarpRole,
     While,
     Write,
 )
 
 FROM_LANE: Final = "#gpu<shuffle_mode idx>"
+_NO_ROLE: Final = WarpRole(0, 0, 1, None, 0)
+"""Statements outside of roles, which all threads of the block run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonIndex:
+    """An index that has to be the same for all threads that run a word: where, which word, and the role around it."""
+
+    source: Source
+    word: str
+    index: Expr
+    role: WarpRole | None
+
+
+def refuse_differing(trace: KernelTrace, indices: Sequence[CommonIndex]) -> None:
+    """Raise TraceError for an index that may differ between the threads that run a word together."""
+    if not indices:
+        return
+    divergence = Divergence(trace, "group")
+    for common in indices:
+        if divergence.differs_in(common.index, common.role):
+            who = "of the block" if common.role is None else "of the role"
+            raise TraceError(
+                f"{common.source}: {common.word} at the index {brief(str(common.index))}, which differs between the "
+                f"threads {who}; they run it together, for one tile: use an index that is the same for all of them, or "
+                "load what each thread needs by itself"
+            )
 
 
 class Divergence:
-    """The symbols, values and registers of a kernel that may differ between the threads of a block or a warp.
+    """The symbols, values and registers of a kernel that may differ between threads of a block, a warp, or a group.
 
-    `agreed` proves that threads agree on a condition although its symbols differ: `warp == 3`, in a warp.
+    `agreed` proves that threads agree on a condition although its symbols differ: `warp == 3`, in a warp. In the scope
+    "group", statements of a role are about the threads of one of its groups, which has a number of its role.
     """
 
     def __init__(
         self, trace: KernelTrace, scope: str = "block", agreed: Callable[[Divergence, Cond], bool] | None = None
     ) -> None:
         self.scope, self._agreed = scope, agreed
-        self.symbols: set[Symbol] = {s for s, (kind, _) in trace.ids.items() if kind == "thread_id"}
+        self._threads = [s for s, (kind, _) in trace.ids.items() if kind == "thread_id"]
+        self._ranges, self._role = trace.ranges, None if scope != "group" else _NO_ROLE
+        self._in_group: dict[tuple[Expr, WarpRole | None], bool] = {}
+        self.symbols: set[Symbol] = set(self._threads)
         self.values: set[int] = set()
         self.registers: set[int] = set()
         self._constants = {s.result.number: s.number for s in trace.statements() if isinstance(s, Constant)}
@@ -71,7 +111,23 @@ class Divergence:
 
     def differs(self, expr: Expr) -> bool:
         """Whether an expression may differ between the threads of a block."""
-        return bool(expr.free_symbols & self.symbols)
+        found = expr.free_symbols & self.symbols
+        return bool(found) and (self._role is None or self.differs_in(expr, self._role))
+
+    def differs_in(self, expr: Expr, role: WarpRole | None) -> bool:
+        """Whether an expression may differ between the threads of a group of a role, or of the block without one."""
+        found = expr.free_symbols & self.symbols
+        if role is None or not role.end or found - set(self._threads) or len(self._threads) != 1:
+            return bool(found)
+        if not found:
+            return False
+        if (expr, role) not in self._in_group:
+            group, rest = (sympy.Symbol(name, integer=True) for name in ("group", "thread of the group"))
+            known = {**self._ranges, group: Range(0, role.groups), rest: Range(0, role.warps * WARP)}
+            thread = (role.first + role.warps * group) * WARP + rest
+            simple = simplify(sympy.sympify(expr).xreplace({self._threads[0]: thread}), known).expr
+            self._in_group[expr, role] = rest in simple.free_symbols
+        return self._in_group[expr, role]
 
     def register(self, register: Register) -> Symbol:
         """The symbol that represents a loop's register, among those that diverge if it does."""
@@ -94,6 +150,10 @@ class Divergence:
             case While(condition=condition, body=body):
                 self.register(condition)
                 self._body(body, diverged or condition.number in self.registers)
+            case If(mark=WarpRole() as role, then=then) if self.scope == "group":
+                self._role = role
+                self._body(then, diverged)
+                self._role = _NO_ROLE
             case If(condition=condition, then=then, otherwise=otherwise):
                 inside = diverged or self._may_part(condition)
                 self._body(then, inside)

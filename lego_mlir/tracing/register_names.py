@@ -1,0 +1,78 @@
+"""Second names of registers: a warning where a register that later changes was given another name.
+
+    old = best                 `old` is the register too, not its value at this point
+    best.set(x)                and has changed: the snapshot is `old = best.get()`
+
+Python binds a name without a trace, so that the function's text is read: a name that `lego.register(..)` was assigned
+to, assigned as it is to another name, and changed afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lego_mlir.errors import RegisterWarning
+from lego_mlir.syntax_tree import parse
+from lego_mlir.tracing.trace import Source
+
+
+def warn_of_second_names(function: Callable[..., Any]) -> None:
+    """Warn of each second name of a register that is changed after it got that name."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return  # a function without a text, or with one that is not a statement
+    for name, register, line in _second_names(tree):
+        source = Source(function.__code__.co_filename, first + line - 1)
+        message = (
+            f"{source}: {name} is a second name of the register {register}, and changes with it; for its present value "
+            f"write {name} = {register}.get()"
+        )
+        warnings.warn(message, RegisterWarning, stacklevel=2)
+
+
+def _second_names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """Second names, the register, and the line."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    registers = {target.id for node in assigned if _is_register(node.value) for target in _names(node.targets)}
+    for node in assigned:
+        if isinstance(node.value, ast.Name) and node.value.id in registers:
+            for target in _names(node.targets):
+                if _is_changed(tree, {target.id, node.value.id}, node.lineno):
+                    yield target.id, node.value.id, node.lineno
+
+
+def _names(targets: list[ast.expr]) -> Iterator[ast.Name]:
+    return (target for target in targets if isinstance(target, ast.Name))
+
+
+def _is_register(value: ast.expr) -> bool:
+    """Whether an expression is `lego.register(..)`."""
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr == "register"
+
+
+def _is_changed(tree: ast.Module, names: set[str], after: int) -> bool:
+    """Whether one of some names is changed in a later line, or in a loop around this one."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="set")) if name in names:
+                changed = node.lineno
+            case ast.AugAssign(target=ast.Name(id=name)) if name in names:
+                changed = node.lineno
+            case _:
+                continue
+        if changed > after or _share_a_loop(tree, changed, after):
+            return True
+    return False
+
+
+def _share_a_loop(tree: ast.Module, one: int, other: int) -> bool:
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While))
+    return any(node.lineno <= min(one, other) and max(one, other) <= (node.end_lineno or 0) for node in loops)

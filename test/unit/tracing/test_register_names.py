@@ -1,0 +1,54 @@
+"""A second name of a register changes with it: a warning names the line and the snapshot."""
+
+import warnings
+
+import numpy as np
+import pytest
+from launching import launch
+
+import lego_mlir as lego
+from lego_mlir import Row, i32
+from lego_mlir.errors import RegisterWarning
+
+
+def test_a_second_name_of_a_register_that_changes_is_warned_of():
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(32))):
+        best = lego.register(i32, 1)
+        old = best
+        best.set(2)
+        y[lego.thread_id[0]] = old.get()
+
+    with pytest.warns(
+        RegisterWarning,
+        match=r"test_register_names.py:\d+: old is a second name of the register best.*old = best\.get\(\)",
+    ):
+        k.trace()
+
+
+def test_one_in_a_loop_is_warned_of_too():
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(32))):
+        best = lego.register(i32, 1)
+        for _ in lego.range(3):
+            best += 1
+            last = best
+        y[lego.thread_id[0]] = last.get()
+
+    with pytest.warns(RegisterWarning, match="last is a second name"):
+        k.trace()
+
+
+def test_snapshots_and_registers_that_stay_are_no_reason_to_warn():
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(2, 32))):
+        best = lego.register(i32, 1)
+        old = best.get()
+        best.set(2)
+        final = best
+        y[0, lego.thread_id[0]], y[1, lego.thread_id[0]] = old, final
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (y,) = launch(k, np.zeros((2, 32)))
+    assert y.tolist() == [[1] * 32, [2] * 32]
