@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from lego_mlir.aliases import Array, IntArray
+from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.cute.fitting import fitted, modes_of, require_equal, require_same, size_of
-from lego_mlir.cute.layout import ENUMERATED, CuteLayout, IntTuple, as_int
+from lego_mlir.cute.layout import CuteLayout, IntTuple, as_int
 from lego_mlir.errors import LayoutError
+from lego_mlir.layout.enumerated import ENUMERATED
 
 Tiler = CuteLayout | int | Sequence["Tiler"]
 """What divides a layout: a layout, a size, or one of them for each mode."""
@@ -77,7 +78,7 @@ def _shape(inner: _ByMode) -> IntTuple:
     return inner.shape if isinstance(inner, CuteLayout) else tuple(map(_shape, inner))
 
 
-def _coordinates(inner: _ByMode, index: IntArray) -> Array | tuple[Array, ...]:
+def _coordinates(inner: _ByMode, index: IntArray) -> IndexLike:
     """What `inner` makes of flat indices: flat indices, or a coordinate for each mode."""
     if isinstance(inner, CuteLayout):
         return inner.at(index)

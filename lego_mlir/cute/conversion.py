@@ -20,11 +20,12 @@ from math import prod
 from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.cute.algebra import coalesce
 from lego_mlir.cute.fitting import fitted, require_equal, sample
-from lego_mlir.cute.layout import ENUMERATED, CuteLayout, CuteSwizzle
+from lego_mlir.cute.layout import CuteLayout, CuteSwizzle
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.bijections import from_layout as linear_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.permutations import GenP, RegP
 
 MOST_BITS = 24
@@ -85,8 +86,8 @@ def from_layout(layout: Layout) -> CuteLayout:
 
     Raises LayoutError, with the first refusal, if the positions are neither a shape:stride nor one after a swizzle.
     """
-    dims = layout.dims()
-    if any(type(n) is not int for n in dims):
+    dims = tuple(n for n in layout.dims() if isinstance(n, int))
+    if len(dims) < len(layout.dims()):
         raise LayoutError(f"{layout!r} has symbolic sizes; CuTe's text has ints")
     what = f"{layout!r} as shape:stride"
     offsets = _offsets(layout, what)

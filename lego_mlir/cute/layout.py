@@ -20,6 +20,7 @@ from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import is_array
+from lego_mlir.layout.canonical import MOST_BITS
 from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.values import ARRAY_LIMIT, coerce_index, coerce_indices, flat_index, restore_kind
 
@@ -43,8 +44,8 @@ class CuteSwizzle(Frozen):
     shift: int
 
     def __init__(self, bits: int, base: int, shift: int) -> None:
+        bits, base, shift = (as_int("CuteSwizzle: a parameter", v) for v in (bits, base, shift))
         what = f"Swizzle<{bits},{base},{shift}>"
-        bits, base, shift = (as_int(what, v) for v in (bits, base, shift))
         if bits < 0 or base < 0 or abs(shift) < bits:
             raise LayoutError(f"{what}: needs 0 <= B <= |S| and M >= 0")
         if bits + base + abs(shift) > OFFSET_BITS:
@@ -229,9 +230,12 @@ def as_int(what: str, value: object, least: int | None = None) -> int:
 
 def _index(value: SupportsIndex) -> int | None:
     try:
-        return operator.index(value)
+        found = operator.index(value)
     except TypeError:  # an array of several elements, or of another type
         return None
+    if found.bit_length() > MOST_BITS:
+        raise LayoutError(f"CuteLayout: an int has at most {MOST_BITS} bits, got one of {found.bit_length()}")
+    return found
 
 
 def _as_tuple(value: object, depth: int = 0) -> IntTuple:

@@ -42,6 +42,11 @@ def is_array(value: object) -> bool:
     return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
+def is_masked(value: object) -> bool:
+    """Whether a value is one of NumPy's masked arrays, whose data mean nothing where the mask is set."""
+    return isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
+
+
 def as_expr(value: IndexLike) -> Expr:
     """The SymPy expression of an int, an `Index` or a SymPy expression, in canonical nodes; a condition is 0 or 1."""
     if isinstance(value, Index):

@@ -29,6 +29,7 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
+from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import WARP, refusal, refused_cluster
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.cluster_blocks import ClusterBlocks, ClusterScheduler, clusters_of
@@ -305,7 +306,7 @@ def bind(
         if not values.is_memref(type_):
             bound.append(_number(value, values.element_dtype(type_)))
             continue
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray) or is_masked(value):
             raise InterpreterError(
                 f"{name} of @{function.name} is a {type_}, so pass a NumPy array, not {type(value).__name__}"
             )
