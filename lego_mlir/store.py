@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import secrets
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lego_mlir.errors import CacheError, CacheWarning, UsageError
 
@@ -30,6 +31,14 @@ _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 # A folder that is right and cannot take more: compiling goes on without it.
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def from_json(text: str | bytes) -> Any:
+    """The data of a JSON text. Raises ValueError for other text, and for one that nests deeper than Python recurses."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def default_folder() -> Path:
