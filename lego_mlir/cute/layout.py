@@ -20,7 +20,7 @@ from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import is_array
-from lego_mlir.layout.canonical import MOST_BITS
+from lego_mlir.layout.canonical import require_bits
 from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.values import ARRAY_LIMIT, coerce_index, coerce_indices, flat_index, restore_kind
 
@@ -233,8 +233,7 @@ def _index(value: SupportsIndex) -> int | None:
         found = operator.index(value)
     except TypeError:  # an array of several elements, or of another type
         return None
-    if found.bit_length() > MOST_BITS:
-        raise LayoutError(f"CuteLayout: an int has at most {MOST_BITS} bits, got one of {found.bit_length()}")
+    require_bits("CuteLayout: an int", found)
     return found
 
 

@@ -45,7 +45,7 @@ from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
 from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.transforms.lego_ops.entry import plain
-from lego_mlir.transforms.modules import ModuleError
+from lego_mlir.transforms.modules import ModuleError, require_depth
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
@@ -211,7 +211,9 @@ def parse(module: Module, source: str = "-") -> Module:
         return module
     ir = bindings.load().ir
     try:
-        return ir.Module.parse(plain(module, source), bindings.reading_context())
+        text = plain(module, source)
+        require_depth(text, source)
+        return ir.Module.parse(text, bindings.reading_context())
     except ModuleError as error:
         raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
     except ir.MLIRError as error:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from lego_mlir.aliases import Array, Expr, IndexLike, IntArray, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Condition, Index, is_array, is_masked, is_symbolic
-from lego_mlir.layout.canonical import MOST_BITS, Size
+from lego_mlir.layout.canonical import Size, require_bits
 
 ARRAY_LIMIT = 2**63
 """Positions that an int64 array can represent; NumPy wraps around silently beyond."""
@@ -48,8 +48,7 @@ def coerce_index(value: IndexLike) -> IndexLike:
             f"an index is an int, a NumPy integer array, a lego index or a SymPy expression, got {value!r} "
             f"of type {type(value).__name__}"
         ) from None
-    if found.bit_length() > MOST_BITS:
-        raise LayoutError(f"an index has at most {MOST_BITS} bits, got an int of {found.bit_length()}")
+    require_bits("an index", found)
     return found
 
 

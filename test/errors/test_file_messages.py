@@ -103,3 +103,19 @@ def test_masked_arrays_of_a_check():
 
     with pytest.raises(LegoError, match=r"x is a masked array, .*; pass array.filled\(value\)"):
         data.draw(copy, {}, 0)
+
+
+@pytest.mark.parametrize("opening", ["scf.if %c {\n", "tuple<", "(", "["])
+def test_mlir_that_nests_too_deeply(opening, tmp_path, capsys):
+    """MLIR's parser would overflow the stack, and the process with it."""
+    path = tmp_path / "deep.mlir"
+    path.write_text("module {\n" + opening * 20_000)
+    for command in ("check", "analyze", "run", "compile"):
+        assert main([command, str(path)]) == 2
+        assert "more than 128 levels of brackets; move the inner regions" in capsys.readouterr().err
+
+
+def test_comparisons_and_strings_do_not_nest():
+    from lego_mlir.transforms.modules import require_depth
+
+    require_depth('affine_set<(d) : (d <= 1, d >= 0)> // {{{\n"(((\\"(((" (i1) -> (i1)\n' * 1000, "text")

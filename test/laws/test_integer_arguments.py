@@ -54,6 +54,10 @@ DOORS = {
 }
 
 
+def empty():
+    """The body of a kernel."""
+
+
 def outcome(door, kind):
     """What a door gives, or the type of its refusal."""
     try:
@@ -131,6 +135,14 @@ def test_arrays_beside_a_colon():
         (lambda: GroupBy([10**5000]), "at most 256 bits"),
         (lambda: Row(8).tile_by([10**5000], [2]), "at most 256 bits"),
         (lambda: Strided([4], [10**5000]), "at most 256 bits"),
+        (
+            lambda: lego.f2.LinearLayout({"i": [10**5000]}, {"o": 8}),
+            "basis 0 of i has at most 256 bits",
+        ),
+        (lambda: lego.f2.LinearLayout({"i": [1]}, {"o": 2**5000}), "at most 256 bits, got an int of 5001"),
+        (lambda: lego.f2.SwizzledShared(10**5000, 1, 1, [1, 0]), "SwizzledShared: vec has at most 256 bits"),
+        (lambda: lego.kernel(grid=10**5000, block=1)(empty), "grid x has 16610 bits, more than any launch"),
+        (lambda: lego.size("n", max=10**5000), "size n: max has at most 256 bits, got an int of 16610"),
         (lambda: cute.CuteLayout(10**5000), "at most 256 bits"),
         (lambda: cute.CuteLayout(4, 10**5000), "at most 256 bits"),
         (lambda: cute.CuteSwizzle(10**5000, 0, 0), "at most 256 bits"),
@@ -139,7 +151,7 @@ def test_arrays_beside_a_colon():
     ],
 )
 def test_sizes_beyond_any_memory(make, message):
-    with pytest.raises(LayoutError, match=message):
+    with pytest.raises(LegoError, match=message):
         make()
 
 
