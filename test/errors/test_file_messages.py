@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lego_mlir as lego
+from lego_mlir import interp
 from lego_mlir.cli.main import main
 from lego_mlir.errors import LegoError
-from lego_mlir.runtime import data_files, inputs, manifest
+from lego_mlir.interp.ptx import emulate
+from lego_mlir.runtime import data, data_files, inputs, manifest
 from lego_mlir.spec import load
 from lego_mlir.templates import Template
 from lego_mlir.transforms import scripts
@@ -15,6 +18,7 @@ from lego_mlir.tuning import kernel_tuner, packed, recipes, timings
 from lego_mlir.tuning.chosen import choices_from_text
 from lego_mlir.tuning.tunable import Tunable
 
+MASKED = np.ma.array([1.0, 2.0], mask=[0, 1], dtype=np.float32)
 BYTES = b"\xff\xfe\x80 A = 4;\n"
 DEEP = b"[" * 100_000
 READERS = {
@@ -89,20 +93,27 @@ def test_a_page_of_a_spec_in_another_encoding(tmp_path):
     assert _text(path).endswith("# ä\n")
 
 
+@lego.kernel(grid=1, block=2)
+def copy(x: lego.Tensor(lego.f32, lego.Row(2)), y: lego.Tensor(lego.f32, lego.Row(2))):
+    y[lego.thread_id.x] = x[lego.thread_id.x]
+
+
 def test_masked_arrays_of_a_check():
-    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
-    import lego_mlir as lego
-
-    @lego.kernel(grid=1, block=2)
-    def copy(x: lego.Tensor(lego.f32, lego.Row(2)), y: lego.Tensor(lego.f32, lego.Row(2))):
-        y[lego.thread_id.x] = x[lego.thread_id.x]
-
-    copy.reference(lambda x: x)
-    copy.inputs(lambda: {"x": masked})
-    from lego_mlir.runtime import data
-
+    copy.reference(lambda x: MASKED)
+    with pytest.raises(LegoError, match=r"returns a masked array for y; return array.filled\(value\)"):
+        data.check_data(copy, {})
+    copy.inputs(lambda: {"x": MASKED})
     with pytest.raises(LegoError, match=r"x is a masked array, .*; pass array.filled\(value\)"):
         data.draw(copy, {}, 0)
+
+
+def test_masked_arrays_of_the_interpreters():
+    text = "gpu.module @m { gpu.func @f(%x: memref<2xf32>) kernel { gpu.return } }"
+    with pytest.raises(LegoError, match="pass a NumPy array, not MaskedArray"):
+        interp.launch(text, "f", 1, 2, [MASKED])
+    text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f(.param .u64 x) {\nret;\n}\n"
+    with pytest.raises(LegoError, match=r"a masked array has no elements .*; pass array.filled"):
+        emulate(text, "f", args=[MASKED], block=1)
 
 
 @pytest.mark.parametrize("opening", ["scf.if %c {\n", "tuple<", "(", "["])
