@@ -36,6 +36,7 @@ from lego_mlir.structured import structures as st
 from lego_mlir.structured.storage import as_storage
 from lego_mlir.structured.syntax import (
     FUNCTIONS,
+    MOST_OPERATIONS,
     Binary,
     Call,
     Expression,
@@ -56,8 +57,6 @@ _TOKEN: Final = re.compile(
     re.ASCII,
 )
 
-MOST_OPERATIONS: Final = 100
-"""Operations, parentheses and nested structures in one statement."""
 MOST_DIGITS: Final = 40
 """Digits of a size that is read; its value is checked by the structure."""
 

@@ -165,6 +165,18 @@ def test_a_statement_of_the_most_operations_is_lowered():
     assert lower(parse("A = Matrix(2, 2); A = " + "-" * 99 + "A;")).steps
 
 
+def test_values_built_in_python_are_as_deep():
+    a = Operand("A", st.general(2, 2))
+    value = a
+    for _ in range(100):
+        value = value + a
+    assert lower(program(assign(a, value))).steps
+    for _ in range(5000):
+        value = -value
+    with pytest.raises(LLError, match="a value of more than 100 nested operations; assign parts of it to operands"):
+        assign(a, value)
+
+
 SIZES = [4.0, True, np.bool_(1), "4", 2**20000, 2**63, -1, 0]
 
 
