@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.cute.fitting import fitted, modes_of, require_equal, require_same, size_of
-from lego_mlir.cute.layout import CuteLayout, IntTuple, as_int
+from lego_mlir.cute.layout import CuteLayout, IntTuple, as_int, require_layouts
 from lego_mlir.errors import LayoutError
 from lego_mlir.layout.enumerated import ENUMERATED
 
@@ -39,6 +39,7 @@ _ByMode: TypeAlias = CuteLayout | tuple["_ByMode", ...]
 
 def coalesce(layout: CuteLayout) -> CuteLayout:
     """The flat layout of least depth with the same offsets of flat indices."""
+    require_layouts("coalesce", layout)
     merged: list[tuple[int, int]] = []
     for size, stride in layout.leaves():
         if size == 1:
@@ -58,6 +59,7 @@ def composition(outer: CuteLayout, inner: CuteLayout) -> CuteLayout:
     The swizzle of the outer layout is kept, or else that of the inner one. Raises LayoutError with a coordinate if no
     shape:stride has these offsets.
     """
+    require_layouts("composition", outer, inner)
     return _composed(outer, inner, f"composition of {outer} with {inner}")
 
 
@@ -98,6 +100,7 @@ def complement(layout: CuteLayout, extent: int) -> CuteLayout:
     """
     import numpy as np
 
+    require_layouts("complement", layout)
     what = f"complement of {layout}"
     extent = as_int(f"{what}: the extent", extent, 1)
     offsets = _injective_offsets(layout, what)
@@ -121,6 +124,7 @@ def complement(layout: CuteLayout, extent: int) -> CuteLayout:
 
 def right_inverse(layout: CuteLayout) -> CuteLayout:
     """The largest R with layout(R(i)) = i for all i below its size, by modes of the layout."""
+    require_layouts("right_inverse", layout)
     what = f"right inverse of {layout}"
     _require_plain(layout, what)
     steps, at = [], 1
@@ -142,6 +146,7 @@ def left_inverse(layout: CuteLayout) -> CuteLayout:
     """L with L(layout(i)) = i for every i. Raises LayoutError with two coordinates of one offset."""
     import numpy as np
 
+    require_layouts("left_inverse", layout)
     what = f"left inverse of {layout}"
     _require_plain(layout, what)
     _injective_offsets(layout, what)
@@ -158,6 +163,7 @@ def logical_divide(layout: CuteLayout, tiler: Tiler) -> CuteLayout:
 
     A swizzle of the layout is kept.
     """
+    require_layouts("logical_divide", layout)
     return _composed(*_divided(layout, tiler), f"logical_divide of {layout} by {_tiler_text(tiler)}")
 
 
@@ -209,6 +215,7 @@ def logical_product(layout: CuteLayout, tiler: CuteLayout) -> CuteLayout:
 
     A swizzle is that of the whole: R(c, k) = layout(c) + copies(k), or LayoutError where it moves other offsets.
     """
+    require_layouts("logical_product", layout, tiler)
     space = complement(layout, layout.size() * tiler.cosize())
     copies = composition(space, tiler)
     result = CuteLayout.of([layout.without_swizzle(), copies]).swizzled(layout.swizzle)

@@ -20,7 +20,7 @@ from math import prod
 from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.cute.algebra import coalesce
 from lego_mlir.cute.fitting import fitted, require_equal, sample
-from lego_mlir.cute.layout import CuteLayout, CuteSwizzle
+from lego_mlir.cute.layout import CuteLayout, CuteSwizzle, require_layouts
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.bijections import from_layout as linear_of
 from lego_mlir.f2.linear import LinearLayout
@@ -33,6 +33,7 @@ MOST_BITS = 24
 
 def to_layout(layout: CuteLayout) -> Layout:
     """The bijection with one dimension for each leaf. Raises LayoutError for offsets that are not 0 .. size - 1."""
+    require_layouts("to_layout", layout)
     steps = [(stride, size, axis) for axis, (size, stride) in enumerate(layout.leaves(), 1)]
     current = 1
     for stride, size, _ in sorted(s for s in steps if s[1] > 1):

@@ -199,6 +199,15 @@ class CuteLayout(Frozen):
         return f"CuteLayout('{self}')"
 
 
+def require_layouts(operation: str, *given: object) -> None:
+    """Raise LayoutError, naming the operation, for an argument that is not a CuteLayout."""
+    for value in given:
+        if not isinstance(value, CuteLayout):
+            raise LayoutError(
+                f"{operation}: a CuteLayout is needed, got {value!r}; CuteLayout('(4,8):(8,1)') reads a text"
+            )
+
+
 def leaves(value: IntTuple) -> tuple[int, ...]:
     """The ints of a nested tuple, in order."""
     return (value,) if isinstance(value, int) else tuple(_walk(value))
