@@ -246,8 +246,10 @@ def _compiled(path: Path, source: bytes) -> CodeType:
         shown = f"\n  {error.text.strip()}" if error.text else ""
         where = f"{path}:{error.lineno}" if error.lineno else str(path)
         raise SpecError(f"{where}: syntax error: {error.msg}{shown}") from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SpecError(f"{path}: not a Python file ({error})") from error
+    except (RecursionError, MemoryError) as error:
+        raise SpecError(f"{path}: an expression is nested too deeply to be compiled; assign its parts") from error
 
 
 def _execute(path: Path, code: CodeType) -> ModuleType:

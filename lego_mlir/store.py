@@ -16,20 +16,33 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import secrets
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import CacheError, CacheWarning, UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
 
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 # A folder that is right and cannot take more: compiling goes on without it.
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def from_json(text: str | bytes) -> Json:
+    """The data of a JSON text. Raises ValueError for other text, and for one that nests deeper than Python recurses."""
+    try:
+        data: Json = json.loads(text)
+        return data
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def default_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,13 @@ def analysis_page(path: Path, kernels: Sequence[Json], observed: Sequence[DrawnR
                 before.is_costly or _costly(site),
             )
     notes = list(dict.fromkeys(map(_blocks, kernels)))
-    return source_page(f"lego-mlir analyze {path.name}", path.read_text(encoding="utf-8"), lines, notes)
+    return source_page(f"lego-mlir analyze {path.name}", _text(path), lines, notes)
+
+
+def _text(path: Path) -> str:
+    """The text of a spec, in the encoding that Python reads it in."""
+    with tokenize.open(path) as file:
+        return file.read()
 
 
 def _blocks(kernel: Json) -> str:

@@ -205,6 +205,6 @@ def _program(args: argparse.Namespace) -> Program:
 
     _refuse(args, ("kernel",), "the program alone")
     try:
-        return parse(files.read_bytes(args.spec).decode())
+        return parse(files.read_text(args.spec))
     except LLError as error:
         raise UsageError(f"{args.spec}: {error}") from error

@@ -14,13 +14,18 @@ CuteLayout('Sw<3,3,3> o _0 o (8,64):(64,1)')
 
 from __future__ import annotations
 
-from lego_mlir.aliases import IndexLike
-from lego_mlir.cute.algebra import coalesce, fitted, require_equal
-from lego_mlir.cute.layout import CuteLayout, CuteSwizzle
+from collections.abc import Iterator
+from math import prod
+
+from lego_mlir.aliases import Array, IndexLike, IntArray
+from lego_mlir.cute.algebra import coalesce
+from lego_mlir.cute.fitting import fitted, require_equal, sample
+from lego_mlir.cute.layout import CuteLayout, CuteSwizzle, require_layouts
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.bijections import from_layout as linear_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.permutations import GenP, RegP
 
 MOST_BITS = 24
@@ -28,6 +33,7 @@ MOST_BITS = 24
 
 def to_layout(layout: CuteLayout) -> Layout:
     """The bijection with one dimension for each leaf. Raises LayoutError for offsets that are not 0 .. size - 1."""
+    require_layouts("to_layout", layout)
     steps = [(stride, size, axis) for axis, (size, stride) in enumerate(layout.leaves(), 1)]
     current = 1
     for stride, size, _ in sorted(s for s in steps if s[1] > 1):
@@ -39,9 +45,27 @@ def to_layout(layout: CuteLayout) -> Layout:
         current *= size
     slowest_first = sorted(steps, key=lambda s: (s[1] > 1, s[0]), reverse=True)
     plain = RegP([size for size, _ in layout.leaves()], [axis for _, _, axis in slowest_first])
-    if layout.swizzle is None:
-        return plain
-    return _swizzle_layout(layout.swizzle, layout.size()) @ plain
+    result = plain if layout.swizzle is None else _swizzle_layout(layout.swizzle, layout.size()) @ plain
+    at = sample(layout.size())
+    require_equal(_positions(result, _leaf_coordinates(layout, at)), layout.at(at), f"{layout} as a bijection", at)
+    return result
+
+
+def _positions(layout: Layout, coordinates: Iterator[Array]) -> Array:
+    """The positions at arrays of coordinates, which may hold Python's ints."""
+    import numpy as np
+
+    index = tuple(coordinates)
+    if index[0].dtype != object:
+        return np.asarray(layout.apply(*index))
+    return np.array([layout.apply(*one) for one in zip(*index, strict=True)], dtype=object)
+
+
+def _leaf_coordinates(layout: CuteLayout, index: Array) -> Iterator[Array]:
+    """The coordinate along each leaf of flat indices."""
+    for size, _ in layout.leaves():
+        yield index % size
+        index = index // size
 
 
 def _swizzle_layout(swizzle: CuteSwizzle, size: int) -> GenP:
@@ -63,34 +87,31 @@ def from_layout(layout: Layout) -> CuteLayout:
 
     Raises LayoutError, with the first refusal, if the positions are neither a shape:stride nor one after a swizzle.
     """
-    dims = layout.dims()
-    if any(type(n) is not int for n in dims):
+    dims = tuple(n for n in layout.dims() if isinstance(n, int))
+    if len(dims) < len(layout.dims()):
         raise LayoutError(f"{layout!r} has symbolic sizes; CuTe's text has ints")
+    what = f"{layout!r} as shape:stride"
+    offsets = _offsets(layout, what)
     try:
-        return _plain(layout)
+        found = fitted(dims, offsets, [None], what)
     except LayoutError as refused:
-        found = _swizzled(layout)
-        if found is None:
+        swizzled = _swizzled(layout)
+        if swizzled is None:
             raise refused
-        return found
+        require_equal(swizzled.offsets(), offsets, what)
+        return swizzled
+    return found if len(dims) > 1 else coalesce(found)
 
 
-def _plain(layout: Layout) -> CuteLayout:
-    """The shape:stride of a layout. Raises LayoutError with a coordinate."""
+def _offsets(layout: Layout, what: str) -> IntArray:
+    """The positions of all indices, the first coordinate counted fastest."""
     import numpy as np
 
     dims = tuple(int(n) for n in layout.dims())
-    what = f"{layout!r} as shape:stride"
-    index = np.unravel_index(np.arange(int(np.prod(dims))), dims, order="F")
-    offsets = np.broadcast_to(np.asarray(layout.apply(*index)), index[0].shape)
-    steps, at = [], 1
-    for n in dims:
-        steps.append(offsets[: at * n : at])
-        at *= n
-    shape, stride = fitted(dims, steps, what)
-    result = CuteLayout(shape, stride) if len(dims) > 1 else coalesce(CuteLayout(shape, stride))
-    require_equal(result, offsets, what)
-    return result
+    if prod(dims) > ENUMERATED:
+        raise LayoutError(f"{what} has {prod(dims)} elements; conversions are proved for up to {ENUMERATED}")
+    index = np.unravel_index(np.arange(prod(dims)), dims, order="F")
+    return np.broadcast_to(np.asarray(layout.apply(*index)), index[0].shape)
 
 
 def _swizzled(layout: Layout) -> CuteLayout | None:

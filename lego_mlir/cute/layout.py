@@ -11,24 +11,31 @@ counts on. A `Swizzle` permutes the offset afterwards.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Final, SupportsIndex, TypeAlias
 
-from lego_mlir.aliases import IndexLike, IntArray
+from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
+from lego_mlir.expr.index import is_array
+from lego_mlir.layout.canonical import require_bits
+from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.values import ARRAY_LIMIT, coerce_index, coerce_indices, flat_index, restore_kind
 
 IntTuple: TypeAlias = int | tuple["IntTuple", ...]
 """An int or a nested tuple of ints: a profile of modes."""
-ENUMERATED = 2**24
-"""Elements up to which operations on layouts are proved, by enumeration."""
+OFFSET_BITS: Final = 63
+"""Bits of an offset: those of a non-negative int64."""
+DEEPEST: Final = 64
+"""Levels of tuples in a shape; operations on layouts recurse once a level."""
 
 
 class CuteSwizzle(Frozen):
     """`Swizzle<B, M, S>`: B bits of the offset from bit M + S on, exclusive-ored into the bits from M on.
 
-    Raises LayoutError unless 0 <= B <= S and M >= 0. (CuTe also has negative S, the shift the other way.)
+    Raises LayoutError unless 0 <= B <= |S| and M >= 0; for a negative S the shift goes the other way.
     """
 
     __slots__ = ("base", "bits", "shift")
@@ -37,8 +44,12 @@ class CuteSwizzle(Frozen):
     shift: int
 
     def __init__(self, bits: int, base: int, shift: int) -> None:
-        if any(type(v) is not int for v in (bits, base, shift)) or bits < 0 or base < 0 or abs(shift) < bits:
-            raise LayoutError(f"Swizzle<{bits},{base},{shift}>: needs 0 <= B <= |S| and M >= 0")
+        bits, base, shift = (as_int("CuteSwizzle: a parameter", v) for v in (bits, base, shift))
+        what = f"Swizzle<{bits},{base},{shift}>"
+        if bits < 0 or base < 0 or abs(shift) < bits:
+            raise LayoutError(f"{what}: needs 0 <= B <= |S| and M >= 0")
+        if bits + base + abs(shift) > OFFSET_BITS:
+            raise LayoutError(f"{what}: reaches past bit {OFFSET_BITS - 1} of the offset, the last one; lower M or S")
         self._set(bits=bits, base=base, shift=shift)
 
     def _arguments(self) -> tuple[int, ...]:
@@ -46,6 +57,11 @@ class CuteSwizzle(Frozen):
 
     def __call__(self, offset: IndexLike) -> IndexLike:
         """The permuted offset: an int, an array or a symbol. A swizzle is its own inverse."""
+        given, offset = offset, coerce_index(offset)
+        return restore_kind(self.at(offset), (given,))
+
+    def at(self, offset: IndexLike) -> IndexLike:
+        """The permuted offset of an int, an int64 array or an `Index`."""
         mask = (1 << self.bits) - 1 << self.base + max(0, self.shift)
         moved = offset & mask if self.shift >= 0 else offset & ((1 << self.bits) - 1 << self.base)
         if self.shift < 0:
@@ -81,6 +97,8 @@ class CuteLayout(Frozen):
             from lego_mlir.cute.notation import parse
 
             shape, stride, swizzle = parse(shape)
+        if not (swizzle is None or isinstance(swizzle, CuteSwizzle)):
+            raise LayoutError(f"CuteLayout: the swizzle must be a CuteSwizzle, got {swizzle!r}")
         shape = _as_tuple(shape)
         stride = _compact(shape)[0] if stride is None else _as_tuple(stride)
         if profile(shape) != profile(stride):
@@ -101,10 +119,10 @@ class CuteLayout(Frozen):
         return cls(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
 
     def modes(self) -> tuple[CuteLayout, ...]:
-        """The top-level modes, without the swizzle; one if the shape is an int."""
+        """The top-level modes, each the layout with the other coordinates at 0; one if the shape is an int."""
         if isinstance(self.shape, int) or isinstance(self.stride, int):
-            return (CuteLayout(self.shape, self.stride),)
-        return tuple(CuteLayout(s, d) for s, d in zip(self.shape, self.stride, strict=True))
+            return (self,)
+        return tuple(CuteLayout(s, d, self.swizzle) for s, d in zip(self.shape, self.stride, strict=True))
 
     def leaves(self) -> tuple[tuple[int, int], ...]:
         """(size, stride) of each leaf, the fastest first."""
@@ -122,8 +140,33 @@ class CuteLayout(Frozen):
 
     def __call__(self, *coordinate: IndexLike | tuple[IndexLike, ...]) -> IndexLike:
         """The offset of a flat index, or of one coordinate per mode, each flat or nested: ints, arrays or symbols."""
-        offset = _offset(coordinate[0] if len(coordinate) == 1 else coordinate, self.shape, self.stride)
-        return offset if self.swizzle is None else self.swizzle(offset)
+        given = flat_index(coordinate)
+        values = iter(coerce_indices(given, 1))
+        nested = _nested(coordinate[0] if len(coordinate) == 1 else coordinate, values)
+        return restore_kind(self.at(nested), given)
+
+    def at(self, coordinate: IndexLike | tuple[IndexLike, ...]) -> IndexLike:
+        """The offset of a coordinate of ints, int64 arrays or `Index`, flat or nested in tuples.
+
+        Raises LayoutError for arrays whose offsets are beyond int64.
+        """
+        arrays = [c for c in flat_index((coordinate,)) if is_array(c) and c.size]
+        exact = any(c.dtype == object for c in arrays)
+        if exact or (arrays and self._reach(arrays) > ARRAY_LIMIT):
+            offset = _offset(_as_objects(coordinate), self.shape, self.stride)
+            if not exact and max(offset.max(), -offset.min()) >= ARRAY_LIMIT:
+                raise LayoutError(
+                    f"{self!r} has offsets beyond the 64 bits of arrays; use Python's ints, one coordinate at a time"
+                )
+            offset = offset if exact else offset.astype("int64")
+        else:
+            offset = _offset(coordinate, self.shape, self.stride)
+        return offset if self.swizzle is None else self.swizzle.at(offset)
+
+    def _reach(self, arrays: Sequence[Array]) -> int:
+        """A bound of the offsets of these coordinates, whose last digits are not reduced."""
+        largest = max(max(int(a.max()), -int(a.min())) for a in arrays)
+        return sum(max(n, largest + 1) * d for n, d in self.leaves())
 
     def offsets(self) -> IntArray:
         """The offsets of all flat indices. Raises LayoutError above 2**24 elements."""
@@ -131,12 +174,16 @@ class CuteLayout(Frozen):
 
         if self.size() > ENUMERATED:
             raise LayoutError(f"{self!r} has {self.size()} elements; operations are proved for up to {ENUMERATED}")
-        found = np.asarray(self(np.arange(self.size())))
+        found = np.asarray(self.at(np.arange(self.size())))
         return np.broadcast_to(found, (self.size(),))
 
     def without_swizzle(self) -> CuteLayout:
         """The shape:stride alone."""
         return CuteLayout(self.shape, self.stride)
+
+    def swizzled(self, swizzle: CuteSwizzle | None) -> CuteLayout:
+        """The shape:stride with this swizzle in place of any other."""
+        return CuteLayout(self.shape, self.stride, swizzle)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CuteLayout) and self._arguments() == other._arguments()
@@ -150,6 +197,15 @@ class CuteLayout(Frozen):
 
     def __repr__(self) -> str:
         return f"CuteLayout('{self}')"
+
+
+def require_layouts(operation: str, *given: object) -> None:
+    """Raise LayoutError, naming the operation, for an argument that is not a CuteLayout."""
+    for value in given:
+        if not isinstance(value, CuteLayout):
+            raise LayoutError(
+                f"{operation}: a CuteLayout is needed, got {value!r}; CuteLayout('(4,8):(8,1)') reads a text"
+            )
 
 
 def leaves(value: IntTuple) -> tuple[int, ...]:
@@ -172,12 +228,47 @@ def text(value: IntTuple) -> str:
     return str(value) if isinstance(value, int) else f"({','.join(map(text, value))})"
 
 
-def _as_tuple(value: object) -> IntTuple:
+def as_int(what: str, value: object, least: int | None = None) -> int:
+    """An int of Python, NumPy or SymPy, not a bool, as Python's. Raises LayoutError, naming `what`, for others."""
+    found = None if isinstance(value, bool) or not hasattr(value, "__index__") else _index(value)
+    if found is None or (least is not None and found < least):
+        bound = "" if least is None else f" >= {least}"
+        raise LayoutError(f"{what} must be an int{bound}, got {value!r}")
+    return found
+
+
+def _index(value: SupportsIndex) -> int | None:
+    try:
+        found = operator.index(value)
+    except TypeError:  # an array of several elements, or of another type
+        return None
+    require_bits("CuteLayout: an int", found)
+    return found
+
+
+def _as_tuple(value: object, depth: int = 0) -> IntTuple:
+    if depth > DEEPEST:
+        raise LayoutError(f"CuteLayout: a shape or stride of more than {DEEPEST} levels of tuples; flatten it")
     if isinstance(value, (tuple, list)) and value:
-        return tuple(_as_tuple(part) for part in value)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return tuple(_as_tuple(part, depth + 1) for part in value)
+    found = None if isinstance(value, bool) or not hasattr(value, "__index__") else _index(value)
+    if found is None:
         raise LayoutError(f"CuteLayout: a shape or stride is an int or a nested tuple of ints, got {value!r}")
-    return int(value.__index__())
+    return found
+
+
+def _nested(coordinate: object, values: Iterator[IndexLike]) -> IndexLike | tuple[IndexLike, ...]:
+    """A coordinate with its values replaced, its lists as tuples."""
+    if isinstance(coordinate, (tuple, list)):
+        return tuple(_nested(part, values) for part in coordinate)
+    return next(values)
+
+
+def _as_objects(coordinate: IndexLike | tuple[IndexLike, ...]) -> IndexLike | tuple[IndexLike, ...]:
+    """A coordinate with arrays of Python's ints, which are unbounded."""
+    if isinstance(coordinate, tuple):
+        return tuple(map(_as_objects, coordinate))
+    return coordinate.astype(object) if is_array(coordinate) else coordinate
 
 
 def _compact(shape: IntTuple, step: int = 1) -> tuple[IntTuple, int]:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import re
 
-from lego_mlir.cute.layout import CuteSwizzle, IntTuple
+from lego_mlir.cute.layout import DEEPEST, CuteSwizzle, IntTuple
 from lego_mlir.errors import LayoutError
 
 _SWIZZLE = re.compile(
     r"(?:Sw|Swizzle|S)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>\s*o\s*(?:_?0\s*o\s*)?(.*)", re.DOTALL
 )
 _TOKEN = re.compile(r"\s*(?:_?(\d+)|([(),]))")
-LONGEST = 10_000
-"""Characters of a text that are read."""
-DEEPEST = 64
-"""Levels of parentheses that are read; operations on layouts recurse once a level."""
+LONGEST = 4_000
+"""Characters of a text that are read, fewer than the digits of an int that Python converts."""
 
 
 def parse(text: str) -> tuple[IntTuple, IntTuple | None, CuteSwizzle | None]:

@@ -19,7 +19,7 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Array, Cond, Expr, IndexLike
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
@@ -27,6 +27,10 @@ from lego_mlir.expr.frozen import Frozen
 
 if TYPE_CHECKING:
     import sympy
+
+
+MOST_BITS: Final = 256
+"""Bits of a size or an index that is given: far beyond any memory, and few enough to be printed."""
 
 
 def is_symbolic(value: object) -> bool:
@@ -40,6 +44,11 @@ def is_symbolic(value: object) -> bool:
 def is_array(value: object) -> bool:
     """Whether a value is a NumPy array (NumPy scalars count as ints). Does not import NumPy."""
     return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
+
+
+def is_masked(value: object) -> bool:
+    """Whether a value is one of NumPy's masked arrays, whose data mean nothing where the mask is set."""
+    return isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
 
 
 def as_expr(value: IndexLike) -> Expr:
@@ -445,6 +454,10 @@ def size(
             f"size: the name {name!r} must be an identifier and not a Python keyword; it names a kernel argument"
         )
     for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
+        if type(value) is int and value.bit_length() > MOST_BITS:
+            raise ExpressionError(
+                f"size {name}: {fact} has at most {MOST_BITS} bits, got an int of {value.bit_length()}"
+            )
         if type(value) is not int:
             raise ExpressionError(f"size {name}: {fact} must be an int, got {value!r} of type {type(value).__name__}")
     if multiple_of < 1 or min < 0:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.layout.canonical import require_bits
 
 Dims: TypeAlias = tuple[tuple[str, int], ...]
 """Labelled dimensions as (name, number of bits), lowest first."""
@@ -63,6 +64,7 @@ def log2(value: int) -> int:
 
 def bits_of_size(name: str, size: object) -> int:
     """The number of bits of a size. Raises LayoutError unless it is a power of two."""
+    require_bits(f"LinearLayout: the size of {name}", size)
     if type(size) is not int or size < 1 or size & (size - 1):
         raise LayoutError(f"LinearLayout: the size of {name} must be a power of two, got {size!r}")
     return log2(size)

@@ -32,6 +32,7 @@ from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.f2.dims import Dims, bits_of_size, join, name_of, offsets, reordered, resized, split, summed
 from lego_mlir.f2.matrix import BitMatrix, Echelon, combine, solve, units
+from lego_mlir.layout.canonical import require_bits
 
 Basis: TypeAlias = int | Sequence[int]
 """The image of one bit: a coordinate for each output, or a plain int for a single output."""
@@ -472,6 +473,7 @@ def _flat(name: str, k: int, basis: Basis, outs: Dims) -> int:
             f"LinearLayout: basis {k} of {name} is {basis}; it needs one coordinate for each of {[n for n, _ in outs]}"
         )
     for value, (out, bits) in zip(values, outs, strict=True):
+        require_bits(f"LinearLayout: a coordinate of basis {k} of {name}", value)
         if type(value) is not int or not 0 <= value < 1 << bits:
             raise LayoutError(
                 f"LinearLayout: basis {k} of {name} is {basis}: {out} = {value!r} is outside 0..{(1 << bits) - 1}"

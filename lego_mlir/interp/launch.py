@@ -29,6 +29,7 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
+from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import WARP, refusal, refused_cluster
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.cluster_blocks import ClusterBlocks, ClusterScheduler, clusters_of
@@ -44,7 +45,7 @@ from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
 from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.transforms.lego_ops.entry import plain
-from lego_mlir.transforms.modules import ModuleError
+from lego_mlir.transforms.modules import ModuleError, require_depth
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
@@ -210,7 +211,9 @@ def parse(module: Module, source: str = "-") -> Module:
         return module
     ir = bindings.load().ir
     try:
-        return ir.Module.parse(plain(module, source), bindings.reading_context())
+        text = plain(module, source)
+        require_depth(text, source)
+        return ir.Module.parse(text, bindings.reading_context())
     except ModuleError as error:
         raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
     except ir.MLIRError as error:
@@ -305,7 +308,7 @@ def bind(
         if not values.is_memref(type_):
             bound.append(_number(value, values.element_dtype(type_)))
             continue
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray) or is_masked(value):
             raise InterpreterError(
                 f"{name} of @{function.name} is a {type_}, so pass a NumPy array, not {type(value).__name__}"
             )

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import Index, is_array, is_symbolic
+from lego_mlir.expr.index import MOST_BITS, Index, is_array, is_symbolic
 
 Size = int | Index
 """A positive int, or an `Index` over sizes that are known at run time."""
@@ -70,9 +70,16 @@ def _as_size(owner: str, n: SizeLike) -> Size:
         raise LayoutError(
             f"{owner}: a size is an int >= 1 or lego.size(...), got {n!r} of type {type(n).__name__}"
         ) from None
+    require_bits(f"{owner}: a size", value)
     if value < 1 or isinstance(n, bool):
         raise LayoutError(f"{owner}: a size is an int >= 1 or lego.size(...), got {n!r}")
     return value
+
+
+def require_bits(what: str, value: object) -> None:
+    """Raise LayoutError, naming `what`, for an int of more bits than are printed."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise LayoutError(f"{what} has at most {MOST_BITS} bits, got an int of {value.bit_length()}")
 
 
 def as_count(owner: str, **given: SizeLike) -> int:

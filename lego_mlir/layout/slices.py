@@ -14,17 +14,18 @@ Slice(s1 + 6, s1 in Range(0, 6))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lego_mlir.aliases import Array, Cond, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
-from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic, maximum
+from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_array, is_symbolic, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import Size, is_static
 from lego_mlir.layout.padded import at_most, conjunction
-from lego_mlir.layout.values import end_of, show
+from lego_mlir.layout.values import coerce_index, end_of, show
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
 
 
+MOST_POSITIONS: Final = 2**28
+"""Positions in one array, which takes 2 GiB."""
 Subscript: TypeAlias = IndexLike | slice
 """One entry of `L[...]`."""
 
@@ -126,6 +129,10 @@ class Slice:
         )
         if known:
             shape = tuple(int(n) for n in self.shape)
+            if prod(shape) > MOST_POSITIONS:
+                raise LayoutError(
+                    f"{self!r} has {prod(shape)} positions; an array has at most {MOST_POSITIONS}: slice fewer"
+                )
             grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
             position = self.layout.apply(*self.at(*grid))
             if not is_symbolic(position):
@@ -189,6 +196,7 @@ def take(layout: Layout, index: Subscript | tuple[Subscript, ...]) -> Slice | In
         raise LayoutIndexError(f"{len(dims)} indices are needed for the sizes {show(dims)}, got {len(given)}")
     if not any(isinstance(i, slice) for i in given):
         return layout.apply(*given)
+    given = tuple(_coerced(i, axis) for axis, i in enumerate(given))
     layout.require()
     taken = _names(given, dims)
     return Slice(
@@ -198,6 +206,15 @@ def take(layout: Layout, index: Subscript | tuple[Subscript, ...]) -> Slice | In
             for axis, (i, n) in enumerate(zip(given, dims, strict=True))
         ),
     )
+
+
+def _coerced(given: Subscript, axis: int) -> Subscript:
+    """An entry with its numbers as Python's ints. Raises LayoutIndexError for an array beside a colon."""
+    parts = (given.start, given.stop, given.step) if isinstance(given, slice) else (given,)
+    found = [None if part is None and isinstance(given, slice) else coerce_index(part) for part in parts]
+    if any(map(is_array, found)):
+        raise LayoutIndexError(f"axis {axis}: an index with a colon takes ints and symbols, not arrays; call apply")
+    return slice(*found) if isinstance(given, slice) else found[0]
 
 
 def _names(given: tuple[Subscript, ...], dims: tuple[Size, ...]) -> set[str]:
@@ -212,13 +229,14 @@ def _colon(s: slice, n: Size, axis: int, taken: set[str]) -> Colon:
     while name in taken:
         name += "_"
     symbol = index_symbol(name)
-    if s.step is not None and isinstance(s.step, int) and s.step == 0:
+    if isinstance(s.step, int) and s.step == 0:
         raise LayoutIndexError(f"slice of axis {axis}: the step must not be 0")
     if isinstance(n, int) and all(v is None or isinstance(v, int) for v in (s.start, s.stop, s.step)):
-        run = range(*s.indices(n))
-        if not run:
+        start, stop, step = s.indices(n)
+        count = -((start - stop) // step)  # range has no length beyond 2**63
+        if count < 1:
             raise LayoutIndexError(f"slice of axis {axis}: {_text(s)} holds no index of 0..{n - 1}")
-        return Colon(symbol, run.start, run.step, len(run))
+        return Colon(symbol, start, step, count)
     start, step = _from_the_end(s.start, n, 0), (1 if s.step is None else s.step)
     if not isinstance(step, int) or step < 1:
         raise LayoutIndexError(f"slice of axis {axis}: the step must be an int >= 1 for the size {n!r}, got {step!r}")

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lego_mlir.aliases import Expr, IndexLike, Symbol
+from lego_mlir.aliases import Array, Expr, IndexLike, IntArray, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
-from lego_mlir.expr.index import Condition, Index, is_array, is_symbolic
-from lego_mlir.layout.canonical import Size
+from lego_mlir.expr.index import Condition, Index, is_array, is_masked, is_symbolic
+from lego_mlir.layout.canonical import Size, require_bits
 
 ARRAY_LIMIT = 2**63
 """Positions that an int64 array can represent; NumPy wraps around silently beyond."""
@@ -38,18 +38,35 @@ def coerce_index(value: IndexLike) -> IndexLike:
     if isinstance(value, Index):
         return int(value.expr) if value.expr.is_Integer else value
     if is_array(value):
-        if value.dtype.kind not in "iu":
-            raise LayoutError(f"an index array must have an integer dtype, got {value.dtype}; convert it with .astype")
-        return value.astype("int64", copy=False)
+        return _coerce_array(value)
     if isinstance(value, Condition) or is_symbolic(value):
         return Index(value)
     try:
-        return int(value.__index__())
+        found = int(value.__index__())
     except (AttributeError, TypeError):
         raise LayoutError(
             f"an index is an int, a NumPy integer array, a lego index or a SymPy expression, got {value!r} "
             f"of type {type(value).__name__}"
         ) from None
+    require_bits("an index", found)
+    return found
+
+
+def _coerce_array(value: Array) -> int | IntArray:
+    """An index array as int64, without a subclass of other arithmetic; an array of no dimensions as an int."""
+    import numpy as np
+
+    if value.dtype.kind not in "iu":
+        raise LayoutError(f"an index array must have an integer dtype, got {value.dtype}; convert it with .astype")
+    if is_masked(value):
+        raise LayoutError("an index array must not be masked; pass array.filled(index), or array.compressed()")
+    if not value.ndim:
+        return int(value)
+    if value.dtype.kind == "u" and value.dtype.itemsize == 8 and value.size and int(value.max()) >= ARRAY_LIMIT:
+        raise LayoutError(f"an index array holds {int(value.max())}, beyond int64; use Python's ints, one at a time")
+    if isinstance(value, np.matrix):  # its * is the product of matrices
+        value = np.asarray(value)
+    return value.astype("int64", copy=False)
 
 
 def coerce_indices(given: Sequence[IndexLike], elements: Size) -> tuple[IndexLike, ...]:

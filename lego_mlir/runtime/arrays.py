@@ -123,14 +123,20 @@ def _numpy_name(dtype: Dtype) -> str:
 
 def _numpy_facts(array: AnyArray) -> ArrayFacts:
     return ArrayFacts(
-        "numpy", _numpy_name(array.dtype), array.shape, _in_elements(array.strides, array.itemsize),
+        "numpy", _numpy_name(array.dtype), array.shape, _in_elements(array),
         array.__array_interface__["data"][0], CPU, array.itemsize, array.flags.writeable,
     )  # fmt: skip
 
 
-def _in_elements(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Strides in elements; -1 where they are no multiple of one, which no layout has."""
-    return tuple(-1 if step % itemsize else step // itemsize for step in strides)
+def _in_elements(array: AnyArray) -> tuple[int, ...]:
+    """Strides in elements. Raises UsageError where they are no multiple of one, which no layout has."""
+    size, strides = array.itemsize, array.strides
+    if any(n > 1 and step % size for n, step in zip(array.shape, strides, strict=True)):
+        raise UsageError(
+            f"an array of {array.dtype} with strides of {strides} bytes, not all multiples of its element's {size}, "
+            "as one field of records has; pass a copy"
+        )
+    return tuple(step // size for step in strides)
 
 
 def _numpy_results(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> MakeArray:
@@ -163,6 +169,13 @@ def _numpy() -> ArrayLibrary:
         stream=_no_stream,
         results=_numpy_results,
     )
+
+
+def _numpy_masked() -> ArrayLibrary:
+    def facts(array: AnyArray) -> ArrayFacts:
+        raise UsageError("a masked array has no elements where its mask is set; pass array.filled(value)")
+
+    return ArrayLibrary("numpy", "facts({0}).key", lambda a: facts(a).pointer, facts, _no_stream)
 
 
 # PyTorch
@@ -233,9 +246,8 @@ def _cupy() -> ArrayLibrary:
     cupy = sys.modules["cupy"]
 
     def facts(array: AnyArray) -> ArrayFacts:
-        strides = _in_elements(array.strides, array.itemsize)
         return ArrayFacts(
-            "cupy", _numpy_name(array.dtype), tuple(array.shape), strides, array.data.ptr,
+            "cupy", _numpy_name(array.dtype), tuple(array.shape), _in_elements(array), array.data.ptr,
             ("cuda", array.device.id), array.itemsize,
         )  # fmt: skip
 
@@ -326,7 +338,14 @@ def _by_interface() -> ArrayLibrary:
     return ArrayLibrary("other", "facts({0}).key", lambda a: facts(a).pointer, facts, _no_stream)
 
 
-_MAKERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy, "jax": _jax, "jax tracer": _jax_tracer}
+_MAKERS: Final = {
+    "numpy": _numpy,
+    "masked": _numpy_masked,
+    "torch": _torch,
+    "cupy": _cupy,
+    "jax": _jax,
+    "jax tracer": _jax_tracer,
+}
 _CLASSES: Final = {"numpy": "ndarray", "torch": "Tensor", "cupy": "ndarray"}
 _libraries: dict[str, ArrayLibrary] = {}
 _by_type: dict[type, ArrayLibrary | None] = {}
@@ -345,6 +364,8 @@ def library_of(value: object) -> ArrayLibrary | None:
 def _find(kind: type) -> ArrayLibrary | None:
     for base in kind.__mro__:
         name = base.__module__.partition(".")[0]
+        if name == "numpy" and base.__name__ == "MaskedArray":
+            return _library("masked")
         if name in _CLASSES and base.__name__ == _CLASSES[name]:
             return _library(name)
         if name in ("jax", "jaxlib") and "Tracer" in base.__name__:

@@ -225,10 +225,18 @@ def _sizes(
 
 
 def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> list[Equation]:
-    """The strides of the arrays; those of axes of one element last, since these may have any value."""
+    """The strides of the arrays; those of axes of one element last, since these may have any value.
+
+    Raises UsageError for a stride that is not positive, which no layout has.
+    """
     found: list[tuple[int, Equation]] = []
     for argument, array in pairs:
         if _is_shaped(argument, array) and argument.strides is not None:
+            if array.size and any(n > 1 and step < 1 for n, step in zip(array.shape, array.strides, strict=True)):
+                raise UsageError(
+                    f"{argument.name} has the layout {argument.layout}, and the strides of the {array.library} array "
+                    f"are {array.strides} elements, not all positive; pass a copy of it"
+                )
             axes = zip(argument.strides, array.strides, array.shape, strict=True)
             found += [(n, (stride, max(steps, 1), argument.name)) for stride, steps, n in axes]
     return [equation for n, equation in found if n > 1] + [equation for n, equation in found if n <= 1]

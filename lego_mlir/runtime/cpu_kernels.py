@@ -30,6 +30,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, key
 from lego_mlir.toolchain import host_loops
@@ -115,7 +116,7 @@ def _passed(kind: str, value: Any) -> Any:
     if kind == "tensor":
         if isinstance(value, int):
             return ctypes.c_void_p(value)
-        if not isinstance(value, numpy.ndarray) or not value.flags.c_contiguous:
+        if not isinstance(value, numpy.ndarray) or is_masked(value) or not value.flags.c_contiguous:
             raise UsageError(f"a tensor is passed as a C-contiguous NumPy array, got {type(value).__name__}")
         return ctypes.c_void_p(value.ctypes.data)
     kind = kind.lower()  # MLIR's f8E4M3FN

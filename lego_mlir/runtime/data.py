@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
 from lego_mlir.runtime.data_files import UNWRITTEN
@@ -350,6 +351,11 @@ def expected(
         )
     placed: dict[str, numpy.ndarray] = {}
     for parameter, value in zip(written, results, strict=True):
+        if is_masked(value):
+            raise UsageError(
+                f"the reference of {kernel.name} returns a masked array for {parameter.name}; return "
+                "array.filled(value)"
+            )
         shape = tuple(concrete(n, sizes) for n in parameter.layout.dims())
         placed[parameter.name] = numpy.asarray(value)
         if placed[parameter.name].shape != shape:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError, brief, did_you_mean
-from lego_mlir.expr.index import as_expr, is_symbolic
+from lego_mlir.expr.index import as_expr, is_masked, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.runtime.comparing import STORED, WORDS
 
@@ -76,8 +76,11 @@ def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:
     """The numbers in the element type of the parameter: floats are rounded, integers must fit."""
     import numpy
 
-    value, dtype = numpy.asarray(supplied.value), parameter.dtype
+    dtype = parameter.dtype
     wanted, name = dtype.numpy, f"{supplied.origin}: {parameter.name}"
+    if is_masked(supplied.value):
+        raise UsageError(f"{name} is a masked array, without elements where its mask is set; pass array.filled(value)")
+    value = numpy.asarray(supplied.value)
     if value.dtype == wanted:
         return value
     bits = value.dtype.kind == "V" or (supplied.in_memory_order and value.dtype == STORED[dtype.name])

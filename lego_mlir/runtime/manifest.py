@@ -10,7 +10,6 @@ at the launch has a name and facts; grids and element counts are texts over thos
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import ExpressionError, SpecError, UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.store import from_json
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -173,7 +173,7 @@ def read(path: str | Path) -> Manifest:
         raise SpecError(f"{path} is a folder; give the .ptx or .cubin file in it")
     path = Path(path).with_suffix(".json")
     try:
-        data = json.loads(path.read_text())
+        data = from_json(path.read_text())
     except FileNotFoundError as error:
         raise SpecError(
             f"{path}: no manifest beside the code; lego-mlir compile SPEC --emit ptx -o {path.with_suffix('.ptx')} "

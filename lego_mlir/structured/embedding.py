@@ -10,10 +10,12 @@ B = L \\ B
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from lego_mlir.structured.language import TYPES
 from lego_mlir.structured.storage import as_storage
+from lego_mlir.structured.structures import MOST_ELEMENTS, Structure
 from lego_mlir.structured.syntax import LLError, Operand
 
 
@@ -21,11 +23,23 @@ def _structure(part: object) -> object:
     return part.structure if isinstance(part, Operand) else part
 
 
+def _argument(kind: str, given: object) -> object:
+    """A structure, a word or a size, as Python's int. Raises LLError for another number."""
+    if isinstance(given, (list, Operand, str, Structure)):
+        return list(map(_structure, given)) if isinstance(given, list) else given
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise LLError(f"{kind}: a size is an int >= 1, got {given!r}")
+    size = operator.index(given)
+    if abs(size) > MOST_ELEMENTS:
+        raise LLError(f"{kind}: a size of {size.bit_length()} bits; an operand has at most {MOST_ELEMENTS} elements")
+    return size
+
+
 def _maker(kind: str) -> Callable[..., Operand]:
     usage, make = TYPES[kind]
 
     def made(*arguments: object, name: str = "", storage: object = "full") -> Operand:
-        plain = [list(map(_structure, given)) if isinstance(given, list) else given for given in arguments]
+        plain = [_argument(kind, given) for given in arguments]
         try:
             return Operand(name, make(*plain), as_storage(storage))
         except TypeError as error:

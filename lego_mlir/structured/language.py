@@ -36,6 +36,7 @@ from lego_mlir.structured import structures as st
 from lego_mlir.structured.storage import as_storage
 from lego_mlir.structured.syntax import (
     FUNCTIONS,
+    MOST_OPERATIONS,
     Binary,
     Call,
     Expression,
@@ -55,6 +56,9 @@ _TOKEN: Final = re.compile(
     r"(?P<space>\s+|#[^\n]*|%[^\n]*)|(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*\\'=;,()\[\]])",
     re.ASCII,
 )
+
+MOST_DIGITS: Final = 40
+"""Digits of a size that is read; its value is checked by the structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ class Parser:
         self.at = 0
         self.types = types
         self.operands: dict[str, Operand] = dict(operands)
+        self.operations = 0  # of the statement that is being read
         self.statements: list[Statement] = []
 
     @property
@@ -158,7 +163,18 @@ class Parser:
             raise fail(self.token.position, "the program has no assignment; add a statement such as A = L*U + S;")
         return Program(tuple(self.operands.values()), tuple(self.statements))
 
+    def count_operation(self, position: Position) -> None:
+        """Bound the operations of a statement: an expression is as deep, and passes recurse once a level."""
+        self.operations += 1
+        if self.operations > MOST_OPERATIONS:
+            raise fail(
+                position,
+                f"a statement of more than {MOST_OPERATIONS} operations, parentheses and nested structures; "
+                "assign parts of it to operands",
+            )
+
     def statement(self) -> None:
+        self.operations = 0
         target = self.word("name")
         self.expect("=")
         if self.token.text in self.types and self.tokens[self.at + 1].text == "(":
@@ -200,6 +216,7 @@ class Parser:
 
     def structure(self) -> tuple[st.Structure, dict[str, str]]:
         head = self.word("name")
+        self.count_operation(head.position)
         if head.text not in self.types:
             meant = did_you_mean(head.text, self.types)
             raise fail(head.position, f"unknown type {head.text}; available: {', '.join(self.types)}{meant}")
@@ -234,6 +251,8 @@ class Parser:
             number = self.word("number")
             if not number.text.isdigit():
                 raise fail(number.position, f"sizes must be integers, got {number.text}")
+            if len(number.text) > MOST_DIGITS:
+                raise fail(number.position, f"a size of {len(number.text)} digits; sizes have at most {MOST_DIGITS}")
             return int(number.text)
         if self.token.kind == "name" and self.tokens[self.at + 1].text == "(":
             return self.structure()[0]
@@ -243,6 +262,7 @@ class Parser:
         left = self.term()
         while self.token.text in ("+", "-") and self.token.kind == "sign":
             operator = self.word("sign")
+            self.count_operation(operator.position)
             left = Binary(operator.text, left, self.term(), operator.position)
         return left
 
@@ -250,21 +270,25 @@ class Parser:
         left = self.signed()
         while self.token.text in ("*", "\\"):
             operator = self.word("sign")
+            self.count_operation(operator.position)
             left = Binary(operator.text, left, self.signed(), operator.position)
         return left
 
     def signed(self) -> Expression:
         position = self.token.position
         if self.take("-"):
+            self.count_operation(position)
             return Negated(self.signed(), position)
         inner = self.atom()
         while self.token.text == "'":
+            self.count_operation(self.token.position)
             inner = Transpose(inner, self.word("sign").position)
         return inner
 
     def atom(self) -> Expression:
         token = self.token
         if self.take("("):
+            self.count_operation(token.position)
             inner = self.expression()
             self.expect(")")
             return inner
@@ -274,6 +298,7 @@ class Parser:
         name = self.word("name")
         if name.text in FUNCTIONS and self.token.text == "(":
             self.expect("(")
+            self.count_operation(name.position)
             inner = self.expression()
             self.expect(")")
             return Call(name.text, inner, name.position)

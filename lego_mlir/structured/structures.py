@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 ZERO, STORED, ONE = 0, 1, 2
 _KIND_OF_TAG: Final = {"Z": ZERO, "I": ONE}
+MOST_ELEMENTS: Final = 2**24
+"""Elements of an operand; the kind of each is listed while a program is read."""
 SAME: Final = "{ [i, j] -> [i, j] }"
 SWAPPED: Final = "{ [i, j] -> [j, i] }"
 
@@ -69,6 +71,11 @@ class Structure:
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1:
             raise StructureError(f"{self.name}: sizes must be at least 1, got {self.rows} x {self.columns}")
+        if self.rows * self.columns > MOST_ELEMENTS:
+            raise StructureError(
+                f"{self.name}: {self.rows} x {self.columns} elements; an operand has at most {MOST_ELEMENTS}: split it "
+                "into blocks"
+            )
 
     def __str__(self) -> str:
         return self.name

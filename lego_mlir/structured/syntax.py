@@ -21,6 +21,9 @@ from lego_mlir.errors import LegoError
 from lego_mlir.structured.storage import FULL, Storage, as_storage
 from lego_mlir.structured.structures import Structure
 
+MOST_OPERATIONS: Final = 100
+"""Operations, parentheses and nested structures in one statement: passes recurse once a level."""
+
 
 class LLError(LegoError, ValueError):
     """An LL program that does not parse, or whose sizes, structures or names are inconsistent."""
@@ -249,6 +252,16 @@ class Statement:
     value: Expression
     position: Position | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        level: list[Expression] = [self.value]
+        for _ in range(MOST_OPERATIONS + 1):
+            level = list({id(part): part for expression in level for part in _parts(expression)}.values())
+        if level:
+            raise fail(
+                self.position,
+                f"a value of more than {MOST_OPERATIONS} nested operations; assign parts of it to operands",
+            )
+
     def __str__(self) -> str:
         return f"{self.target.name} = {self.value}"
 
@@ -282,20 +295,25 @@ class Program:
         return tuple(dict.fromkeys(statement.target.name for statement in self.statements))
 
 
-def operands_of(expression: Expression) -> Iterable[Operand]:
-    """The operands an expression uses, from left to right, with repetitions."""
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    """What an operation applies to, from left to right."""
     match expression:
-        case Name(operand):
-            yield operand
-        case Number():
-            return
+        case Name() | Number():
+            return ()
         case Negated(argument) | Transpose(argument) | Call(_, argument):
-            yield from operands_of(argument)
+            return (argument,)
         case Binary(_, left, right):
-            yield from operands_of(left)
-            yield from operands_of(right)
+            return left, right
         case _:
             assert_never(expression)
+
+
+def operands_of(expression: Expression) -> Iterable[Operand]:
+    """The operands an expression uses, from left to right, with repetitions."""
+    if isinstance(expression, Name):
+        yield expression.operand
+    for part in _parts(expression):
+        yield from operands_of(part)
 
 
 def program(*statements: Statement) -> Program:

@@ -393,6 +393,8 @@ def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
             checked.append(n if isinstance(n, Index) else Index(n))
         elif isinstance(n, bool) or not isinstance(n, Integral):
             raise TraceError(f"{source}: {what} {axis} must be an int or a symbolic size, got {n!r}")
+        elif abs(int(n)) >= 1 << 64:
+            raise TraceError(f"{source}: {what} {axis} has {int(n).bit_length()} bits, more than any launch; lower it")
         else:
             checked.append(int(n))
     if refused := refusal(what, [n if isinstance(n, int) else 1 for n in checked]):

@@ -30,6 +30,10 @@ _FILE_LOCATION: Final = re.compile(r'loc\("([^"]*)":(\d+):(\d+)\)')
 
 _PLACED: Final = re.compile(r"MLIR Textual PassPipeline Parser:1:(\d+): error: (.*)")
 
+_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[<>]=|[{(\[<]|[})\]>]')
+DEEPEST: Final = 128
+"""Levels of brackets in a text: MLIR's parser and the passes here recurse once a level, and its stack may overflow."""
+
 _NOTE_LINES: Final = 12
 _NOTE_COLUMNS: Final = 300
 
@@ -48,12 +52,29 @@ def session() -> Iterator[Context]:
 def parse(text: str, name: str = "-") -> Module:
     """The verified module of this text; `name` is the file that a message points to."""
     ir = bindings.load().ir
+    require_depth(text, name)
     try:
         module = ir.Module.parse(text)
         module.operation.verify()
     except ir.MLIRError as error:
         raise ModuleError(report(error, name)) from error
     return module
+
+
+def require_depth(text: str, name: str) -> None:
+    """Raise ModuleError, with the line, for a text whose brackets nest too deeply to be parsed."""
+    depth = 0
+    for match in _BRACKET.finditer(text):
+        token = match.group()
+        if token in "{([<":
+            depth += 1
+        elif token in "})]>":
+            depth = max(0, depth - 1)
+        if depth > DEEPEST:
+            line = text.count("\n", 0, match.start()) + 1
+            raise ModuleError(
+                f"{name}:{line}: more than {DEEPEST} levels of brackets; move the inner regions into functions"
+            )
 
 
 def require_pipeline(text: str) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.errors import LegoError, SpecError
+from lego_mlir.store import from_json
 from lego_mlir.tuning.candidates import Configuration, SearchSpace
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def choices_to_text(name: str, space: str, rows: Iterable[ChosenRow], recipe: st
 def choices_from_text(text: str, where: str, name: str, space: SearchSpace) -> list[ChosenRow]:
     """Choices from JSON. Raises SpecError for an invalid file, another tunable, or configurations outside the space."""
     try:
-        data = json.loads(text)
+        data = from_json(text)
         if data["format"] != FORMAT:
             raise SpecError(f"{where}: the choices have format {data['format']}, not {FORMAT}; export them again")
         if data["tunable"] != name:

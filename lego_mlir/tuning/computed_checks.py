@@ -31,7 +31,7 @@ from lego_mlir.expr import text
 from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
 from lego_mlir.runtime.data_files import UNWRITTEN, drawn, to_npz
-from lego_mlir.store import default_folder, replace_file
+from lego_mlir.store import default_folder, from_json, replace_file
 from lego_mlir.tuning import carried
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class ComputedChecks:
     def data(self, described: bytes, sizes: Mapping[str, int]) -> Path:
         """The `.npz` of a description at these sizes. Raises SpecError for a broken one."""
         try:
-            read = json.loads(described)
+            read = from_json(described)
             used = {name: sizes[name] for name in read["sizes"]}
         except (ValueError, LookupError, TypeError) as error:
             raise SpecError(f"not the description of a check ({error!r}); pack the candidates again") from error

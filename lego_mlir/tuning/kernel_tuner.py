@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.store import from_json
 from lego_mlir.tuning.candidates import Configuration, Timing
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _data(text: str, origin: str) -> Json:
     stripped = text.rstrip().rstrip(",")
     for closed in (stripped, stripped + "}}"):
         try:
-            data = json.loads(closed)
+            data = from_json(closed)
             break
         except ValueError:
             continue

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
-from lego_mlir.store import key, make_folder, replace_file
+from lego_mlir.store import from_json, key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
@@ -86,7 +86,7 @@ class PackedCandidates:
         if "failure" in row:
             raise UsageError(row["failure"])
         code = self.folder / "code" / row["code"]
-        described = json.loads(_bytes(code.with_suffix(".json")))
+        described = from_json(_bytes(code.with_suffix(".json")))
         checks = tuple(self._check(self.folder / "checks" / name, row["sizes"]) for name in row["checks"])
         return GpuTrial(_bytes(code), described, checks, row["sizes"])
 
@@ -162,7 +162,7 @@ def read(folder: Path) -> PackedCandidates:
     """The candidates in a folder. Raises SpecError for one without them."""
     path = folder / INDEX
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = from_json(path.read_text(encoding="utf-8"))
         if data["format"] not in READ:
             raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
         return PackedCandidates(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import SpecError
+from lego_mlir.store import from_json
 
 FORMAT: Final = 1
 NAMES: Final = ("format", "spec", "tunable", "budget", "sizes", "export")
@@ -39,8 +40,8 @@ class TuningRecipe:
         """The digest of what decides the table."""
         try:
             spec = self.spec.read_text(encoding="utf-8")
-        except OSError as error:
-            raise SpecError(f"{self.path}: the spec {self.spec} cannot be read ({error.strerror})") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"{self.path}: the spec {self.spec} cannot be read ({error})") from error
         decides = json.dumps([self.tunable, self.sizes, self.budget, spec], sort_keys=True)
         return hashlib.sha256(decides.encode()).hexdigest()[:24]
 
@@ -48,7 +49,7 @@ class TuningRecipe:
 def read(path: Path) -> TuningRecipe:
     """The recipe in a file."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SpecError(f"{path}: not a recipe in JSON ({error})") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:

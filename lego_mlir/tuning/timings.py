@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import CacheError, DependencyError, UsageError
+from lego_mlir.store import from_json
 from lego_mlir.tuning.candidates import Configuration, Timing
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def to_line(timing: Timing) -> str:
 def from_line(line: bytes) -> Timing | None:
     """The timing of a line; None for a torn one, or one of a later version."""
     try:
-        data = json.loads(line)
+        data = from_json(line)
         match data["schema"]:
             case 1:
                 return _version_1(data)
@@ -232,7 +233,7 @@ def _version_1(data: Json) -> Timing:
 def _canonical(line: bytes) -> str | None:
     """A text that is equal for equal lines of JSON; None for a torn one."""
     try:
-        return json.dumps(json.loads(line), sort_keys=True)
+        return json.dumps(from_json(line), sort_keys=True)
     except ValueError:
         return None
 

@@ -192,8 +192,8 @@ class Tunable:
         """Use exported choices. Raises SpecError for a file of another tunable, or of another space."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise SpecError(f"{path}: the choices cannot be read ({error.strerror})") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"{path}: the choices cannot be read ({error})") from error
         self.chosen_rows += choices_from_text(text, str(path), self.name, self.space)
         self._choices.clear()
 

@@ -8,6 +8,7 @@ from lego_mlir import Col, Row, f32
 from lego_mlir.errors import UsageError
 
 M, N = lego.size("M", min=2, max=64), lego.size("N", multiple_of=2)
+LD = lego.size("LD", min=6)
 
 
 @lego.kernel(grid=lego.cdiv(M * N, 64), block=64)
@@ -61,6 +62,46 @@ def misaligned():
 def test_arguments_that_do_not_fit(arguments, named, message):
     with pytest.raises(UsageError, match=message):
         add(*arguments, **named)
+
+
+@lego.kernel(grid=1, block=32)
+def strided(x: lego.Tensor(f32, lego.Strided([4, 6], [LD, 1])), y: lego.Tensor(f32, Row(4, 6))):
+    i = lego.thread_id.x
+    with lego.when(i < 24):
+        y[i // 6, i % 6] = x[i // 6, i % 6]
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (X[::-1], r"strides of the numpy array are \(-6, 1\) elements, not all positive; pass a copy of it"),
+        (X[:, ::-1], r"strides of the numpy array are \(6, -1\) elements"),
+        (np.broadcast_to(X[:1], (4, 6)), r"strides of the numpy array are \(0, 1\) elements"),
+        (np.ma.array(X, mask=X > 1), r"a masked array has no elements where its mask is set; pass array.filled"),
+        (np.ma.array(X), r"a masked array has no elements"),
+        (X.astype(">f4"), "the numpy array holds >f4"),
+        (X.astype(object), "the numpy array holds object"),
+        (np.zeros((4, 6), [("a", "f4")]), "the numpy array holds void32"),
+        (np.zeros((4, 6), [("a", "f4"), ("b", "i1")])["a"], r"strides of \(30, 5\) bytes, not all multiples of its"),
+    ],
+)
+def test_arrays_that_no_kernel_addresses(x, message):
+    with pytest.raises(UsageError, match=message):
+        strided(x)
+
+
+def test_other_arrays_of_numpy_are_their_elements():
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for given in (
+        x,
+        x.view(np.matrix),
+        read_only,
+        np.pad(x, ((0, 0), (0, 2)))[:, :6],
+        x.view(type("Own", (np.ndarray,), {})),
+    ):
+        assert (np.asarray(strided(given)) == x).all()
 
 
 def test_arrays_of_one_call_may_share_what_is_only_read():

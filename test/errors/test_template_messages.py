@@ -113,6 +113,16 @@ def test_messages_with_the_templates_line(text, said):
 
 
 @pytest.mark.parametrize(
+    ("opening", "inside", "closing"),
+    [("{{", "x", "}}"), ("{{ " + "(" * 300, "1", ")" * 300 + " }}"), ("{% for i in range(1) %}", "x", "{% endfor %}")],
+)
+def test_texts_that_nest_too_deeply(opening, inside, closing):
+    times = 1 if "(" * 9 in opening else 50
+    with pytest.raises(TemplateError, match=r"^t\.py\.jinja: braces, brackets or blocks are nested too deeply"):
+        render(opening * times + inside + closing * times)
+
+
+@pytest.mark.parametrize(
     "text",
     ['{{ descriptor("x", A) }}', '{{ load_block("d", A[m, k, :, :]) }}', '{{ store_block("d", A[m, k, :, :], "v") }}'],
 )

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import standard_dims
+from lego_mlir.layout.canonical import require_bits
 
 PLACES = ("register", "lane", "warp", "block")
 MEMORY = ("offset", "block")
@@ -28,6 +29,7 @@ def require_sizes(encoding: str, **sizes: Sequence[int]) -> None:
     """Raise LayoutError, naming the field, unless all sizes are powers of two."""
     for field, values in sizes.items():
         for value in _entries(encoding, field, values):
+            require_bits(f"{encoding}: {field}", value)
             if type(value) is not int or value < 1 or value & (value - 1):
                 raise LayoutError(f"{encoding}: {field}={list(values)} must be powers of two{_rounded_up(values)}")
 

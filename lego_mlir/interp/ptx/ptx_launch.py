@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal, refused_cluster
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
@@ -224,6 +225,10 @@ def _bind_arrays(
     bound: list[PtxArgument] = []
     for i, (value, parameter) in enumerate(zip(args, kernel.parameters, strict=True)):
         name = names[i] if i < len(names) else parameter.name
+        if is_masked(value):
+            raise InterpreterError(
+                f"{name}: a masked array has no elements where its mask is set; pass array.filled(..)"
+            )
         if isinstance(value, np.ndarray) and value.ndim:
             if not value.flags.c_contiguous:
                 raise InterpreterError(f"{name}: pass a C-contiguous array, got strides {value.strides}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import Index, is_array, is_symbolic
+from lego_mlir.expr.index import Index, is_array, is_masked, is_symbolic
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP
@@ -38,6 +38,8 @@ def table(dims: Sequence[int], positions: npt.ArrayLike, name: str | None = None
     sizes = as_sizes("table", dims)
     if not is_static(sizes):
         raise LayoutError(f"table: sizes must be known, got {list(sizes)}")
+    if is_masked(positions):
+        raise LayoutError("table: the positions must not be masked; pass array.filled(position)")
     try:
         forward = np.asarray(positions).reshape(-1)
     except ValueError as error:

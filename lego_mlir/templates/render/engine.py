@@ -149,6 +149,11 @@ def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = N
         code = environment.compile(text, name, name)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(f"{name}:{error.lineno}: {error.message}") from error
+    except (RecursionError, MemoryError, SyntaxError) as error:  # the latter two are the Python compiler's
+        raise TemplateError(
+            f"{name}: braces, brackets or blocks are nested too deeply to be compiled; "
+            "name the inner ones by {% set .. %}, or write a macro"
+        ) from error
     return environment.template_class.from_code(environment, code, environment.make_globals(None))
 
 

@@ -19,6 +19,7 @@ from functools import cache
 from typing import IO, Any, Final
 
 from lego_mlir.errors import TemplateError, did_you_mean
+from lego_mlir.expr.index import is_masked
 from lego_mlir.templates import Rendered
 from lego_mlir.templates.run.triton_memory import Memory, OutsideError
 
@@ -83,8 +84,10 @@ def _is_array(value: object) -> bool:
 def _contiguous(value: Any) -> Any:
     import numpy
 
+    if is_masked(value):
+        raise TemplateError("a masked array has no elements where its mask is set; pass array.filled(value)")
     if isinstance(value, list):
-        return [numpy.ascontiguousarray(part) if _is_array(part) else part for part in value]
+        return [_contiguous(part) for part in value]
     return numpy.ascontiguousarray(value) if _is_array(value) else value
 
 

@@ -1,7 +1,9 @@
 """LL as text: what is read, and every message for what is not."""
 
+import numpy as np
 import pytest
 
+from lego_mlir.errors import LegoError
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
@@ -133,6 +135,59 @@ def test_types_as_python_functions():
 def test_misspelt_words_and_other_alphabets(text, words):
     with pytest.raises(LLError, match=words):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "A = Matrix(6, 9223372036854775807);",
+            r"column 5: .* elements; an operand has at most 16777216",
+        ),
+        ("v = Vector(99999999);", "99999999 x 1 elements; an operand has at most 16777216"),
+        ("A = Matrix(6, " + "9" * 5000 + ");", "a size of 5000 digits; sizes have at most 40"),
+        ("A = Matrix(4, 4); A = " + "(" * 300 + "A" + ")" * 300 + ";", "a statement of more than 100 operations"),
+        ("A = Matrix(4, 4); A = " + "+".join("A" * 3000) + ";", "assign parts of it to operands"),
+        ("A = Matrix(4, 4); A = A" + "'" * 3000 + ";", "a statement of more than 100 operations"),
+        ("A = Matrix(4, 4); A = " + "-" * 3000 + "A;", "a statement of more than 100 operations"),
+        ("A = Matrix(4, 4); A = " + "tril(" * 3000 + "A" + ")" * 3000 + ";", "a statement of more than 100 operations"),
+        ("A = " + "Blocked([" * 3000 + "Matrix(2, 2)" + "])" * 3000 + ";", "a statement of more than 100 operations"),
+    ],
+    ids=lambda part: part[:40],
+)
+def test_sizes_and_depths_beyond_what_is_read(text, message):
+    with pytest.raises(LLError, match=message):
+        parse(text)
+
+
+def test_a_statement_of_the_most_operations_is_lowered():
+    assert lower(parse("A = Matrix(2, 2); A = " + "+".join("A" * 101) + ";")).steps
+    assert lower(parse("A = Matrix(2, 2); A = " + "-" * 99 + "A;")).steps
+
+
+def test_values_built_in_python_are_as_deep():
+    a = Operand("A", st.general(2, 2))
+    value = a
+    for _ in range(100):
+        value = value + a
+    assert lower(program(assign(a, value))).steps
+    for _ in range(5000):
+        value = -value
+    with pytest.raises(LLError, match="a value of more than 100 nested operations; assign parts of it to operands"):
+        assign(a, value)
+
+
+SIZES = [4.0, True, np.bool_(1), "4", 2**20000, 2**63, -1, 0]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: type(size).__name__)
+def test_sizes_of_operands_are_ints(size):
+    from lego_mlir import structured
+
+    for kind in (structured.Matrix, structured.Zero):
+        with pytest.raises(LegoError, match=r"a size is an int|bits; an operand|at least 1|does not take"):
+            kind(size, 4)
+    assert structured.Matrix(np.int64(4), np.uint8(4)).structure == structured.Matrix(4, 4).structure
 
 
 @pytest.mark.parametrize("value", ["1e300*1e300*B", "1e300*(1e300*B)", "-1e300*(B*1e300)", "1e200*(1e200*B + B)"])
