@@ -99,10 +99,10 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
     scores = cupy.empty((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
     border = -PENALTY * cupy.arange(n + 1, dtype=cupy.int32)
-    expected = cupy.asarray(_in_numpy(substitution.get())) if n <= CHECKED else None
+    expected = cupy.asarray(in_numpy(substitution.get())) if n <= CHECKED else None
     rows = []
     for who, text, shared in entries:
-        launch = _captured(cupy, text, scores, substitution, n // b, b, shared)
+        launch = captured(cupy, text, scores, substitution, n // b, b, shared)
         scores.fill(0)
         scores[0], scores[:, 0] = border, border
         cupy.cuda.get_current_stream().synchronize()
@@ -120,7 +120,7 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
 DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at the launch
 
 
-def _captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, needed: int) -> Any:
+def captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, needed: int) -> Any:
     """All launches of one run as a CUDA graph, so that no launch waits for Python."""
     shared = needed if needed > DECLARED else 0
     module = cupy.RawModule(code=text, options=("--std=c++17",))
@@ -139,7 +139,7 @@ def _captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int,
     return lambda alive=alive: graph.launch()
 
 
-def _in_numpy(substitution: Any) -> Any:
+def in_numpy(substitution: Any) -> Any:
     """The scores, one anti-diagonal at a time."""
     import numpy as np
 

@@ -44,6 +44,7 @@ BENCHMARKS = (
     ("triton_layer_norm", "triton-layer-norm", "triton_layer_norm", "layer norm, forward and backward"),
     ("triton_attention", "triton-attention", "triton_attention", "attention against Triton by hand and PyTorch"),
     ("nw", "nw", "nw", "Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel"),
+    ("nw_layouts", "nw-layouts", "nw_layouts", "Needleman-Wunsch: only the layout of Rodinia's buffer changes"),
     ("bricks", "bricks", "bricks", "3-D stencils on bricks and on rows"),
     ("counters", "counters", "counters", "the interpreter's counts against the chip's counters"),
 )

@@ -1,6 +1,7 @@
 """Needleman-Wunsch by hand, in Rodinia's form: the same two kernels, a two-dimensional array in shared memory.
 
-`pad` unused columns behind each row of the score buffer: 0 is Rodinia's own declaration, 1 the usual remedy.
+`pad` unused columns behind each row of the score buffer: 0 is Rodinia's own declaration, 1 the usual remedy. With a
+`header` that declares the layout class `AntiDiag`, the buffer is an array in that layout, and nothing else changes.
 """
 
 
@@ -9,8 +10,8 @@ def shared_bytes(b: int, pad: int) -> int:
     return 4 * ((b + 1) * (b + 1 + pad) + b * b)
 
 
-def source(n: int, b: int, pad: int) -> str:
-    """CUDA C++ for n letters, blocks of b, and this padding."""
+def source(n: int, b: int, pad: int, header: str = "") -> str:
+    """CUDA C++ for n letters, blocks of b, this padding or layout."""
     declared = f"""
   __shared__ int temp[{b + 1}][{b + 1 + pad}];
   __shared__ int ref[{b}][{b}];"""
@@ -19,7 +20,13 @@ def source(n: int, b: int, pad: int) -> str:
   extern __shared__ int shared[];
   int (*temp)[{b + 1 + pad}] = (int (*)[{b + 1 + pad}])shared;
   int (*ref)[{b}] = (int (*)[{b}])(shared + {(b + 1) * (b + 1 + pad)});"""
-    return f"""
+    if header:
+        declared = (
+            declared.replace("temp", "base")
+            + f"""
+  Arr2D<int, AntiDiag> temp(&base[0][0], AntiDiag({b + 1}));"""
+        )
+    return f"""{header}
 __device__ __forceinline__ void tile(int *__restrict__ scores, const int *__restrict__ substitution, int penalty,
                                      int by, int bx) {{{declared}
   const int tx = threadIdx.x, width = {n + 1};

@@ -7,14 +7,19 @@ associative and evicts the least recently used line. Lengths are in elements, ca
 
 A contiguous segment of n elements at any alignment touches at most floor((n - 2) / L) + 2 lines. The thesis counts
 ceil(n / L), which holds only for aligned segments; most of its bounds fail without this correction, and several lack
-the condition on the cache. The functions below are the corrected bounds; each names its equation.
+the condition on the cache. The functions below are the corrected bounds; each names its equation. They hold for all
+base addresses. `aligned` restricts a stencil's bound to pitches that are multiples of L, which saves one line of the
+cache. docs/reference/cache-bounds.md has the proofs.
 
 >>> bound = stencil_rows(4096, 4096, Stencil(9, 9), line=32)
 >>> bound.cache_lines, bound.fetches
-(1170, 533520)
+(1171, 533520)
 >>> narrow = stencil_columns(4096, 4096, 32, Stencil(9, 9), line=32)
 >>> narrow.cache_lines, narrow.fetches
-(27, 1575936)
+(28, 1575936)
+>>> aligned = stencil_columns(4096, 4096, 32, Stencil(9, 9), line=32, aligned=True)
+>>> aligned.cache_lines, aligned.fetches, aligned.holds(pitch=4100)
+(27, 1575936, False)
 """
 
 from __future__ import annotations
@@ -37,11 +42,19 @@ class Stencil:
 
 @dataclass(frozen=True, slots=True)
 class FetchBound:
-    """A cache of at least `cache_lines` lines fetches at most `fetches` lines. `equation` is the thesis's number."""
+    """A cache of at least `cache_lines` lines fetches at most `fetches` lines. `equation` is the thesis's number.
+
+    The bound holds for arrays whose row pitch is a multiple of `pitch_multiple` elements, at any base address.
+    """
 
     cache_lines: int
     fetches: int
     equation: str
+    pitch_multiple: int = 1
+
+    def holds(self, pitch: int) -> bool:
+        """Whether the bound applies to arrays with rows `pitch` elements apart."""
+        return pitch % self.pitch_multiple == 0
 
 
 def most_lines(elements: int, line: int) -> int:
@@ -59,11 +72,22 @@ def _parts(extent: int, part: int) -> tuple[int, ...]:
     return (*(part for _ in range(extent // part)), *((extent % part,) if extent % part else ()))
 
 
-def stencil_rows(width: int, height: int, stencil: Stencil, line: int) -> FetchBound:
+def stencil_rows(width: int, height: int, stencil: Stencil, line: int, *, aligned: bool = False) -> FetchBound:
     """Rows in order, S_h rows of the input in the cache: each input row is fetched once (3.2, corrected)."""
     _require_positive("stencil_rows", width=width, height=height)
     lines = most_lines(width + stencil.width - 1, line)
-    return FetchBound(lines * stencil.height, lines * (height + stencil.height - 1), "3.2")
+    return _rows_kept(width, lines * (height + stencil.height - 1), stencil, line, aligned, "3.2")
+
+
+def _rows_kept(part: int, fetches: int, stencil: Stencil, line: int, aligned: bool, equation: str) -> FetchBound:
+    """A bound for columns or tiles of at most `part` tasks a row whose S_h input rows stay in the cache.
+
+    Until the second use of a line, the cache takes S_h - 1 whole rows, the end of the row above them and the beginning
+    of the row below. End and beginning have the length of one row; where the two rows are aligned differently, they
+    touch one line more.
+    """
+    lines = most_lines(part + stencil.width - 1, line) * stencil.height
+    return FetchBound(lines, fetches, equation, line) if aligned else FetchBound(lines + 1, fetches, equation)
 
 
 def stencil_worst(width: int, height: int, stencil: Stencil, line: int) -> FetchBound:
@@ -73,33 +97,38 @@ def stencil_worst(width: int, height: int, stencil: Stencil, line: int) -> Fetch
     return FetchBound(most_lines(stencil.width, line) * stencil.height, lines * stencil.height * height, "3.2")
 
 
-def stencil_tiles(width: int, height: int, tile: int, stencil: Stencil, line: int) -> FetchBound:
+def stencil_tiles(
+    width: int, height: int, tile: int, stencil: Stencil, line: int, *, aligned: bool = False
+) -> FetchBound:
     """Square tiles, ragged at the ends; rows in order inside a tile (3.3, 3.5, corrected)."""
     _require_positive("stencil_tiles", width=width, height=height, tile=tile)
     across = sum(most_lines(part + stencil.width - 1, line) for part in _parts(width, tile))
     down = sum(part + stencil.height - 1 for part in _parts(height, tile))
-    widest = most_lines(min(tile, width) + stencil.width - 1, line)
-    return FetchBound(widest * stencil.height, across * down, "3.5")
+    return _rows_kept(min(tile, width), across * down, stencil, line, aligned, "3.5")
 
 
-def stencil_columns(width: int, height: int, column: int, stencil: Stencil, line: int) -> FetchBound:
+def stencil_columns(
+    width: int, height: int, column: int, stencil: Stencil, line: int, *, aligned: bool = False
+) -> FetchBound:
     """Columns with a narrower last one, rows in order inside a column (4.8, corrected)."""
     _require_positive("stencil_columns", width=width, height=height, column=column)
     across = sum(most_lines(part + stencil.width - 1, line) for part in _parts(width, column))
-    widest = most_lines(min(column, width) + stencil.width - 1, line)
-    return FetchBound(widest * stencil.height, across * (height + stencil.height - 1), "4.8")
+    fetches = across * (height + stencil.height - 1)
+    return _rows_kept(min(column, width), fetches, stencil, line, aligned, "4.8")
 
 
-def widest_tile(cache_lines: int, stencil: Stencil, line: int) -> int:
-    """The widest column or tile whose S_h rows fit into the cache at any alignment, 0 if none does (3.4, corrected).
+def widest_tile(cache_lines: int, stencil: Stencil, line: int, *, aligned: bool = False) -> int:
+    """The widest column or tile whose S_h rows fit into the cache, 0 if none does (3.4, corrected).
 
     >>> widest_tile(24, Stencil(7, 7), 4), stencil_columns(16, 16, 3, Stencil(7, 7), 4).cache_lines
-    (3, 21)
+    (3, 22)
     >>> stencil_columns(16, 16, 4, Stencil(7, 7), 4).cache_lines
-    28
+    29
+    >>> [widest_tile(28, Stencil(7, 7), 4, aligned=aligned) for aligned in (False, True)]
+    [3, 7]
     """
     _require_positive("widest_tile", cache_lines=cache_lines, line=line)
-    lines = cache_lines // stencil.height
+    lines = (cache_lines if aligned else cache_lines - 1) // stencil.height
     run = (lines - 1) * line + 1 if lines >= 2 else lines  # the longest segment that never touches more lines
     return max(run - stencil.width + 1, 0)
 
@@ -108,7 +137,7 @@ def product_rows(width: int, height: int, depth: int, line: int) -> FetchBound:
     """Rows in order, a row of A and a column of B in the cache; a line of B serves L results (3.6, 3.7, corrected)."""
     _require_positive("product_rows", width=width, height=height, depth=depth)
     a = most_lines(depth, line)
-    return FetchBound(a + depth + 1, a * height + depth * most_lines(width, line) * height, "3.7")
+    return FetchBound(a + depth, a * height + depth * most_lines(width, line) * height, "3.7")
 
 
 def product_worst(width: int, height: int, depth: int, line: int) -> FetchBound:

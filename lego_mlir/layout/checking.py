@@ -150,10 +150,14 @@ def _check_too_large(perm: GenP, elements: int) -> Verdict:
 def _sample(perm: GenP, elements: int) -> Refuted | None:
     import numpy as np
 
+    from lego_mlir.layout.wrapping import Watch
+
     dims = tuple(int(n) for n in perm.dims())
     flat = np.random.default_rng(0).integers(0, elements, 10**6)
-    index = unflatten(flat, dims)
-    position = np.asarray(perm.forward(index))
+    index, watch = unflatten(flat, dims), Watch()
+    position = np.asarray(perm.forward(tuple(map(watch.over, index))))
+    if watch.wrapped:  # what wrapped around refutes nothing
+        raise LayoutError("int64 wraps around")
     outside = (position < 0) | (position >= elements)
     if np.any(outside):
         k = int(np.argmax(outside))

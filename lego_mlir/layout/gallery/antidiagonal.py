@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.expr.index import isqrt, where
+from lego_mlir.expr.index import isqrt, maximum, where
 from lego_mlir.layout.canonical import SizeLike, as_sizes
 from lego_mlir.layout.permutations import GenP
 
@@ -15,9 +15,10 @@ from lego_mlir.layout.permutations import GenP
 def antidiagonal(n: SizeLike) -> GenP:
     """The anti-diagonal order of an n x n square; n may be a `lego.size`.
 
-    Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements precede it. Past the longest diagonal, by
-    symmetry, the square is counted from its far corner. Unlike the figure's branches, the functions compute the common
-    part of both halves once; and they take the root of 8q + 1, which needs no correction.
+    Diagonal d, of the elements with i + j = d, begins after d(d + 1)/2 elements. Past the longest diagonal that count
+    is too large by (d - n + 1)^2, the elements of a triangle outside the square. Unlike the branches of the figure this
+    needs no choice, and in a loop over diagonals its range decides the maximum. The inverse is counted from the far
+    corner there, by symmetry; it takes the root of 8q + 1, which needs no correction.
     """
     (n,) = as_sizes("gallery.antidiagonal", [n])
 
@@ -25,10 +26,8 @@ def antidiagonal(n: SizeLike) -> GenP:
         return d * (d - 1) // 2
 
     def f(i: IndexLike, j: IndexLike) -> IndexLike:
-        from_start = i + j + 1
-        first_half = from_start <= n
-        skipped = before(where(first_half, from_start, 2 * n - from_start))
-        return i + where(first_half, skipped, n * n - n - skipped)
+        outside = maximum(i + j - (n - 1), 0)
+        return i + before(i + j + 1) - outside * outside
 
     def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         first_half = p < n * (n + 1) // 2

@@ -83,7 +83,7 @@ def accesses(b: int) -> Iterator[BufferUse]:
     >>> for candidate in ranked({kind: buffer(kind, 64) for kind in BUFFERS}, uses, WORD):
     ...     print(candidate)
     padded: 762 wavefronts, 2 operations an index, 17160 bytes
-    anti-diagonal: 1130 wavefronts, 45 operations an index, 16900 bytes
+    anti-diagonal: 1130 wavefronts, 14 operations an index, 16900 bytes
     row-major: 8574 wavefronts, 2 operations an index, 16900 bytes
     """
     import numpy as np

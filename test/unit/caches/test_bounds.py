@@ -1,10 +1,11 @@
-"""Every corrected bound holds for an LRU cache of the size it names; the printed forms do not."""
+"""Every corrected bound holds for an LRU cache of the size it names, and needs that size; the printed forms do not."""
 
 import itertools
-from collections import OrderedDict
+import random
+from collections import Counter, OrderedDict
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_mlir.caches import bounds
@@ -29,24 +30,19 @@ def fetched(addresses, lines, line):
     return misses
 
 
+def tiles(width, height, across, down):
+    """Tasks (x, y) tile by tile, rows inside."""
+    return [
+        (x, y)
+        for top in range(0, height, down)
+        for left in range(0, width, across)
+        for y in range(top, min(top + down, height))
+        for x in range(left, min(left + across, width))
+    ]
+
+
 def columns(width, height, column):
-    """Tasks (x, y) column by column, rows inside."""
-    return [
-        (x, y)
-        for first in range(0, width, column)
-        for y in range(height)
-        for x in range(first, min(first + column, width))
-    ]
-
-
-def tiles(width, height, tile):
-    return [
-        (x, y)
-        for top in range(0, height, tile)
-        for left in range(0, width, tile)
-        for y in range(top, min(top + tile, height))
-        for x in range(left, min(left + tile, width))
-    ]
+    return tiles(width, height, column, height)
 
 
 def window(tasks, stencil, pitch, base):
@@ -62,43 +58,98 @@ def product(tasks, depth, a, a_pitch, b, b_pitch):
     return [address for x, y in tasks for k in range(depth) for address in (a + y * a_pitch + k, b + k * b_pitch + x)]
 
 
-@given(SMALL, SMALL, st.integers(1, 14), SMALL, SMALL, LINE, st.integers(0, 5), st.integers(0, 5), st.data())
-def test_stencils(width, height, part, s_w, s_h, line, base, more, data):
-    stencil, pitch = Stencil(s_w, s_h), width + s_w - 1 + more
-    orders = {
-        bounds.stencil_rows(width, height, stencil, line): columns(width, height, width),
-        bounds.stencil_worst(width, height, stencil, line): columns(width, height, width),
-        bounds.stencil_tiles(width, height, part, stencil, line): tiles(width, height, part),
-        bounds.stencil_columns(width, height, part, stencil, line): columns(width, height, part),
-    }
-    bound = data.draw(st.sampled_from(list(orders)))
-    extra = data.draw(st.integers(0, 3))
-    assert fetched(window(orders[bound], stencil, pitch, base), bound.cache_lines + extra, line) <= bound.fetches
+def stencil_case(draw):
+    """A bound of a stencil by name, and the addresses that it bounds: rows may overlap, touch or be far apart."""
+    width, height, part = draw.randint(1, 14), draw.randint(1, 7), draw.randint(1, 15)
+    stencil, line = Stencil(draw.randint(1, 6), draw.randint(1, 5)), draw.choice((1, 2, 3, 4, 5, 7, 8, 11))
+    row, aligned = width + stencil.width - 1, draw.random() < 0.3
+    name = draw.choice(("stencil_rows", "stencil_worst", "stencil_tiles", "stencil_columns"))
+    sizes = {"stencil_tiles": (part,), "stencil_columns": (part,)}.get(name, ())
+    options = {} if name == "stencil_worst" else {"aligned": aligned}
+    bound = getattr(bounds, name)(width, height, *sizes, stencil, line, **options)
+    pitch = draw.choice((draw.randint(0, 3 * row), row, row + draw.randint(0, line)))
+    pitch -= pitch % bound.pitch_multiple
+    assert bound.holds(pitch)
+    across, down = {"stencil_tiles": (part, part), "stencil_columns": (part, height)}.get(name, (width, height))
+    addresses = window(tiles(width, height, across, down), stencil, pitch, draw.randint(0, 20))
+    return f"{name}{', aligned' if options.get('aligned') else ''}", bound, addresses, line
 
 
-@given(st.integers(1, 9), st.integers(1, 7), st.integers(1, 7), st.integers(1, 10), LINE, st.integers(0, 5), st.data())
-@example(3, 2, 2, 2, 2, 1, None)
-def test_products(width, height, depth, column, line, base, data):
-    rows = columns(width, height, width)
-    orders = {
-        bounds.product_rows(width, height, depth, line): rows,
-        bounds.product_worst(width, height, depth, line): rows,
-        bounds.product_whole(width, height, depth, line): rows,
-        bounds.product_columns(width, height, depth, column, line): columns(width, height, column),
-    }
-    a_pitch, b_pitch = (depth, width) if data is None else (depth + data.draw(LINE), width + data.draw(LINE))
-    b = base + height * a_pitch + line * 2 + 1
-    for bound, tasks in orders.items():
-        assert fetched(product(tasks, depth, base, a_pitch, b, b_pitch), bound.cache_lines, line) <= bound.fetches
+def product_case(draw):
+    """The same for a product; its matrices may overlap."""
+    width, height, depth, column = draw.randint(1, 9), draw.randint(1, 6), draw.randint(1, 9), draw.randint(1, 10)
+    line, name = draw.choice((1, 2, 3, 4, 5, 7, 8)), draw.choice(("rows", "worst", "whole", "columns"))
+    sizes = (column,) if name == "columns" else ()
+    bound = getattr(bounds, f"product_{name}")(width, height, depth, *sizes, line)
+    tasks = columns(width, height, *(sizes or (width,)))
+    a, b = draw.randint(0, 20), draw.randint(0, 200)
+    return name, bound, product(tasks, depth, a, draw.randint(0, 2 * depth), b, draw.randint(0, 2 * width)), line
 
 
-@given(st.integers(1, 60), SMALL, SMALL, LINE)
-def test_the_widest_tile_fits_and_the_next_does_not(lines, s_w, s_h, line):
+def refuted(cases, seed, fewer=0):
+    """The bounds that fail, by name, in caches of `fewer` lines less than they name, and how often each was drawn."""
+    draw, failures, drawn = random.Random(seed), Counter(), Counter()
+    for _ in range(cases):
+        name, bound, addresses, line = draw.choice((stencil_case, product_case))(draw)
+        if bound.cache_lines > fewer:
+            drawn[name] += 1
+            failures[name] += fetched(addresses, bound.cache_lines - fewer, line) > bound.fetches
+    return +failures, drawn
+
+
+def test_each_bound_holds_at_drawn_pitches_bases_and_lines():
+    failures, drawn = refuted(2_000, seed=1)
+    assert not failures
+    assert len(drawn) == 11
+
+
+@pytest.mark.long
+def test_each_bound_holds_in_a_hundred_thousand_draws():
+    seed = random.SystemRandom().randrange(1 << 32)
+    assert not refuted(100_000, seed)[0], f"refuted(100_000, {seed})"
+
+
+def test_each_bound_needs_the_lines_that_it_names():
+    """One line less refutes every bound somewhere."""
+    failures, drawn = refuted(2_000, seed=2, fewer=1)
+    assert failures.keys() | WITH_AN_EXAMPLE == drawn.keys()
+
+
+WITH_AN_EXAMPLE = {"stencil_rows", "stencil_tiles", "stencil_columns"}
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes", "stencil", "line", "pitch", "base"),
+    [
+        (bounds.stencil_rows, (6, 2), Stencil(2, 2), 3, 10, 0),
+        (bounds.stencil_columns, (13, 5, 13), Stencil(3, 4), 7, 22, 8),
+        (bounds.stencil_tiles, (10, 5, 11), Stencil(2, 2), 5, 16, 5),
+    ],
+)
+def test_rows_aligned_differently_need_one_more_line(make, sizes, stencil, line, pitch, base):
+    bound = make(*sizes, stencil, line)
+    addresses = window(columns(*sizes[:2], sizes[0]), stencil, pitch, base)
+    assert fetched(addresses, bound.cache_lines, line) <= bound.fetches
+    assert fetched(addresses, bound.cache_lines - 1, line) > bound.fetches
+
+
+def test_an_aligned_bound_names_its_pitches():
+    bound = bounds.stencil_rows(6, 2, Stencil(2, 2), line=3, aligned=True)
+    assert [pitch for pitch in range(7, 14) if bound.holds(pitch)] == [9, 12]
+    assert bound.cache_lines == bounds.stencil_rows(6, 2, Stencil(2, 2), line=3).cache_lines - 1
+    assert bounds.product_rows(6, 2, 3, 3).holds(7)
+
+
+@given(st.integers(1, 60), SMALL, SMALL, LINE, st.booleans())
+def test_the_widest_tile_fits_and_the_next_does_not(lines, s_w, s_h, line, aligned):
+    def needed(column):
+        return bounds.stencil_columns(column, 1, column, stencil, line, aligned=aligned).cache_lines
+
     stencil = Stencil(s_w, s_h)
-    widest = bounds.widest_tile(lines, stencil, line)
+    widest = bounds.widest_tile(lines, stencil, line, aligned=aligned)
     if widest:
-        assert bounds.stencil_columns(widest, 1, widest, stencil, line).cache_lines <= lines
-    assert bounds.stencil_columns(widest + 1, 1, widest + 1, stencil, line).cache_lines > lines
+        assert needed(widest) <= lines
+    assert needed(widest + 1) > lines
 
 
 @given(st.integers(1, 40), LINE)

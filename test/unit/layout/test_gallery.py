@@ -7,6 +7,10 @@ import pytest
 
 import lego_mlir.expr.index as lego
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.cost import operations
+from lego_mlir.expr.nodes import Larger, Select
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, Padded, Row, gallery
 
@@ -53,6 +57,21 @@ def test_is_a_bijection_with_its_inverse(perm):
 @pytest.mark.parametrize("perm", [p for p in ENTRIES if "<" not in repr(p)], ids=repr)
 def test_repr_rebuilds(perm):
     assert eval(repr(perm), {"gallery": gallery}) == perm
+
+
+def test_antidiagonals_need_no_choice_in_a_loop_over_them():
+    """Rodinia's alignment: thread t computes (m - t + 1, t + 1) on diagonal m, later (b - t, t + past + 1)."""
+    t, m, past, b = lego.index_symbol("t"), lego.index_symbol("m"), lego.index_symbol("past"), 16
+    layout = gallery.antidiagonal(b + 1)
+    growing = {t: Range(0, m + 1), m: Range(0, b - 1)}
+    shrinking = {t: Range(0, b - past), past: Range(1, b)}
+    for i, j, ranges in ((m - t + 1, t + 1, growing), (b - t, t + past + 1, shrinking)):
+        for di, dj in ((0, 0), (-1, 0), (0, -1), (-1, -1)):
+            found = simplify(layout.apply(i + di, j + dj), ranges).expr
+            assert not found.has(Select, Larger)
+            assert operations(found) <= 12
+    everywhere = simplify(layout.apply(t, m), {t: Range(0, b + 1), m: Range(0, b + 1)}).expr
+    assert operations(everywhere) == 14
 
 
 def test_morton_interleaves_bits():

@@ -144,3 +144,8 @@ def test_positions_beyond_64_bits_are_not_printed():
         assert printer(ranges).expression(Row(2**40, 2**20).apply(i, j % 2**20))  # within 64 bits
     m = lego.size("M", max=2**40)  # a maximum that no size reaches is not a position
     assert CudaPrinter(Row(m, m).ranges(i, j)).expression(Row(m, m).apply(i, j)) == "M * i + j"
+
+
+def test_a_sample_that_wraps_around_refutes_nothing():
+    """d(d + 1) exceeds 2**63 on the longest diagonals of a square of 2**31; with ints all positions are right."""
+    assert isinstance(gallery.antidiagonal(2**31).check(), Unknown)
