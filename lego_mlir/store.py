@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,8 @@ from lego_mlir.errors import CacheError, CacheWarning, UsageError
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
 
+OWN: Final = 0o700
+"""The mode of folders whose files are executed: for their owner alone."""
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 # A folder that is right and cannot take more: compiling goes on without it.
@@ -69,7 +72,9 @@ def key(stage: str, given: bytes, *parts: str) -> str:
     return digest.hexdigest()
 
 
-_COMPILING: Final = ("hardware", "toolchain", "transforms")  # the rooms whose code decides what a stage makes
+# The rooms and files whose code decides what a stage makes.
+_COMPILING: Final = ("hardware", "toolchain", "transforms", "runtime/cpu.py", "runtime/cpu_kernels.py")
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @cache
@@ -77,20 +82,27 @@ def _own_code() -> bytes:
     """A digest of what turns modules into code: the package's version alone does not change while it is worked on."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
-    for path in sorted(p for room in _COMPILING for kind in ("*.py", "*.ll") for p in (package / room).rglob(kind)):
+    rooms = [package / name for name in _COMPILING]
+    inside = (p for room in rooms for kind in ("*.py", "*.ll") for p in room.rglob(kind))
+    for path in sorted({*inside, *(room for room in rooms if room.is_file())}):
         digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A folder of entries. Raises CacheError for a folder that is none, and warns, once, of one that takes no more."""
+    """A folder of entries, made for its owner alone, because machine code is loaded from it.
+
+    Raises CacheError for a folder that is none, or that others can write to; warns, once, of one that takes no more.
+    """
 
     folder: Path
 
     def read(self, digest: str) -> bytes | None:
         """The bytes under this key, or None where there are none, or where the file is not whole."""
         try:
+            if not self._is_there():
+                return None
             stored = self._path(digest).read_bytes()
         except FileNotFoundError:
             return None
@@ -107,7 +119,10 @@ class Cache:
         """Keep these bytes under this key, if the disk can take them."""
         path = self._path(digest)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._is_there():
+                self.folder.parent.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(mode=OWN, exist_ok=True)
+            path.parent.mkdir(mode=OWN, exist_ok=True)
             replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
         except OSError as error:
             self._go_without(error)
@@ -116,6 +131,20 @@ class Cache:
         """How many entries there are, and their bytes."""
         sizes = [path.stat().st_size for path in self.folder.glob("??/*") if path.is_file()]
         return len(sizes), sum(sizes)
+
+    def _is_there(self) -> bool:
+        """Whether the folder exists. Raises CacheError for one to which others can write: its entries are executed."""
+        try:
+            found = self.folder.stat()
+        except FileNotFoundError:
+            return False
+        if os.name == "posix" and (found.st_mode & _OTHERS_WRITE or found.st_uid not in (os.getuid(), 0)):
+            raise CacheError(
+                f"the cache folder {self.folder} can be written by other users (mode {stat.filemode(found.st_mode)}, "
+                f"owner {found.st_uid}), who could make you run their code; chmod 700 {self.folder} if it is yours, "
+                "choose another with --cache-dir, or go without with --no-cache"
+            )
+        return True
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]

@@ -6,7 +6,7 @@ The kernels have one size each. Their table was measured on a machine without a 
 their checks there:
 
     lego-mlir tune bench/recipes/transposes.json --pack FOLDER --target sm_90
-    lego-mlir tune FOLDER --gpus 2 --store bench/recipes/transposes_timings.jsonl \\
+    lego-mlir tune FOLDER --trust --gpus 2 --store bench/recipes/transposes_timings.jsonl \\
         --export bench/recipes/transposes-choices.json
 
 `test/unit/tuning/test_shipped_recipes.py` judges the defaults by these timings.

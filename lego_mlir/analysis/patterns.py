@@ -111,7 +111,10 @@ def sweeps(dims: Sequence[int]) -> list[AccessPattern]:
     """
     total = int(np.prod(dims, dtype=np.int64))
     if total < WARP:
-        raise UsageError(f"a layout of {list(dims)} has {total} elements, fewer than a warp's {WARP} lanes")
+        raise UsageError(
+            f"a layout of {list(dims)} has {total} elements, fewer than a warp's {WARP} lanes; name the index of each "
+            "lane with --access, or a larger layout with --layout"
+        )
     names = {len(dims) - 1: "along the last axis", 0: "along the first axis"}
     found = []
     for axis in reversed(range(len(dims))):

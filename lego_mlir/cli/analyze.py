@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import Given, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -163,7 +164,12 @@ def _of_spec(args: argparse.Namespace, observer: Callable[[], RecordedRequests])
             results["kernels"] += _runs(args, kernel, Given(sizes, file), observer)
         for layout in layouts:
             progress.update(layout.name)
-            results["layouts"].append(_layout(args, layout))
+            elements = prod(map(int, layout.layout.dims()))
+            if elements < WARP and args.layout is None and not args.access:
+                note = f"{elements} elements, fewer than a warp's {WARP} lanes: not analyzed"
+                results["layouts"].append({"layout": layout.name, "text": layout.text, "note": note})
+            else:
+                results["layouts"].append(_layout(args, layout))
     return results
 
 
@@ -417,6 +423,8 @@ def _ways(shared: Json) -> str:
 
 
 def _layout_text(found: Json) -> list[str | ResultTable]:
+    if "note" in found:
+        return [f"layout {found['layout']} = {found['text']}: {found['note']}"]
     lines: list[str | ResultTable] = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
     rows = []
     for access in found["accesses"]:

@@ -67,7 +67,9 @@ def _remedies(layouts: Sequence[Json], tile: Json | None) -> list[str]:
         return []
     if not layouts:
         return [f"  {tile['note']} (the tile of line {tile['line']})"]
-    rest = f", {tile['note']}" if tile["note"] else ""
+    partial = not tile["note"] and any(repair["wavefronts"] > repair["ideal"] for repair in layouts)
+    note = "counted in one block" if partial else tile["note"]  # of the trace; a run's conflicts are of all its blocks
+    rest = f", {note}" if note else ""
     words = (f"remedy at line {tile['line']}{rest}", "    or")
     return [f"  {word}: {repair_text(repair)}" for word, repair in zip(words, layouts, strict=False)]
 

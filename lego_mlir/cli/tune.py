@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel-tuner", metavar="FOLDER", help="write the timings as cache files of Kernel Tuner")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--pack", metavar="FOLDER", help="compile the candidates into a folder, and measure nothing")
+    parser.add_argument("--trust", action="store_true", help="run the Python text in a folder of packed candidates")
     parser.add_argument("--target", metavar="NAME", help="what --pack compiles for, such as sm_90")
     parser.add_argument(
         "--gpus",

@@ -36,6 +36,11 @@ def run_folder(args: argparse.Namespace) -> int:
     from lego_mlir.tuning.time_budget import seconds_of
 
     found = packed.read(Path(args.spec))
+    if found.python_files and not args.trust:
+        raise UsageError(
+            f"{args.spec} has Python text that measuring runs with your rights ({found.python_files[0]} and "
+            f"{len(found.python_files) - 1} more); read it, and give --trust if you trust who made the folder"
+        )
     if args.size or args.kernel or args.pack:
         raise UsageError(
             "a folder of packed candidates has its sizes and its tunable; leave out --size, --kernel, --pack"

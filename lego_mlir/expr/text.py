@@ -41,6 +41,8 @@ from lego_mlir.errors import ExpressionError, PrintError, brief
 T = TypeVar("T")
 MOST_SHIFTED: Final = 64
 """The largest shift amount and exponent that is an int: sizes are 64-bit integers."""
+MOST_BITS: Final = 1024
+"""Bits of the largest value on the way; products and powers of powers would exhaust time and memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +177,19 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
         raise ExpressionError(f"{brief(repr(text))}: {error}") from None
 
 
+def _bounded(operation: Callable[[T, T], T], bits: Callable[[int, int], int]) -> Callable[[T, T], T]:
+    """The operation on ints with a result of at most MOST_BITS; `bits` is a bound from the operands."""
+
+    def bounded(a: T, b: T) -> T:
+        if isinstance(a, int) and isinstance(b, int) and bits(a.bit_length(), b) > MOST_BITS:
+            raise ExpressionError(f"a value on the way has more than {MOST_BITS} bits; sizes are 64-bit integers")
+        return operation(a, b)
+
+    return bounded
+
+
 def _limited(operation: Callable[[T, T], T]) -> Callable[[T, T], T]:
-    """The operation with a limit on its second operand, because a number of a billion bits exhausts the memory."""
+    """The operation with a limit on its second operand, a shift amount or an exponent."""
 
     def limited(a: T, b: T) -> T:
         if isinstance(b, int) and not 0 <= b <= MOST_SHIFTED:
@@ -187,9 +200,10 @@ def _limited(operation: Callable[[T, T], T]) -> Callable[[T, T], T]:
 
 
 PYTHON: Final[dict[str, Callable[..., Any]]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-    "**": _limited(operator.pow), "^": operator.xor, "&": operator.and_, "|": operator.or_,
-    "<<": _limited(operator.lshift), ">>": _limited(operator.rshift),
+    "+": operator.add, "-": operator.sub, "*": _bounded(operator.mul, lambda bits, b: bits + b.bit_length()),
+    "//": operator.floordiv, "%": operator.mod, "**": _limited(_bounded(operator.pow, lambda bits, b: bits * b)),
+    "^": operator.xor, "&": operator.and_, "|": operator.or_,
+    "<<": _limited(_bounded(operator.lshift, lambda bits, b: bits + b)), ">>": _limited(operator.rshift),
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     NEGATION: operator.neg, "isqrt": math.isqrt, "minimum": min, "maximum": max,
     "where": lambda condition, a, b: a if condition else b,

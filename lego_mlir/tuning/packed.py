@@ -70,6 +70,14 @@ class PackedCandidates:
         return [SizedProblem([_candidate(row) for row in job["candidates"]], job["sizes"]) for job in self.rows]
 
     @property
+    def python_files(self) -> list[str]:
+        """The files whose Python text is run where the candidates are measured: references, and Triton's templates."""
+        rows = [row for job in self.rows for row in job["candidates"] if "code" in row]
+        checks = [f"checks/{name}" for row in rows for name in row["checks"] if name.endswith(computed_checks.SUFFIX)]
+        codes = [f"code/{row['code']}" for row in rows if row["code"].endswith(f".{TRITON}")]
+        return list(dict.fromkeys([*checks, *codes]))
+
+    @property
     def compiled_by(self) -> str:
         """The digest of the toolchain; of Triton's text, which is compiled here, with the version of Triton."""
         codes = [row["code"] for job in self.rows for row in job["candidates"] if "code" in row]
@@ -165,6 +173,9 @@ def read(folder: Path) -> PackedCandidates:
         data = from_json(path.read_text(encoding="utf-8"))
         if data["format"] not in READ:
             raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
+        for row in (row for job in data["jobs"] for row in job["candidates"] if "code" in row):
+            for name in (row["code"], *row["checks"]):
+                _require_plain(path, name)
         return PackedCandidates(
             folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"]),
             data.get("recipe", ""), data.get("budget", ""),
@@ -173,6 +184,12 @@ def read(folder: Path) -> PackedCandidates:
         raise SpecError(
             f"{path}: not a folder of packed candidates ({error!r}); make one with lego-mlir tune SPEC --pack FOLDER"
         ) from error
+
+
+def _require_plain(path: Path, name: object) -> None:
+    """Raise SpecError for a file's name that leads out of its folder."""
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
+        raise SpecError(f"{path}: {name!r} is not the name of a file in the folder; pack the candidates again")
 
 
 def _written(

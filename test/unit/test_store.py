@@ -252,3 +252,40 @@ def test_a_replaced_file_keeps_its_mode_and_a_failed_one_its_content(tmp_path, m
         cache.replace_file(path, b"newer")
     assert path.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["out.ptx"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o000])
+def test_the_folder_is_made_for_its_owner_alone(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        kept = Cache(tmp_path / "above" / "cache")
+        kept.write("ab" * 32, b"code")
+    finally:
+        os.umask(before)
+    assert kept.read("ab" * 32) == b"code"
+    assert (tmp_path / "above" / "cache").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
+    kept = Cache(tmp_path / "cache")
+    kept.write("ab" * 32, b"code")
+    kept.folder.chmod(mode)
+    for use in (lambda: kept.read("ab" * 32), lambda: kept.write("cd" * 32, b"other")):
+        with pytest.raises(CacheError, match=r"can be written by other users .*chmod 700 .*--cache-dir.*--no-cache"):
+            use()
+    kept.folder.chmod(0o755)
+    assert kept.read("ab" * 32) == b"code"
+
+
+def test_the_code_that_makes_machine_code_of_the_cpu_is_part_of_a_key(monkeypatch):
+    before, read = cache.key("host", b""), Path.read_bytes
+    for name in ("cpu.py", "cpu_kernels.py"):
+        changed = lambda path, name=name: read(path) + (b"#" if path.name == name else b"")  # noqa: E731
+        monkeypatch.setattr(Path, "read_bytes", changed)
+        cache._own_code.cache_clear()
+        assert cache.key("host", b"") != before
+    monkeypatch.undo()
+    cache._own_code.cache_clear()

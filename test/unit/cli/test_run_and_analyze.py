@@ -534,3 +534,35 @@ def test_partial_tiles_of_a_parameter_are_compared_where_they_name_an_element(tm
     out = capsys.readouterr().out
     assert "WRONG: 1 of 100 elements; the first is dst[3, 3]" in out
     assert "written by block (3, 0, 0), thread (3, 0, 0)" in out
+
+
+def test_a_small_layout_leaves_the_rest_of_the_spec_analyzed(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text("from lego_mlir import Row\nsmall = Row(4, 4)\nlarge = Row(32, 32)\n")
+    assert main(["analyze", str(path)]) == DONE
+    out = capsys.readouterr().out
+    assert "layout small = Row(4, 4): 16 elements, fewer than a warp's 32 lanes: not analyzed" in out
+    assert "layout large = Row(32, 32) of f32" in out
+    assert main(["analyze", str(path), "--layout", "small"]) == BAD_INPUT
+    assert "name the index of each lane with --access" in capsys.readouterr().err
+
+
+def test_a_remedy_that_leaves_conflicts_says_in_how_many_blocks(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text("""import lego_mlir as lego
+from lego_mlir import Row, f32
+
+
+@lego.kernel(grid=2, block=32)
+def columns(x: lego.Tensor(f32, Row(2, 32, 32)), y: lego.Tensor(f32, Row(2, 32))):
+    t = lego.thread_id[0]
+    tile = lego.shared(f32, Row(32, 32))
+    for r in lego.unroll(32):
+        tile[r, t] = x[lego.block_id[0], r, t]
+    lego.barrier()
+    y[lego.block_id[0], t] = tile[t, 0] + tile[t // 2 * 2, t % 2] + tile[t % 8 * 4, t // 8 * 8]
+""")
+    assert main(["analyze", str(path), "--blocks", "2"]) == DONE
+    out = capsys.readouterr().out
+    assert ("conflicts left" in out) == (", counted in one block: " in out)
+    assert "remedy at line" in out

@@ -91,7 +91,7 @@ def test_candidates_are_packed_here_and_measured_there_without_the_spec(folder, 
     (folder / "spec.py").unlink()
     monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
     store, choices = folder / "timings.jsonl", folder / "elsewhere.json"
-    code, out, _ = call(capsys, "tune", where, "--gpus", 2, "--store", store, "--export", choices, "--json")
+    code, out, _ = call(capsys, "tune", where, "--trust", "--gpus", 2, "--store", store, "--export", choices, "--json")
     rows = json.loads(out)["sizes"]
     assert code == DONE
     assert [(row["sizes"]["N"], row["configuration"]["threads"]) for row in rows] == [
@@ -105,7 +105,9 @@ def test_a_table_of_packed_candidates_keeps_the_digest_of_the_recipe(folder, cap
     where, digest = folder / "candidates", recipes.read(folder / "recipe.json").digest
     call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
     monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
-    code, _, _ = call(capsys, "tune", where, "--store", folder / "t.jsonl", "--export", folder / "choices.json")
+    code, _, _ = call(
+        capsys, "tune", where, "--trust", "--store", folder / "t.jsonl", "--export", folder / "choices.json"
+    )
     assert (code, json.loads((folder / "choices.json").read_text())["recipe"]) == (DONE, digest)
 
 
@@ -162,3 +164,29 @@ def test_what_measuring_left_is_printed_for_triton_and_written_for_kernel_tuner(
     assert sorted(file.name for file in (folder / "caches").iterdir()) == ["doubled-N1000.json", "doubled-N3000.json"]
     best = min(kernel_tuner.read(folder / "caches" / "doubled-N3000.json"), key=lambda timing: timing.median)
     assert best.configuration.key == "each=2 threads=128"
+
+
+@pytest.mark.tools
+def test_the_python_of_a_packed_folder_is_run_only_if_it_is_trusted(folder, capsys, monkeypatch):
+    where = folder / "candidates"
+    call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
+    monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
+    code, _, err = call(capsys, "tune", where, "--store", folder / "t.jsonl")
+    assert code == BAD_INPUT
+    assert "has Python text that measuring runs with your rights (checks/" in err
+    assert "--trust" in err
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("name", ["../outside.ptx", "/etc/passwd", "..", "", 7])
+def test_names_in_a_packed_folder_stay_in_it(name, folder, capsys):
+    where = folder / "candidates"
+    call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
+    index = json.loads((where / packed.INDEX).read_text())
+    for place in ("code", "checks"):
+        changed = json.loads(json.dumps(index))
+        changed["jobs"][0]["candidates"][0][place] = name if place == "code" else [name]
+        (where / packed.INDEX).write_text(json.dumps(changed))
+        code, _, err = call(capsys, "tune", where, "--trust", "--store", folder / "t.jsonl")
+        assert code == BAD_INPUT
+        assert "is not the name of a file in the folder" in err

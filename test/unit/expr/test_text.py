@@ -1,5 +1,7 @@
 """Index expressions as text: what is written is read back with the same value, and other text is refused."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,3 +142,14 @@ def test_a_reader_chooses_its_operators():
     assert text.parse("a ^ b", ("a", "b"), text.ARITHMETIC).parts
     with pytest.raises(ExpressionError, match=r"'-a' is not integer arithmetic; .* & \| << >>$"):
         text.parse("-a", ("a",), text.ARITHMETIC)
+
+
+@pytest.mark.parametrize(
+    "written", ["(((9**64)**64)**64)**64", "((9**64)**64) * ((9**64)**64)", "(7 << 64 << 64) ** 64"]
+)
+def test_values_on_the_way_are_bounded(written):
+    began = time.monotonic()
+    with pytest.raises(ExpressionError, match="more than 1024 bits"):
+        text.evaluate(written, {})
+    assert time.monotonic() - began < 5  # 65 s without the bound
+    assert text.evaluate("9 ** 64", {}) == 9**64

@@ -129,7 +129,9 @@ def test_packed_kernels_of_one_size_check_themselves_by_their_reference(machine,
     assert [path.suffix for path in (folder / "packed" / "checks").iterdir()] == [".json", ".json"]
     (folder / "spec.py").unlink()  # the machine of the device needs neither the spec nor the compiler
     exported = folder / "choices.json"
-    code, *_ = call(capsys, "tune", folder / "packed", "--store", folder / "timings.jsonl", "--export", exported)
+    code, *_ = call(
+        capsys, "tune", folder / "packed", "--trust", "--store", folder / "timings.jsonl", "--export", exported
+    )
     assert code == DONE, [t.failure for t in TimingStore(folder / "timings.jsonl")]
     for n in (200, 3000):
         failed = {
