@@ -245,22 +245,22 @@ class Function:
         self._indent = outer
         self.do("}")
 
-    def text(self) -> str:
-        """The function, preceded by its position tables.
+    def text(self, visibility: str = "") -> str:
+        """The function, preceded by its position tables and helpers; "private " makes it local to the object file.
 
         With `scratch_as_arguments`, the computation is a separate function that takes the scratch as arguments: when
         LLVM sees that a buffer is on the stack, it promotes more values to registers than exist, and spills.
         """
-        helpers = [helper.text() for helper in self.helpers.values()]
+        helpers = [helper.text("private ") for helper in self.helpers.values()]
         own = [f"  %{name} = memref.alloca() {{alignment = 64 : i64}} : {self.memref(name)}" for name in self.scratch]
         body = [*("  " + line for line in self._head.values()), *self._body, "  return", "}"]
         if not (self.scratch_as_arguments and own):
-            signature = self._signature(self.name, self.arguments)
+            signature = self._signature(self.name, self.arguments, visibility)
             return "\n".join([*helpers, *self.globals.values(), signature, *own, *body])
         everything = (*self.arguments, *self.scratch)
         kinds = ", ".join(map(self.memref, everything))
         call = f"  func.call @{self.name}_core({', '.join('%' + name for name in everything)}) : ({kinds}) -> ()"
-        wrapper = [self._signature(self.name, self.arguments), *own, call, "  return", "}"]
+        wrapper = [self._signature(self.name, self.arguments, visibility), *own, call, "  return", "}"]
         core = self._signature(f"{self.name}_core", everything, "private ")
         return "\n".join([*helpers, *self.globals.values(), *wrapper, core, *body])
 
