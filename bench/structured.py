@@ -23,6 +23,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def call(*command: object) -> None:
     subprocess.run([str(part) for part in command], check=True)
 
 
-def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
+def build(folder: Path, sizes: list[int], packages: Path, tune: bool, one_buffer: bool = False) -> None:
     """Everything that a run needs, as shared libraries and one plan."""
     folder.mkdir(parents=True, exist_ok=True)
     libraries = {"ours": ours(folder, "ours", sizes, tune)}
@@ -88,6 +89,7 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
             "n": n,
             "dtype": dtype,
             "entries": entries(case, n, dtype, libraries, [name for name, *_ in blas]),
+            **({"copies": 1} if one_buffer else {}),
         }
         for dtype in DTYPES
         for case in CASES
@@ -173,7 +175,8 @@ def entries(case: str, n: int, dtype: str, libraries: dict[str, str], blas: list
 def run(folder: Path) -> list[dict[str, Any]]:
     """Both processes' results, each the middle ones of several runs."""
     results: list[dict[str, Any]] = []
-    for process in PROCESSES:
+    wide = " avx512f " in Path("/proc/cpuinfo").read_text()
+    for process in PROCESSES[: 2 if wide else 1]:
         environment = {
             **os.environ, "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_THREADING_LAYER": "SEQUENTIAL",
         }  # fmt: skip
@@ -216,11 +219,14 @@ def circumstances(folder: Path) -> dict[str, Any]:
         for c, _ in COMPILERS.values()
         if shutil.which(c)
     }
+    plan = json.loads((folder / "plan.json").read_text())
     return {
+        "date": time.strftime("%Y-%m-%d"),
+        "buffers": "one for all calls" if any("copies" in point for point in plan["points"]) else "rotated",
         "processor": {name: processor.get(name) for name in ("model name", "cpu family", "model", "cache size")},
         "compilers": versions,
         "flags": FLAGS,
-        "libraries": [Path(path).name for path, _ in json.loads((folder / "plan.json").read_text())["blas"]],
+        "libraries": [Path(path).name for path, _ in plan["blas"]],
         "timing": f"one thread; medians of 30 rounds with warm caches on a core of its own, of {RUNS} processes each",
     }
 
@@ -324,9 +330,10 @@ def main() -> int:
     parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
+    parser.add_argument("--one-buffer", action="store_true", help="build a plan whose calls all take the same arrays")
     args = parser.parse_args()
     if args.build:
-        build(args.build.resolve(), args.sizes, args.packages, not args.untuned)
+        build(args.build.resolve(), args.sizes, args.packages, not args.untuned, args.one_buffer)
     if args.run:
         folder = args.run.resolve()
         print(json.dumps({"circumstances": circumstances(folder), "points": run(folder)}))

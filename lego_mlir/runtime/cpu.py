@@ -87,6 +87,7 @@ def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Modu
     module_passes.enable_verifier(False)
     module_passes.run(module.operation)
     _attribute(module, '["noinline"]')
+    _keep_private_local(module)
     for added in filter(None, (driver, _ROUNDING_TEXT if "bf16" in text else "")):
         beside = modules.parse(added)
         for operation in list(beside.body.operations):
@@ -102,6 +103,15 @@ def _attribute(module: Module, passthrough: str) -> None:
     for operation in module.body.operations:
         if operation.operation.name == "llvm.func":
             operation.attributes["passthrough"] = ir.Attribute.parse(passthrough)
+
+
+def _keep_private_local(module: Module) -> None:
+    """Give private functions internal linkage, which `convert-func-to-llvm` does not: an object exports the others."""
+    ir = bindings.load().ir
+    for operation in module.body.operations:
+        private = operation.operation.name == "llvm.func" and "sym_visibility" in operation.attributes
+        if private and len(list(operation.operation.regions[0].blocks)):
+            operation.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
 
 
 def assemble(

@@ -29,6 +29,8 @@ from lego_mlir.errors import UsageError
 SSA = str
 # Temporaries live on the stack; thread stacks are often 8 MiB, sometimes smaller.
 STACK_BYTES: Final = 4 << 20
+# More accesses than this cost more than a masked one that waits.
+MOST_PARTS: Final = 4
 
 
 class Function:
@@ -42,6 +44,7 @@ class Function:
         self.globals: dict[str, str] = {}
         self._head: dict[str, str] = {}
         self._constants: dict[str, str] = {}
+        self._numbers: dict[SSA, int] = {}  # of the index constants
         self._body: list[str] = []
         self._indent = "  "
         self._count = 0
@@ -49,6 +52,7 @@ class Function:
         self.helpers: dict[object, Function] = {}  # called functions, by content
         self.indices: tuple[str, ...] = ()  # index arguments after the buffers
         self.scratch_as_arguments = False  # allocated by a wrapper, into which this is not inlined
+        self.forwarded: frozenset[str] = frozenset()  # buffers accessed without masks, see `unmasked_parts`
 
     def allocate(self, name: str, size: int) -> str:
         """A scratch buffer on the stack, aligned for any vector."""
@@ -85,6 +89,7 @@ class Function:
     def index(self, value: int) -> SSA:
         """An index constant, defined once at function entry."""
         name = f"%c{value}" if value >= 0 else f"%cm{-value}"
+        self._numbers[name] = value
         return self._constant(name, f"arith.constant {value} : index")
 
     def constant(self, value: float, width: int = 1) -> SSA:
@@ -176,8 +181,13 @@ class Function:
             return self.load(buffer, at)
         if all(lanes):
             return self.op(f"vector.load %{buffer}[{at}] : {self.memref(buffer)}, {self.vector(width)}")
-        kind, mask = self.vector(width), self.mask(lanes)
         rest = others or self.constant(0.0, width)
+        if buffer in self.forwarded and (parts := unmasked_parts(lanes)):
+            for first, length in parts:
+                rest = self._insert(self.load_vector(buffer, self._behind(at, first), [True] * length), rest, first,
+                                    length, width)  # fmt: skip
+            return rest
+        kind, mask = self.vector(width), self.mask(lanes)
         return self.op(
             f"vector.maskedload %{buffer}[{at}], {mask}, {rest} : {self.memref(buffer)}, vector<{width}xi1>, {kind} "
             f"into {kind}"
@@ -190,11 +200,39 @@ class Function:
             self.store(buffer, at, value)
         elif all(lanes):
             self.do(f"vector.store {value}, %{buffer}[{at}] : {self.memref(buffer)}, {self.vector(width)}")
+        elif buffer in self.forwarded and (parts := unmasked_parts(lanes)):
+            for first, length in parts:
+                part = self._extract(value, first, length, width)
+                self.store_vector(buffer, self._behind(at, first), part, [True] * length)
         else:
             self.do(
                 f"vector.maskedstore %{buffer}[{at}], {self.mask(lanes)}, {value} : {self.memref(buffer)}, "
                 f"vector<{width}xi1>, {self.vector(width)}"
             )
+
+    def _behind(self, at: SSA, lanes: int) -> SSA:
+        """The position this many lanes after another."""
+        if lanes == 0:
+            return at
+        known = self._numbers.get(at)
+        return self.index_op("addi", at, self.index(lanes)) if known is None else self.index(known + lanes)
+
+    def _insert(self, part: SSA, whole: SSA, first: int, length: int, width: int) -> SSA:
+        kind = self.vector(width)
+        if length == 1:
+            return self.op(f"vector.insert {part}, {whole} [{first}] : {self.element} into {kind}")
+        return self.op(
+            f"vector.insert_strided_slice {part}, {whole} {{offsets = [{first}], strides = [1]}} : "
+            f"{self.vector(length)} into {kind}"
+        )
+
+    def _extract(self, value: SSA, first: int, length: int, width: int) -> SSA:
+        if length == 1:
+            return self.lane(value, first, width)
+        return self.op(
+            f"vector.extract_strided_slice {value} {{offsets = [{first}], sizes = [{length}], strides = [1]}} : "
+            f"{self.vector(width)} to {self.vector(length)}"
+        )
 
     # index arithmetic
     def index_op(self, op: str, a: SSA, b: SSA) -> SSA:
@@ -245,22 +283,22 @@ class Function:
         self._indent = outer
         self.do("}")
 
-    def text(self) -> str:
-        """The function, preceded by its position tables.
+    def text(self, visibility: str = "") -> str:
+        """The function, preceded by its position tables and helpers; "private " makes it local to the object file.
 
         With `scratch_as_arguments`, the computation is a separate function that takes the scratch as arguments: when
         LLVM sees that a buffer is on the stack, it promotes more values to registers than exist, and spills.
         """
-        helpers = [helper.text() for helper in self.helpers.values()]
+        helpers = [helper.text("private ") for helper in self.helpers.values()]
         own = [f"  %{name} = memref.alloca() {{alignment = 64 : i64}} : {self.memref(name)}" for name in self.scratch]
         body = [*("  " + line for line in self._head.values()), *self._body, "  return", "}"]
         if not (self.scratch_as_arguments and own):
-            signature = self._signature(self.name, self.arguments)
+            signature = self._signature(self.name, self.arguments, visibility)
             return "\n".join([*helpers, *self.globals.values(), signature, *own, *body])
         everything = (*self.arguments, *self.scratch)
         kinds = ", ".join(map(self.memref, everything))
         call = f"  func.call @{self.name}_core({', '.join('%' + name for name in everything)}) : ({kinds}) -> ()"
-        wrapper = [self._signature(self.name, self.arguments), *own, call, "  return", "}"]
+        wrapper = [self._signature(self.name, self.arguments, visibility), *own, call, "  return", "}"]
         core = self._signature(f"{self.name}_core", everything, "private ")
         return "\n".join([*helpers, *self.globals.values(), *wrapper, core, *body])
 
@@ -268,6 +306,27 @@ class Function:
         buffers = [f"%{argument}: {self.memref(argument)}" for argument in arguments]
         listed = ", ".join([*buffers, *(f"%{name}: index" for name in self.indices)])
         return f"func.func {visibility}@{name}({listed}) {{"
+
+
+def unmasked_parts(lanes: Sequence[bool]) -> list[tuple[int, int]]:
+    """The set lanes as (first lane, length), each length a power of two that divides its first lane; [] if more than
+    `MOST_PARTS` are needed.
+
+    A processor forwards a store to a later load of the same bytes if the load lies within the store, but not from a
+    masked store, or from several stores to one load. Parts that loads and stores share are always forwarded.
+
+    >>> unmasked_parts([True] * 5 + [False] * 3), unmasked_parts([False, True, True, True])
+    ([(0, 4), (4, 1)], [(1, 1), (2, 2)])
+    """
+    parts, at = [], 0
+    while at < len(lanes):
+        length = 1
+        if lanes[at]:
+            while at % (2 * length) == 0 and at + 2 * length <= len(lanes) and all(lanes[at : at + 2 * length]):
+                length *= 2
+            parts.append((at, length))
+        at += length
+    return parts if len(parts) <= MOST_PARTS else []
 
 
 class OpenLoop:

@@ -106,7 +106,9 @@ class Point:
         self.machine = machine
         random = np.random.default_rng(self.n)
         first = {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
-        self.copies = max(1, min(COPIES, COPIED_BYTES // sum(array.nbytes for array in first.values())))
+        self.copies = max(
+            1, min(plan.get("copies", COPIES), COPIED_BYTES // sum(array.nbytes for array in first.values()))
+        )
         self.sets = [{name: aligned(array) for name, array in first.items()} for _ in range(self.copies)]
         self.fresh = [{name: array.copy() for name, array in one.items()} for one in self.sets]
         flat = [array.ctypes.data for one in self.sets for array in one.values()]

@@ -49,6 +49,9 @@ FLAT_LIMIT = 5000
 FLAT_ROWS = 24
 # Up to this size scratch stays visible to LLVM, which promotes it to registers.
 REGISTER_SCRATCH = 2048
+# Stores of vectors that can wait for their turn in the cache at once. A call in place on a larger buffer begins with
+# loads of elements that the call before it stored long ago.
+STORE_QUEUE = 64
 LINE_BYTES = 64  # L1 cache line of all target processors
 LONG_ROW = 32  # longer rows do not all fit in the L1 cache
 LEAST_INNER = 4  # a shorter sum along k is not worth transposing
@@ -126,6 +129,9 @@ class _Generator:
                 if not _affine(leaf):
                     self.moved[leaf.name] = replace(leaf, name=f"{leaf.name}_full", storage=Full())
                     self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
+        else:
+            small = {leaf.name for leaf in lowered.operands if leaf.size <= STORE_QUEUE * variant.width}
+            function.forwarded = frozenset(small & _read_and_written(lowered))
         self.copies = 0
         self.known: dict[object, OperandView] = {}  # copies made by the current step, by source
 
@@ -398,6 +404,17 @@ def _fixed(step: Update) -> bool:
 def _share(view: OperandView) -> float:
     """The fraction of elements whose right neighbour is contiguous in memory."""
     return view.contiguous_pairs / max(int((view.kinds == STORED).sum()), 1)
+
+
+def _read_and_written(lowered: Lowered) -> set[str]:
+    """The names of the leaves that the steps read and write: kernels run in place on them."""
+    read: set[str] = set()
+    for step in lowered.steps:
+        if isinstance(step, Update):
+            read.update(factor.leaf.name for term in step.terms for factor in term.factors)
+        else:
+            read.add(step.target.name)
+    return read & {step.target.name for step in lowered.steps}
 
 
 def _affine(leaf: Leaf) -> bool:

@@ -412,6 +412,21 @@ def test_an_object_and_a_header_for_c(tmp_path):
     assert np.array_equal(np.array(printed.split(), float).reshape(6, 6), want)
 
 
+@pytest.mark.parametrize("text", ["L = LowerTriangular(40); A = L*A;", "S = Symmetric(L, 40); A = S*A;"])
+def test_an_object_exports_only_its_kernel(tmp_path, text):
+    """The functions of tiles and of the core are local: two objects of one program cannot collide in them."""
+    source = structured.source_of(f"A = Matrix(40, 40); {text}", name="product")
+    defined = re.findall(r"func\.func (private )?@(\w+)", source.mlir())
+    assert [name for private, name in defined if not private] == ["product"]
+    assert len(defined) > 1
+    (tmp_path / "k.o").write_bytes(source.object())
+    try:
+        listed = subprocess.run(["nm", tmp_path / "k.o"], check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        pytest.skip("nm is not installed")
+    assert re.findall(r" ([A-Z]) (\w+)", listed) == [("T", "product")]
+
+
 def test_tuning_is_bounded_and_remembered(tmp_path):
     program = parse(EXAMPLE.format(n=4))
     timings = structured_tuning.tune(program, np.float64, seconds=0.2)

@@ -1,13 +1,15 @@
 """Vector code where tiles end: last rows and columns, several statements, and accesses of rolled code, one by one."""
 
 import ctypes
+import itertools
 import re
 
 import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import reference
+from lego_mlir.structured import build, reference
+from lego_mlir.structured.function_text import unmasked_parts
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.vector import generate
@@ -159,3 +161,42 @@ def test_rolled_code_touches_what_is_stored_and_nothing_else(text, n, variant):
     for leaf in lowered.operands:
         held = leaf.storage.positions(leaf.structure)
         assert walk.found.get(leaf.name, set()) <= set(held[held >= 0].tolist()), leaf.name
+
+
+ACCESS = re.compile(
+    r"(vector\.maskedload|vector\.maskedstore|vector\.load|vector\.store|memref\.load|memref\.store) "
+    r"(?:%\w+, )?%X\[%c(\d+)\](?:.* : memref<\w+>, vector<(\d+)xf\d+>)?"
+)
+IN_PLACE = {
+    "dsyrk": "X = Symmetric(U, {n}); A = Matrix({n}, 4); X = A*A' + X;",
+    "dtrsv": "X = Vector({n}); L = LowerTriangular({n}); X = L \\ X;",
+    "dsylmm": "X = Matrix({n}, {n}); S = Symmetric(U, {n}); L = LowerTriangular({n}); X = S*L + X;",
+    "band": "X = Banded({n}, {n}, 1, 2); T = Diagonal({n}); X = T + X;",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("target", ["avx2", "avx512"])
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_a_load_lies_within_one_store_of_the_call_before(case, target, dtype):
+    """Otherwise a repeated call in place waits until the stores have reached the cache."""
+    for n in range(2, 9):
+        source = build.source_of(IN_PLACE[case].format(n=n), dtype=dtype, target=target)
+        loads, stores = [], []
+        for line in source.mlir().splitlines():
+            if found := ACCESS.search(line):
+                operation, first, length = found[1], int(found[2]), int(found[3] or 1)
+                assert "masked" not in operation, line
+                (loads if operation.endswith("load") else stores).append(range(first, first + length))
+        assert stores, n
+        for load in loads:
+            touching = [store for store in stores if set(load) & set(store)]
+            assert any(set(load) <= set(store) for store in touching), (n, load, touching)
+
+
+@pytest.mark.parametrize("lanes", list(itertools.product([False, True], repeat=4)))
+def test_unmasked_parts_cover_the_set_lanes(lanes):
+    parts = unmasked_parts(lanes)
+    covered = [lane for first, length in parts for lane in range(first, first + length)]
+    assert covered == [lane for lane, there in enumerate(lanes) if there]
+    assert all(length in (1, 2, 4) and first % length == 0 for first, length in parts)
