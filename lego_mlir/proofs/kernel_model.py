@@ -156,10 +156,18 @@ class KernelModel:
         """The digits of symbols."""
         return {digit for symbol in symbols for digit in self.digits.simple(symbol).free_symbols}
 
+    def launched(self, access: Footprint) -> list[Symbol]:
+        """The variables of an access that have all their values in a launch: ids, rounds, elements and copies."""
+        return [*self.threads, *self.blocks, *access.rounds, *access.own]
+
+    def data_in_index(self, access: Footprint) -> set[Symbol]:
+        """The values in the index of an access that the contents of memory or an argument decide."""
+        launched = set(self.launched(access))
+        return {s for i in access.index for s in i.free_symbols if not isinstance(s, Size) and s not in launched}
+
     def by_data(self, pair: Pair) -> bool:
-        """Whether the index of one of two accesses depends on the contents of memory."""
-        indices = (i for access in (pair.one, pair.other) for i in self.element(access).index)
-        return any(i.free_symbols & self.data for i in indices)
+        """Whether the index of one of two accesses depends on data."""
+        return any(self.data_in_index(access) for access in (pair.one, pair.other))
 
     # ---- pairs
 
