@@ -1,7 +1,8 @@
 """The claims that every element of a result is written, and that none is written twice.
 
 The writes of a kernel are a map from blocks, threads and rounds to elements. It takes one value twice unless solving
-`index = index'` gives equal blocks, threads and rounds. It reaches an element (i, j) if the digits that the index needs
+`index = index'` gives equal blocks, threads and rounds; of two statements, equal blocks and threads, since a thread may
+replace what an earlier statement of it wrote. It reaches an element (i, j) if the digits that the index needs
 can be computed from it:
 
     y[32*by + ty, 32*bx + tx]        by = i // 32, ty = i % 32, bx = j // 32, tx = j % 32
@@ -80,7 +81,7 @@ def write_claims(model: KernelModel) -> Iterator[WriteClaim]:
 
 
 def written_once(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
-    """Whether no element is written by two threads or blocks, in two rounds, or by two statements."""
+    """Whether no element is written by two threads or blocks, or by one statement in two rounds."""
     methods: dict[str, None] = {}
     for k, one in enumerate(writes):
         if one.repeated:
