@@ -478,6 +478,11 @@ def waits_in(nodes: Sequence[Node]) -> Iterator[Wait]:
     return (node for node in _nested(nodes) if isinstance(node, Wait))
 
 
+def has_groups(nodes: Sequence[Node]) -> bool:
+    """Whether copies are committed in groups, or waited for."""
+    return any(isinstance(node, Commit | Wait) for node in _nested(nodes))
+
+
 def copies_in(nodes: Sequence[Node]) -> Iterator[Footprint]:
     """The accesses of every asynchronous copy of the nodes."""
     return (access for node in _nested(nodes) if isinstance(node, Copies) for access in node.accesses)
