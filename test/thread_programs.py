@@ -190,10 +190,13 @@ def _block(memory: Memory, block: int) -> bool:
     for _ in range(10_000):
         if all(w is None for w in waiting):
             return True
-        moved = False
+        turns = [lane for lane, w in enumerate(waiting) if w and w[0] == "turn"]
+        for lane in turns:  # atomic updates take turns, so that no thread has all of its own first
+            waiting[lane] = next(threads[lane], None)
+        moved = bool(turns)
         for first in range(0, program.block, WARP):
             lanes = range(first, min(first + WARP, program.block))
-            at = {waiting[lane][:2] for lane in lanes if waiting[lane] and waiting[lane][0] != "block"}
+            at = {waiting[lane][:2] for lane in lanes if waiting[lane] and waiting[lane][0] in ("shuffle", "warp")}
             for what, line in at:
                 if any(waiting[lane] is None or waiting[lane][:2] != (what, line) for lane in lanes):
                     continue
@@ -381,8 +384,8 @@ class Drawer:
         at, name = self.within(4, 1), self.fresh("d")
 
         def run(step, env, memory):
+            yield "turn", step.line
             env[name] = memory.touch(env, "c", (at.value(env),), "atomic", step.line) % 4
-            yield from ()
 
         self.known(name, 4)
         return [Step(f"{name} = lego.index(c.atomic_add(1, {at.text})) % 4", run)]
