@@ -15,6 +15,7 @@ values of atomic updates, registers, shuffled values, elements of shared tiles, 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator
@@ -139,13 +140,16 @@ class Memory:
         self.stopped = False
 
     def touch(self, env: dict, buffer: str, index: tuple[int, ...], kind: str, line: int, value=None):
-        """One access; returns what the element held."""
+        """One access, by position in memory, as claims are; returns what the element held."""
         dims = {"y": self.program.dims(self.data["N"]), "tile": (self.program.tile,)}
-        inside = dims.get(buffer) or (self.program.tensors[buffer][0],)
-        if not all(0 <= i < n for i, n in zip(index, inside, strict=True)):
+        extents = dims.get(buffer) or (self.program.tensors[buffer][0],)
+        position = 0
+        for i, n in zip(index, extents, strict=True):
+            position = position * n + i
+        if not 0 <= position < math.prod(extents):
             self.violated.add(("inside", line))
             raise OutsideError
-        element = (buffer, index if buffer == "y" else index[0], *([env["b"]] if buffer == "tile" else []))
+        element = (buffer, position, *([env["b"]] if buffer == "tile" else []))
         held = self.values.get(element)
         if kind == "read" and buffer == "tile" and held is None:
             self.violated.add(("initialised", "tile"))
@@ -274,8 +278,8 @@ def _of_accesses(program: Program, memory: Memory, size: int) -> Iterator[tuple]
             together = one[1] // WARP != other[1] // WARP or one[3] == other[3]
             if one[1] != other[1] and one[2] == other[2] and together:
                 yield "race", buffer
-    for index in itertools.product(*map(range, program.dims(size))):
-        if not any(a[4] == "write" for a in memory.accesses.get(("y", index), ())):
+    for position in range(math.prod(program.dims(size))):
+        if not any(a[4] == "write" for a in memory.accesses.get(("y", position), ())):
             yield "written", "y"
             return
 
