@@ -83,7 +83,12 @@ class ElementWatch:
 
     def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """Record the active lanes of an access that touch the element."""
-        if touch.name != self.fault.buffer or access.place not in (self.fault.place, self.fault.other):
+        fault = self.fault
+        if fault.other is None:  # of several reads
+            wanted = access.place == fault.place or access.kind == "read"
+        else:
+            wanted = access.place in (fault.place, fault.other)
+        if touch.name != fault.buffer or not wanted:
             return
         if m.faults.has(self.fault):
             return
@@ -99,7 +104,11 @@ class ElementWatch:
         fault, found = self.fault, None
         own = [k for k, touched in enumerate(self.seen) if self._is_own(touched)]
         for number, touched in enumerate(self.seen):
-            if touched.place != fault.other or number in own[-1:] or (number in own and fault.kind is Kind.RACE):
+            if (
+                fault.other not in (None, touched.place)
+                or number in own[-1:]
+                or (number in own and fault.kind is Kind.RACE)
+            ):
                 continue
             if fault.across_blocks != (touched.block != fault.block):
                 continue

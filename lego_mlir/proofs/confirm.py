@@ -223,6 +223,7 @@ def _of_fault(launch: Launch, fault: Fault) -> Refuted:
             text += f"; thread {other.thread} in {_joined(other.rounds)}"
         elif f"thread {other.thread}" not in fault.message:
             text += f"; one of them is thread {other.thread} of block {other.block}"
+            text += "" if fault.other is not None else f" in {other.place}"
     return Refuted(example, text)
 
 
@@ -230,7 +231,8 @@ def _other_side(launch: Launch, fault: Fault) -> WatchedAccess | None:
     """Who touched the element before, and in which rounds, from a second run."""
     from lego_mlir.interp.watch import ElementWatch
 
-    if fault.other is None or fault.address is None:
+    reads = fault.kind is Kind.RACE and "read by several threads" in fault.message  # at several places
+    if fault.address is None or (fault.other is None and not reads):
         return None
     watch = ElementWatch(fault)
     launch.again(watch)

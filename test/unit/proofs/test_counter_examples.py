@@ -239,3 +239,23 @@ def test_a_thread_may_replace_what_it_wrote_by_a_later_statement():
 
     assert isinstance(once(default), Proved) and isinstance(once(either), Proved)
     assert isinstance(once(of_another), Refuted)
+
+
+def test_of_two_reads_the_one_of_another_thread_is_named():
+    """Each element is read by another thread, and then by the one that writes it, which races with the first only."""
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(64), name="tile")
+        tile[t] = x[t]
+        lego.barrier()
+        other = tile[63 - t]
+        own = tile[t]
+        tile[t] = other + own
+        y[t] = other
+
+    found = refuted(kernel, "no race for tile")
+    assert found.counter_example["other line"] == line_of(kernel, "tile[63 - t]")
+    assert found.counter_example["other thread"] == (63 - found.counter_example["thread"][0], 0, 0)
+    (fault,) = launched(kernel, {}).report.faults
+    assert "read by several threads with no barrier" in fault.message  # and not the line of its own read
