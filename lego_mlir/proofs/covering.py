@@ -190,7 +190,8 @@ class _Inverse:
         for number, image in enumerate(reversed(images)):
             if not self._at(image, sympy.Symbol(f"number {number}", integer=True)):
                 return None
-        self._choose_the_rest([*index, *conditions])
+        rounds = [self.model.digits.simple(s) for s in (*self.write.rounds, *self.write.own)]  # there has to be one
+        self._choose_the_rest([*index, *conditions, *rounds])
         claims = [c.xreplace(self.values) for c in conditions]
         claims += [Eq(i.xreplace(self.values), e) for i, e in zip(index, self.element, strict=True)]
         claims += [

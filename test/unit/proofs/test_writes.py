@@ -369,3 +369,11 @@ def test_a_while_with_a_barrier_may_have_no_round():
             running.set(False)
 
     assert not isinstance(verdicts(kernel)["covered"], Proved)
+
+
+def test_a_loop_whose_round_is_in_no_index_has_one():
+    def covered(rounds):
+        return writing(lambda y, b, t: [guarded(y, b * T + t) for _ in lego.range(rounds)])["covered"]
+
+    assert isinstance(covered(N), Proved)
+    assert not isinstance(covered(N - 1), Proved)
