@@ -39,6 +39,10 @@ class LayoutIndexError(LayoutError, IndexError):
     """A concrete index outside the layout's logical space, or a position outside its physical one."""
 
 
+class RefutedAccessError(LayoutIndexError):
+    """An index of a kernel that leaves its tensor, or a divisor that is 0, with the values for which it does."""
+
+
 class ExpressionError(LegoError, ValueError):
     """An index expression without an integer value here."""
 

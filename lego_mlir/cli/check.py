@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
     from lego_mlir.cli import files, structured
-    from lego_mlir.errors import LayoutError, SpecError
+    from lego_mlir.errors import RefutedLayoutError, SpecError
 
     options.require_transform(args)
     if args.transform is not None:
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         loaded = files.load_spec(args.spec)
     except SpecError as error:
-        if not isinstance(error.__cause__, LayoutError):
+        if not isinstance(error.__cause__, RefutedLayoutError):
             raise
         line = Line("every layout of the spec is a bijection", Refuted({}, str(error)))  # raised by its constructor
         if not args.json:
@@ -176,7 +176,7 @@ def _template_lines(template: Template) -> Iterator[Line | Note]:
 
 def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]:
     from lego_mlir import spec
-    from lego_mlir.errors import LayoutError, SpecError
+    from lego_mlir.errors import RefutedAccessError, SpecError
     from lego_mlir.proofs.claims import kernel_claims
     from lego_mlir.tracing.claims import access_verdicts
     from lego_mlir.tracing.trace import Assume
@@ -185,7 +185,7 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
         with spec.blame(*files):
             trace = kernel.trace()
     except SpecError as error:
-        if not isinstance(error.__cause__, LayoutError):
+        if not isinstance(error.__cause__, RefutedAccessError):
             raise
         yield Line("every access stays inside its tensor, and no divisor is 0", Refuted({}, str(error)))
         return

@@ -361,7 +361,7 @@ def _mark(look: _Lookup, words: Array) -> None:
         _mark_by_warp(look, words, before, several)
         return
     if np.count_nonzero(several):
-        word = np.where(several, word | (MANY_THREADS << THREAD_AT), word)
+        word = np.where(several, _of_sites(word, before) | (MANY_THREADS << THREAD_AT), word)
         if look.crosses_blocks:
             foreign = (before >= 0) & look.strangers(before, word)
             word = np.where(foreign, word | (MANY_BLOCKS << BLOCK_AT), word)
@@ -391,11 +391,16 @@ def _mark_by_warp(look: _Lookup, words: Array, before: Array, several: Array) ->
         words[at[many]] = merged[many]  # last, so that one thread of another warp or block is enough
 
 
+def _of_sites(word: Array, other: Array) -> Array:
+    """A word without a site where the accesses of several threads are at two: either may be the one that races."""
+    return np.where((word ^ other) & UNKNOWN_SITE != 0, word | UNKNOWN_SITE, word)
+
+
 def _merged(look: _Lookup, word: Array, other: Array) -> Array:
     """A word for both accesses: several threads, of one warp if possible, and several blocks."""
     code = warp_order.together(threads_in(word), threads_in(other), MANY_THREADS)
     code = np.where((other ^ word) >> BLOCK_AT != 0, MANY_THREADS, code)
-    merged = word & ~((THREADS - 1) << THREAD_AT) | code << THREAD_AT
+    merged = _of_sites(word, other) & ~((THREADS - 1) << THREAD_AT) | code << THREAD_AT
     return np.where(look.strangers(other, word), merged | MANY_BLOCKS << BLOCK_AT, merged)
 
 

@@ -1,17 +1,18 @@
-"""The accesses of one element in the order of the program, for the other side of a fault.
+"""Watches of a second run: who touches the element of a fault, and who writes an element twice.
 
 Shadow memory keeps the thread and the source of the last access of each element, but neither the rounds of its loops
 nor which threads several were. A second run with an `ElementWatch` records who touches the element until the fault is
-found.
+found. A `WriterWatch` keeps the writers of each element of a tensor.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.report import Fault, Kind, LoopRound, SourceLocation
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from lego_mlir.interp.geometry import Dim3
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
+
+
+class Watch(Protocol):
+    """Sees each access of a run before it is checked."""
+
+    def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,42 @@ class WatchedAccess:
     thread: Dim3
     rounds: tuple[LoopRound, ...]
 
+    def __str__(self) -> str:
+        return ", ".join([f"thread {self.thread} of block {self.block} in {self.place}", *map(str, self.rounds)])
+
+
+@dataclass(slots=True)
+class WriterWatch:
+    """Finds an element of a tensor that two threads write, or one thread by one statement: `twice` has both writes.
+
+    A later statement of the same thread may replace what an earlier one wrote.
+    """
+
+    buffer: str
+    twice: tuple[int, WatchedAccess, WatchedAccess] | None = None
+    _writers: dict[int, dict[SourceLocation, WatchedAccess]] = field(default_factory=dict)
+
+    def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
+        """Compare a write with earlier ones, element by element."""
+        if self.twice is not None or touch.name != self.buffer or access.kind == "read":
+            return
+        elem = touch.elements()
+        shape = (*m.lanes, *elem.shape[2:])
+        ok = touch.active(elem.ndim)
+        active = np.broadcast_to(True if ok is None else ok, shape)
+        lanes = np.argwhere(active)[:, :2]
+        if touch.by_warp:  # the lanes of a warp write together
+            lanes[:, 1] -= lanes[:, 1] % WARP
+        written = np.column_stack([lanes, np.broadcast_to(elem, shape)[active]])
+        for row, thread, element in np.unique(written, axis=0) if touch.by_warp else written:
+            now = WatchedAccess(access.place, *m.name_lane(int(row), int(thread)), m.rounds())
+            known = self._writers.setdefault(int(element), {})
+            for before in known.values():
+                if before.place == now.place or (before.block, before.thread) != (now.block, now.thread):
+                    self.twice = int(element), before, now
+                    return
+            known[now.place] = now
+
 
 @dataclass(slots=True)
 class ElementWatch:
@@ -40,7 +83,12 @@ class ElementWatch:
 
     def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """Record the active lanes of an access that touch the element."""
-        if touch.name != self.fault.buffer or access.place not in (self.fault.place, self.fault.other):
+        fault = self.fault
+        if fault.other is None:  # of several reads
+            wanted = access.place == fault.place or access.kind == "read"
+        else:
+            wanted = access.place in (fault.place, fault.other)
+        if touch.name != fault.buffer or not wanted:
             return
         if m.faults.has(self.fault):
             return
@@ -56,7 +104,11 @@ class ElementWatch:
         fault, found = self.fault, None
         own = [k for k, touched in enumerate(self.seen) if self._is_own(touched)]
         for number, touched in enumerate(self.seen):
-            if touched.place != fault.other or number in own[-1:] or (number in own and fault.kind is Kind.RACE):
+            if (
+                fault.other not in (None, touched.place)
+                or number in own[-1:]
+                or (number in own and fault.kind is Kind.RACE)
+            ):
                 continue
             if fault.across_blocks != (touched.block != fault.block):
                 continue

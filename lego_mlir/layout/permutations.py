@@ -19,12 +19,13 @@ lego_mlir.errors.RefutedLayoutError: GenP([2], <lambda>, <lambda>) is not a bije
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 from lego_mlir.aliases import Array, IndexLike
-from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
+from lego_mlir.errors import ExpressionError, LayoutError, LegoError, SymbolicBranchError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import Layout, key_of
@@ -122,6 +123,16 @@ def Col(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
 
 def _unpacked(dims: tuple[SizeLike | Sequence[SizeLike], ...]) -> Sequence[SizeLike]:
     return dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
+
+
+def _place(error: Exception, function: Callable[..., IndexLike]) -> str:
+    """The user's function with the line of it that raised an exception, for the end of a message."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename] or [code.co_firstlineno]
+    return f", in {function.__name__} ({code.co_filename}:{lines[0]})"
 
 
 class GenP(Layout):
@@ -267,21 +278,22 @@ class GenP(Layout):
             # A function that changes its argument in place, `i *= 4`, must not change the caller's array.
             return function(*(v.copy() if is_array(v) else v for v in values))
         except SymbolicBranchError as error:
-            raise LayoutError(f"{self!r}: {what} can only handle ints: {error}") from error
+            raise LayoutError(f"{self!r}: {what} can only handle ints: {error}{_place(error, function)}") from error
         except ExpressionError as error:
-            raise LayoutError(f"{self!r}: {what} fails: {error}") from error
-        except LayoutError:
+            raise LayoutError(f"{self!r}: {what} fails: {error}{_place(error, function)}") from error
+        except LegoError:
             raise  # from another layout that the function calls
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        except Exception as error:  # of any class: the function is the user's
             kinds = {"a symbol" for v in values if is_symbolic(v)} | {"a NumPy array" for v in values if is_array(v)}
             if not kinds:
                 raise LayoutError(
                     f"{self!r}: {what} fails for {show(values)}: {type(error).__name__}: {error}"
+                    f"{_place(error, function)}"
                 ) from error
             raise LayoutError(
                 f"{self!r}: {what} cannot handle {' and '.join(sorted(kinds))} ({error}); use lego.where, lego.isqrt, "
                 "lego.minimum and lego.maximum instead of if, math, min and max, or turn the permutation into "
-                "a table with lego.gallery.tabulated"
+                f"a table with lego.gallery.tabulated{_place(error, function)}"
             ) from error
 
     def _regular(self) -> bool:

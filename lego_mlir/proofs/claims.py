@@ -2,7 +2,8 @@
 
 Claims are proved first. What is not proved is tried on the interpreter, which may refute it; a run never proves. If a
 barrier is not reached by all threads, what it separates is unknown. An index that is computed from the contents of
-memory may be different in each thread for all inputs that occur, so a claim about it is unknown instead of refuted.
+memory may be different in each thread for all inputs that occur, so a claim about it is unknown instead of refuted,
+unless the ranges of the integers that the kernel reads are declared: a run then has an input that occurs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Ver
         if isinstance(verdict, Proved) and not reached and not race.across:
             verdict = Unknown("not every thread is proved to reach the barriers that it relies on")
         found = runs.tried(verdict, is_race(race.buffer.name, race.across))
-        if isinstance(found, Refuted) and race.pair is not None and model.by_data(race.pair):
+        if isinstance(found, Refuted) and race.pair is not None and model.by_undeclared_data(race.pair):
             found = Unknown(f"{getattr(verdict, 'reason', '')}; on random data it races, {found.explanation}")
         yield race.text, found
     if kernel.trace().shared:

@@ -16,7 +16,8 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.interp.report import Fault, Kind, LoopRound, Report
 
 if TYPE_CHECKING:
-    from lego_mlir.interp.watch import ElementWatch, WatchedAccess
+    from lego_mlir.aliases import Array
+    from lego_mlir.interp.watch import Watch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition import Kernel
 
@@ -30,11 +31,12 @@ MOST_LANES: Final = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A run of a kernel at these sizes."""
+    """A run of a kernel at these sizes; `again` repeats it under a watch."""
 
     sizes: Mapping[str, int]
     report: Report
     whole: bool
+    again: Callable[[Watch], object]
 
 
 @dataclass(slots=True)
@@ -78,8 +80,7 @@ class Runs:
         for launch in self.launches():
             for fault in launch.report.faults:
                 if matches(fault):
-                    assert self.kernel is not None
-                    return _of_fault(self.kernel, launch, fault)
+                    return _of_fault(launch, fault)
         return verdict
 
     def tried_writes(self, claim: WriteClaim) -> Verdict:
@@ -105,13 +106,11 @@ class Runs:
             return None
         sizes = ", ".join(f"{size} = {n}" for size, n in launch.sizes.items())
         start = f"for {sizes}, " if sizes else ""
-        if claim.once:
-            sites = [s for s in launch.report.sites if s.buffer == name and s.kind != "read"]
-            count = sum(s.lane_bytes for s in sites) // claim.buffer.dtype.bytes
-            if count <= int(written.sum()):
-                return None
-            return Refuted({**example, "writes": count}, f"{start}{count} writes reach {int(written.sum())} elements")
         elements = data.elements_of(claim.buffer.layout, launch.sizes)
+        if claim.once:
+            return written_twice(
+                launch, claim, int(written.sum()), lambda at: elements.index(_first(elements.at == at))
+            )
         left = [k for k, at in enumerate(elements.at) if not written[at]]
         if not left:
             return None
@@ -119,6 +118,32 @@ class Runs:
         return Refuted(
             {**example, "element": str(index)}, f"{start}{len(left)} elements are not written, {name}{index} the first"
         )
+
+
+def _first(holds: Array) -> int:
+    return int(holds.reshape(-1).argmax())
+
+
+def written_twice(
+    launch: Launch, claim: WriteClaim, elements: int, index: Callable[[int], Sequence[int]]
+) -> Refuted | None:
+    """The first element that a run writes twice, from a second run if it has more writes than `elements`."""
+    from lego_mlir.interp.watch import WriterWatch
+
+    name, example = claim.buffer.name, dict[str, object](launch.sizes)
+    sites = [s for s in launch.report.sites if s.buffer == name and s.kind != "read"]
+    if sum(s.lane_bytes for s in sites) // claim.buffer.dtype.bytes <= elements:
+        return None
+    watch = WriterWatch(name)
+    launch.again(watch)
+    if watch.twice is None:
+        return None
+    position, one, other = watch.twice
+    for prefix, who in (("", other), ("other ", one)):
+        example |= {f"{prefix}block": who.block, f"{prefix}thread": who.thread, f"{prefix}line": who.place.line}
+    sizes = "".join(f"{size} = {n}, " for size, n in launch.sizes.items())
+    text = f"{name}{[int(i) for i in index(position)]} is written by {one}, and by {other}"
+    return Refuted({**example, "element": position}, f"for {sizes}{text}" if sizes else text)
 
 
 def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
@@ -141,7 +166,7 @@ def launched(
     kernel: Kernel,
     sizes: Mapping[str, int],
     seed: int = 0,
-    watch: ElementWatch | None = None,
+    watch: Watch | None = None,
     module: str | None = None,
 ) -> Launch | None:
     """A run in the interpreter; None if the kernel does not run at these sizes. `module` replaces the emitted one."""
@@ -160,7 +185,9 @@ def launched(
         report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, watch=watch, module=module)
     except LegoError:
         return None
-    return Launch(made.sizes, report, blocks is None)
+    if any(fault.kind is Kind.ASSERTION for fault in report.faults):
+        return None  # the input breaks what the kernel claims of it
+    return Launch(made.sizes, report, blocks is None, lambda watch: launched(kernel, sizes, seed, watch, module))
 
 
 def _blocks(kernel: Kernel, sizes: Mapping[str, int]) -> list[int] | None:
@@ -178,7 +205,7 @@ def _blocks(kernel: Kernel, sizes: Mapping[str, int]) -> list[int] | None:
     return [*range(most // 2), *range(grid - most // 2, grid)]
 
 
-def _of_fault(kernel: Kernel, launch: Launch, fault: Fault) -> Refuted:
+def _of_fault(launch: Launch, fault: Fault) -> Refuted:
     example: dict[str, object] = dict(launch.sizes)
     example |= {"block": fault.block, "thread": fault.thread}
     if fault.address is not None:
@@ -188,7 +215,7 @@ def _of_fault(kernel: Kernel, launch: Launch, fault: Fault) -> Refuted:
     if fault.rounds:
         text += f", {_joined(fault.rounds)}"
     example |= {"line": fault.place.line, **_by_loop(fault.rounds)}
-    other = _other_side(kernel, launch, fault)
+    other = _other_side(launch, fault)
     if other is not None:
         example |= {"other block": other.block, "other thread": other.thread, "other line": other.place.line}
         example |= {f"other {name}": number for name, number in _by_loop(other.rounds).items()}
@@ -196,17 +223,19 @@ def _of_fault(kernel: Kernel, launch: Launch, fault: Fault) -> Refuted:
             text += f"; thread {other.thread} in {_joined(other.rounds)}"
         elif f"thread {other.thread}" not in fault.message:
             text += f"; one of them is thread {other.thread} of block {other.block}"
+            text += "" if fault.other is not None else f" in {other.place}"
     return Refuted(example, text)
 
 
-def _other_side(kernel: Kernel, launch: Launch, fault: Fault) -> WatchedAccess | None:
+def _other_side(launch: Launch, fault: Fault) -> WatchedAccess | None:
     """Who touched the element before, and in which rounds, from a second run."""
     from lego_mlir.interp.watch import ElementWatch
 
-    if fault.other is None or fault.address is None:
+    reads = fault.kind is Kind.RACE and "read by several threads" in fault.message  # at several places
+    if fault.address is None or (fault.other is None and not reads):
         return None
     watch = ElementWatch(fault)
-    launched(kernel, launch.sizes, watch=watch)
+    launch.again(watch)
     return watch.other()
 
 

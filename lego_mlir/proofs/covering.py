@@ -1,7 +1,8 @@
 """The claims that every element of a result is written, and that none is written twice.
 
 The writes of a kernel are a map from blocks, threads and rounds to elements. It takes one value twice unless solving
-`index = index'` gives equal blocks, threads and rounds. It reaches an element (i, j) if the digits that the index needs
+`index = index'` gives equal blocks, threads and rounds; of two statements, equal blocks and threads, since a thread may
+replace what an earlier statement of it wrote. It reaches an element (i, j) if the digits that the index needs
 can be computed from it:
 
     y[32*by + ty, 32*bx + tx]        by = i // 32, ty = i % 32, bx = j // 32, tx = j % 32
@@ -9,6 +10,10 @@ can be computed from it:
 The claim is then that these digits are in their ranges and meet the conditions of the write, for every element; a mask
 becomes `i < M` and holds. With several writes it is enough that one of them reaches an element. Where an index is no
 sum of digits, such as a block on a curve, its values are enumerated.
+
+A launch has every block, thread and round, so that the inverse may choose them. It may not choose data: an element
+loaded from memory, the old value of an atomic update, a register or a shuffled value is what it is in a run, and an
+index with such a value has no inverse. A condition on data has to hold for all its values.
 
 Claims are made for tensors that are stored to, and neither read nor updated atomically.
 """
@@ -23,6 +28,7 @@ import numpy as np
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.errors import brief
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Lt, Size
@@ -68,15 +74,14 @@ def write_claims(model: KernelModel) -> Iterator[WriteClaim]:
     """Two claims for each result."""
     for buffer in results(model):
         writes = [a for a in model.accesses if a.buffer.name == buffer.name]
-        elements = [model.element(write) for write in writes]
-        index = any(i.free_symbols & model.data for e in elements for i in e.index)
-        condition = any(c.free_symbols & model.data for e in elements for c in e.conditions)
+        index = any(map(model.data_in_index, writes))
+        condition = any(c.free_symbols & model.data for write in writes for c in write.conditions)
         yield WriteClaim(buffer, False, covered(model, writes), index or condition)
         yield WriteClaim(buffer, True, written_once(model, writes), index)
 
 
 def written_once(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
-    """Whether no element is written by two threads or blocks, in two rounds, or by two statements."""
+    """Whether no element is written by two threads or blocks, or by one statement in two rounds."""
     methods: dict[str, None] = {}
     for k, one in enumerate(writes):
         if one.repeated:
@@ -101,12 +106,18 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
     named = as_condition(layout.mask(*map(Index, element)))
     given = [sympy.Not(named), *(sympy.Not(c) for c in model.required)]
     left: list[Cond] = []
+    by_data: dict[str, None] = {}
     for write in writes:
+        data = model.data_in_index(write)
+        if data:
+            by_data[f"the {write} is at {brief(str(min(data, key=str)))}, which is data"] = None
+            continue
         inverse = _Inverse(model, write, element)
         met = inverse.conditions()
         if met is None:
             continue
-        ranges |= inverse.numbers
+        ranges |= inverse.numbers | {s: model.digits.ranges[s] for s in met.free_symbols if s in model.digits.ranges}
+        given = list(dict.fromkeys([*given, *map(sympy.Not, inverse.facts())]))
         methods, unproved = _each_proved(met, given, ranges)
         if not unproved:
             return Proved(f"its block, thread and round follow from it, by {', '.join(methods) or 'arithmetic'}")
@@ -115,6 +126,8 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
         verdict = prove(sympy.Or(*left, *given), ranges)
         if isinstance(verdict, Proved):
             return Proved(f"one of {len(left)} writes reaches it, by {verdict.by}")
+    if by_data:
+        return Unknown(f"{next(iter(by_data))}: not every element has to be among its values")
     lines = ", ".join(sorted({str(write.source.line) for write in writes}, key=int))
     return Unknown(f"not proved that the writes in line {lines} reach every element")
 
@@ -134,7 +147,10 @@ def _each_proved(met: Cond, given: Sequence[Cond], ranges: dict[Symbol, Range]) 
 
 @dataclass(slots=True)
 class _Inverse:
-    """The digits of a write, computed from the element that it should reach."""
+    """The digits of a write, computed from the element that it should reach.
+
+    `chosen` are those that it may choose: digits of threads, blocks and rounds, and values of bijections of these.
+    """
 
     model: KernelModel
     write: Footprint
@@ -144,18 +160,27 @@ class _Inverse:
     extents: dict[Symbol, int] = field(default_factory=dict)
     ranges: dict[Symbol, Range] = field(default_factory=dict)
     numbers: dict[Symbol, Range] = field(default_factory=dict)
+    chosen: set[Symbol] = field(default_factory=set)
+
+    def facts(self) -> list[Cond]:
+        """What holds of digits that this write cannot choose."""
+        return [limit for limit in self.model.digits.limits if not limit.free_symbols & self.chosen]
 
     def conditions(self) -> Cond | None:
         """A condition on the element under which this write reaches it; None if the digits cannot be computed."""
         found = self.model.element(self.write)
         n = len(found.index)
         parts, images = with_variables([*found.index, *found.conditions], self.model.maps)
-        self.ranges = {**self.model.digits.ranges, **dict(r for image in images for r in image.ranges())}
+        of_images = dict(r for image in images for r in image.ranges())
+        self.ranges = {**self.model.digits.ranges, **of_images}
+        self.chosen = self.model.over_digits(self.model.launched(self.write)) | of_images.keys()
         index = [self._transparent(i) for i in parts[:n]]
-        conditions = [*parts[n:], *self.model.digits.limits]
+        limits = [limit for limit in self.model.digits.limits if limit.free_symbols <= self.chosen]
+        conditions = [*parts[n:], *limits]
         enumerated = self._enumerate(conditions)
-        if enumerated is None:
+        if enumerated is None or any(i.free_symbols & enumerated for i in index):
             return None
+        self.chosen -= enumerated  # an element determines the values of their operations only
         conditions = [c for c in conditions if not (c.free_symbols and c.free_symbols <= enumerated)]
         for part in conditions:
             self._fix(part)
@@ -165,7 +190,8 @@ class _Inverse:
         for number, image in enumerate(reversed(images)):
             if not self._at(image, sympy.Symbol(f"number {number}", integer=True)):
                 return None
-        self._choose_the_rest([*index, *conditions])
+        rounds = [self.model.digits.simple(s) for s in (*self.write.rounds, *self.write.own)]  # there has to be one
+        self._choose_the_rest([*index, *conditions, *rounds])
         claims = [c.xreplace(self.values) for c in conditions]
         claims += [Eq(i.xreplace(self.values), e) for i, e in zip(index, self.element, strict=True)]
         claims += [
@@ -224,7 +250,7 @@ class _Inverse:
         if not isinstance(condition, Eq):
             return
         for symbol, value in (condition.args, condition.args[::-1]):
-            if symbol.is_Symbol and value.is_Integer and symbol not in self.values:
+            if symbol in self.chosen and value.is_Integer and symbol not in self.values:
                 self.values[symbol] = value
 
     def _solve(self, index: Expr, element: Expr) -> bool:
@@ -238,7 +264,7 @@ class _Inverse:
                 rest -= term
                 continue
             stride = term / symbols[0]
-            if len(symbols) > 1 or stride.has(symbols[0]):
+            if len(symbols) > 1 or stride.has(symbols[0]) or symbols[0] not in self.chosen | self.extents.keys():
                 return False
             falling = stride.could_extract_minus_sign()
             if falling:  # a digit that counts down: its last value less the digit
@@ -269,5 +295,5 @@ class _Inverse:
         for expr in exprs:
             for symbol in expr.free_symbols - self.values.keys():
                 known = self.ranges.get(symbol)
-                if known is not None and symbol not in self.model.data and not isinstance(symbol, Size):
+                if known is not None and symbol in self.chosen:
                     self.values[symbol] = as_expr(known.lo)

@@ -30,6 +30,7 @@ from lego_mlir.proofs.footprints import (
     Sync,
     Wait,
     copies_in,
+    has_groups,
     waits_in,
 )
 from lego_mlir.proofs.phases import Pair, are_harmless
@@ -60,12 +61,17 @@ InFlight = dict[Flight, int]
 
 @dataclass(slots=True)
 class Flights:
-    """Collects the pairs of copies into the buffer `into` and accesses. `left_out` are barriers to ignore."""
+    """Collects the pairs of copies into the buffer `into` and accesses. `left_out` are barriers to ignore.
+
+    Copies of no group, which complete on a barrier of a ring, are in flight from their issue on, for all rounds alike:
+    their rounds are not followed.
+    """
 
     left_out: frozenset[int]
     into: str
     pairs: dict[Pair, None] = field(default_factory=dict)
     _most: int = 0
+    _grouped: bool = True
     _known: dict[Hashable, Flight] = field(default_factory=dict)
     _changes: dict[Hashable, Flight] = field(default_factory=dict)
     _met: set[tuple[Flight, int]] = field(default_factory=set)
@@ -73,6 +79,7 @@ class Flights:
     def collect(self, nodes: Sequence[Node]) -> None:
         if not any(copy.buffer.name == self.into for copy in copies_in(nodes)):
             return
+        self._grouped = has_groups(nodes)
         self._most = max((wait.pending + 1 for wait in waits_in(nodes)), default=0)
         self._follow(nodes, {}, ())
 
@@ -85,7 +92,8 @@ class Flights:
                     self._meet(state, accesses, loops)
                     copies = [copy for copy in accesses if copy.buffer.name == self.into]
                     self._meet_each_other(copies, loops)
-                    issued = (Flight(copy, tuple((loop, 0) for loop in loops)) for copy in copies)
+                    ago = 0 if self._grouped else None  # it meets every later round alike
+                    issued = (Flight(copy, tuple((loop, ago) for loop in loops)) for copy in copies)
                     state = state | {self._kept(flight): 0 for flight in issued}
                 case Commit():
                     state = {flight: min(commits + 1, self._most) for flight, commits in state.items()}
@@ -109,7 +117,7 @@ class Flights:
                 state = _joined(before, self._follow(loop.body, state, loops))
             return state
         inside = (*loops, loop.round)
-        start = self._changed(before, _entering, loop)
+        start = self._changed(before, _entering, loop) if self._grouped else before
         state, known, after = start, None, {}
         while state != known:
             known = state

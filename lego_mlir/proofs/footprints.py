@@ -250,8 +250,7 @@ class Reader:
                 holds = Lt(lo + step * number, hi)
                 yield Rounds(number, self._body(body, inner), runs, last, source, holds, count)
             case While(body=body, source=source):
-                inner = replace(scope, guards=(*scope.guards, (self._register(statement),)), repeated=True)
-                yield Rounds(None, self._body(body, inner), False, sympy.true, source)
+                yield Rounds(None, self._body(body, self._repeated(statement, scope)), False, sympy.true, source)
             case If(condition=condition, then=then, otherwise=otherwise, source=source):
                 holds = scope.at(condition, self.meaning)
                 guards = (*scope.guards, (scope.at(condition, {}),))
@@ -287,8 +286,11 @@ class Reader:
                 return width, lane % width + 1
         return width, width
 
-    def _register(self, loop: While) -> Symbol:
-        return sympy.Symbol(f"register {loop.condition.number}", integer=True)
+    def _repeated(self, loop: While, scope: _Scope) -> _Scope:
+        """The scope of the body of a while, which may have no round."""
+        register = sympy.Symbol(f"register {loop.condition.number}", integer=True)
+        conditions, guards = (*scope.conditions, Ne(register, 0)), (*scope.guards, (register,))
+        return replace(scope, conditions=conditions, guards=guards, repeated=True)
 
     def _accesses(self, statement: Statement, scope: _Scope) -> Iterator[Footprint]:
         """The accesses of a statement without barriers."""
@@ -308,14 +310,7 @@ class Reader:
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
-                register = self._register(statement)
-                inner = replace(
-                    scope,
-                    conditions=(*scope.conditions, Ne(register, 0)),  # it may have no round
-                    guards=(*scope.guards, (register,)),
-                    repeated=True,
-                )
-                yield from self._inside(body, inner)
+                yield from self._inside(body, self._repeated(statement, scope))
             case If(condition=condition, then=then, otherwise=otherwise):
                 holds = scope.at(condition, self.meaning)
                 guards = (*scope.guards, (scope.at(condition, {}),))
@@ -481,6 +476,11 @@ def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
 def waits_in(nodes: Sequence[Node]) -> Iterator[Wait]:
     """Every wait of the nodes."""
     return (node for node in _nested(nodes) if isinstance(node, Wait))
+
+
+def has_groups(nodes: Sequence[Node]) -> bool:
+    """Whether copies are committed in groups, or waited for."""
+    return any(isinstance(node, Commit | Wait) for node in _nested(nodes))
 
 
 def copies_in(nodes: Sequence[Node]) -> Iterator[Footprint]:

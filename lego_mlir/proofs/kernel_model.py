@@ -27,7 +27,7 @@ from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.claims import DataMeaning
-from lego_mlir.tracing.trace import KernelTrace
+from lego_mlir.tracing.trace import Buffer, KernelTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class KernelModel:
         meaning = DataMeaning(trace)
         self.reader = Reader(trace, meaning.meaning, {**trace.ranges, **meaning.ranges})
         self.data = frozenset(meaning.ranges)
+        self.declared = frozenset(s for s, value in meaning.values.items() if trace.data.declared(value) is not None)
         self.nodes: tuple[Node, ...] = self.reader.read()
         self.accesses = list(flat(self.nodes))
         self.digits = Digits(self.reader.ranges)
@@ -162,10 +163,27 @@ class KernelModel:
         """The digits of symbols."""
         return {digit for symbol in symbols for digit in self.digits.simple(symbol).free_symbols}
 
+    def launched(self, access: Footprint) -> list[Symbol]:
+        """The variables of an access that have all their values in a launch: ids, rounds, elements and copies."""
+        return [*self.threads, *self.blocks, *access.rounds, *access.own]
+
+    def data_in_index(self, access: Footprint) -> set[Symbol]:
+        """The values in the index of an access that the contents of memory or an argument decide."""
+        launched = set(self.launched(access))
+        return {s for i in access.index for s in i.free_symbols if not isinstance(s, Size) and s not in launched}
+
     def by_data(self, pair: Pair) -> bool:
-        """Whether the index of one of two accesses depends on the contents of memory."""
-        indices = (i for access in (pair.one, pair.other) for i in self.element(access).index)
-        return any(i.free_symbols & self.data for i in indices)
+        """Whether the index of one of two accesses depends on data."""
+        return any(self.data_in_index(access) for access in (pair.one, pair.other))
+
+    def by_undeclared_data(self, pair: Pair) -> bool:
+        """Whether the index of one of two accesses depends on data of no declared range."""
+        data = {s for access in (pair.one, pair.other) for s in self.data_in_index(access)}
+        if data <= self.declared:
+            return False
+        read = {a.buffer.name for a in self.accesses if a.kind != "write"}
+        inputs = (p for p in self.trace.parameters if p.dtype.family == "int")
+        return any(p.name in read and p.values is None if isinstance(p, Buffer) else True for p in inputs)
 
     # ---- pairs
 
@@ -189,17 +207,18 @@ class KernelModel:
         return self._answers[key]
 
     def proved_once(self, one: Footprint, other: Footprint) -> Verdict:
-        """Whether two accesses, of any threads, blocks and rounds, touch one element only if they are the same."""
+        """Whether no two threads touch one element by these accesses, nor one thread twice by one statement."""
         a, b = self.element(one), self.element(other)
-        if one is not other:
-            who: tuple[Expr, ...] = (sympy.Integer(1),)
-        else:
-            who = tuple(map(self.digits.simple, (*self.blocks, *self.threads, *one.rounds, *one.own)))
+        who = tuple(map(self.digits.simple, (*self.blocks, *self.threads)))
+        if one is other:
+            who += tuple(map(self.digits.simple, (*one.rounds, *one.own)))
         prime = self._primed((*b.index, *b.conditions, *who, *self.digits.limits), set(), None)
         equations = tuple(sympy.expand(x - y.xreplace(prime)) for x, y in zip(a.index, b.index, strict=True))
         limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*b.conditions, *limits)]
-        goals = tuple(sympy.expand(w - w.xreplace(prime)) if one is other else w for w in who)
+        goals = tuple(sympy.expand(w - w.xreplace(prime)) for w in who)
+        if one is not other and one.source == other.source:
+            goals = (sympy.Integer(1),)
         conditions = (*a.conditions, *limits, *mirrored, *self.required)
         return answered(self._asked(equations, conditions, goals, prime))
 

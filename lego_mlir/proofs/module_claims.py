@@ -17,8 +17,18 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import Fault, Report
+from lego_mlir.interp.watch import Watch
 from lego_mlir.proofs.barriers import barrier_claims
-from lego_mlir.proofs.confirm import TRIED, Launch, chosen_sizes, is_divergent, is_race, is_unwritten, launched
+from lego_mlir.proofs.confirm import (
+    TRIED,
+    Launch,
+    chosen_sizes,
+    is_divergent,
+    is_race,
+    is_unwritten,
+    launched,
+    written_twice,
+)
 from lego_mlir.proofs.covering import WriteClaim, write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
@@ -56,8 +66,12 @@ def module_claims(
     kernel = ModuleKernel(compiler, name, _three(grid), _three(block) or (), names)
 
     def runs() -> Iterator[Launch]:
+        def run(watch: Watch | None = None) -> Report:
+            assert grid is not None
+            return interp.launch(compiler, name, grid, block, arguments(function), watch=watch)
+
         if grid is not None:
-            yield Launch({}, interp.launch(compiler, name, grid, block, arguments(function)), True)
+            yield Launch({}, run(), True, run)
 
     yield from _claims(kernel, ModuleRuns(runs, names))
 
@@ -129,20 +143,14 @@ class ModuleRuns:
             if written is None:
                 continue
             if claim.once:
-                count = _writes(launch.report, claim)
-                if count > int(written.sum()):
-                    text = f"{count} writes reach {int(written.sum())} elements"
-                    return Refuted({**launch.sizes, "writes": count}, text)
+                found = written_twice(launch, claim, int(written.sum()), lambda at: [at])
+                if found is not None:
+                    return found
             elif not written.all():
                 left = [k for k, done in enumerate(written) if not done]
                 text = f"{len(left)} elements are not written, {claim.buffer.name}[{left[0]}] the first"
                 return Refuted({**launch.sizes, "element": left[0]}, text)
         return verdict
-
-
-def _writes(report: Report, claim: WriteClaim) -> int:
-    sites = [s for s in report.sites if s.buffer == claim.buffer.name and s.kind != "read"]
-    return sum(s.lane_bytes for s in sites) // claim.buffer.dtype.bytes
 
 
 def _of_fault(sizes: Mapping[str, int], fault: Fault) -> Refuted:

@@ -5,8 +5,9 @@ variable's range is weaker than its loop's bounds if these are not sizes, as in 
 `lego.range(row[i], row[i + 1])`; a counter-example counts only if it also satisfies the bounds.
 
 A position computed from data, or from the variable of a loop that ends at data, may be in bounds for all inputs that
-occur, so such a claim is Unknown instead of Refuted. Data in a condition alone does not weaken a refutation: the branch
-can be taken, and the first iteration of a loop can run.
+occur, so such a claim is Unknown instead of Refuted. An argument in a condition alone does not weaken a refutation: the
+branch can be taken, and the first iteration of a loop can run. A register, a shuffled value or another value that the
+kernel computes does, because it may never have the value of the counter-example.
 """
 
 from __future__ import annotations
@@ -68,9 +69,10 @@ def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, 
     words = DataMeaning(trace)
     ranges = {**trace.ranges, **words.ranges}
     required = tuple(requirement.condition for requirement in trace.requirements)
+    words.changed = frozenset(a.buffer.name for s, a in trace.accesses() if isinstance(s, (Store, Atomic)))
     for body in (trace.body, *(function.body for function in trace.functions())):
         for claim in _claims(body, required, (), words.meaning):
-            yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
+            yield claim.text, _possible(_verdict(claim, ranges, set(words.ranges), timeout_ms), claim, words)
 
 
 class DataMeaning:
@@ -85,6 +87,7 @@ class DataMeaning:
         self.meaning: dict[Any, Any] = {}
         self.ranges: dict[Any, Range] = {}
         self.values: dict[Any, Value] = {}
+        self.changed: frozenset[str | None] = frozenset()
         self._symbols: dict[int, Any] = {}
         for symbol, value in self.data.symbols.items():
             if symbol in self.data.claimed:
@@ -112,6 +115,21 @@ class DataMeaning:
         self.ranges[symbol] = Range(lo, hi)
         self.values[symbol] = value
         return symbol
+
+
+def _possible(verdict: Verdict, claim: Claim, words: DataMeaning) -> Verdict:
+    """Unknown for a counter-example with values that the kernel computes, or two elements of one tensor."""
+    if not isinstance(verdict, Refuted):
+        return verdict
+    symbols = {s for part in claim.conditions for s in part.free_symbols if s in words.values}
+    inputs = [words.data.input_of(words.values[s]) for s in symbols]
+    if None in inputs or len(set(inputs)) < len(inputs) or words.changed & set(inputs):
+        values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+        names = ", ".join(sorted(map(str, symbols)))
+        return Unknown(
+            f"it fails for {values}, if {names} can have such values; guard it with a condition on the index"
+        )
+    return verdict
 
 
 def _claims(

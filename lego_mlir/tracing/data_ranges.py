@@ -89,13 +89,21 @@ class DataRanges:
 
     def range_of(self, value: Value) -> Range:
         """The range of a value; its ends are expressions of sizes where a tensor's elements are declared so."""
-        declared = self._declared(value)
+        declared = self.declared(value)
         if declared is not None:
             return Range(*declared)
         low, high = self.range(value)
         return Range(low, high + 1)
 
-    def _declared(self, value: Value) -> tuple[Any, Any] | None:
+    def input_of(self, value: Value) -> str | None:
+        """The name of the argument that a value is, or is an element of; None for a computed or exchanged value."""
+        match self._definitions.get(value.number):
+            case Load(access=access) if access.buffer.space == "global":
+                return access.buffer.name
+            case _:
+                return self.names.get(value.number)
+
+    def declared(self, value: Value) -> tuple[Any, Any] | None:
         """The declared range of the tensor that a value is an element of."""
         match self._definitions.get(value.number):
             case Load(access=access, other=other) if value.dtype.family == "int" and access.buffer.values is not None:
@@ -107,15 +115,15 @@ class DataRanges:
                 return (lo, hi) if inside else None
             case Convert(operand=operand) if operand.dtype.family == "int" and value.dtype.family == "int":
                 self.range(value)
-                return self._declared(operand) if self._exact_span(value) is not None else None
+                return self.declared(operand) if self._exact_span(value) is not None else None
             case Lane(operand=operand) | Compose(operands=(operand,)):
-                return self._declared(operand)
+                return self.declared(operand)
             case _:
                 return None
 
     def _declared_span(self, load: Load) -> Span | None:
         """The least and the greatest value of the declared range of a loaded integer, as far as they are known."""
-        declared = None if load.result.dtype.is_float else self._declared(load.result)
+        declared = None if load.result.dtype.is_float else self.declared(load.result)
         if declared is None:
             return None
         whole, (lo, hi) = load.result.dtype.span, (bounds(end, {}) for end in declared)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import sympy
 
-from lego_mlir.errors import LayoutError, brief
+from lego_mlir.errors import LayoutError, RefutedAccessError, brief
 from lego_mlir.expr.index import PerElement, as_expr
 from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.verdict import Refuted
@@ -86,7 +86,7 @@ def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
             values = ", ".join(f"{name} = {value}" for name, value in inside.counter_example.items())
             raise tracer.error(
                 f"{view.buffer.name}: a part of {extent} from {start} leaves axis {axis} of {n} for {values}",
-                LayoutError,
+                RefutedAccessError,
             )
     return Part(view, (first, second), (rows, columns))
 

@@ -18,7 +18,7 @@ from typing import Final
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Operand, Symbol
-from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
+from lego_mlir.errors import LayoutError, RefutedAccessError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
@@ -185,7 +185,7 @@ class Place:
                 raise self.tracer.error(
                     f"{self._text()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
                     f"{_reason(verdict)}; guard it with `with lego.when(..):`, or tile with tile_by, which masks",
-                    LayoutIndexError,
+                    RefutedAccessError,
                 )
 
     def _mask(self, index: tuple[Expr, ...], also: Mapping[Symbol, Range] | None = None) -> Cond:

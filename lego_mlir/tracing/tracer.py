@@ -19,7 +19,7 @@ import sympy
 from sympy.logic.boolalg import Boolean
 
 from lego_mlir.aliases import Cond, Expr, Symbol
-from lego_mlir.errors import LayoutError, LegoError, TraceError
+from lego_mlir.errors import LegoError, RefutedAccessError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt, Ne, Size
@@ -360,7 +360,7 @@ class Tracer:
         return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
 
     def require_divisors(self, expr: Expr, source: Source | None = None) -> None:
-        """Claim that each divisor in an expression is not 0 here. Raises LayoutError where a claim is refuted."""
+        """Claim that each divisor in an expression is not 0 here. Raises RefutedAccessError where one is refuted."""
         for divisor in open_divisors(expr):
             loops = frozenset(symbol for region in self._symbols[1:] for symbol in region)
             key = (divisor, loops, *self.path)
@@ -379,7 +379,7 @@ class Tracer:
                 verdict = Unknown(f"it depends on the contents of memory; {remedy(divisor)}")
             elif not claim.free_symbols & self.from_data:
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
-                raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
+                raise RefutedAccessError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
         return Division(divisor, verdict, source)
 
     @property

@@ -332,3 +332,22 @@ def test_a_function_that_depends_on_more_than_its_arguments():
 def test_column_major_repr_round_trips():
     for layout in [Col(2, 3), TileBy([2, 2], [3, 3]), OrderBy(Col(4, 4)).TileBy([2, 2], [2, 2])]:
         assert eval(repr(layout)) == layout
+
+
+def test_an_exception_of_a_function_of_the_user_names_the_function_and_its_line():
+    class OwnError(Exception):
+        pass
+
+    def moved(i):
+        half = i // 2
+        raise OwnError(f"no place for {half}")
+
+    line = moved.__code__.co_firstlineno + 2
+    with pytest.raises(LayoutError, match=rf"f fails for .*OwnError: no place for 0, in moved \(.*\.py:{line}\)"):
+        GenP([4], moved, lambda p: (p,))
+
+    def unfinished(i):
+        return i + missing  # noqa: F821
+
+    with pytest.raises(LayoutError, match=rf"NameError.*in unfinished \(.*:{unfinished.__code__.co_firstlineno + 1}\)"):
+        GenP([4], unfinished, lambda p: (p,))

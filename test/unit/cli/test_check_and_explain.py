@@ -11,7 +11,7 @@ import pytest
 
 from lego_mlir.cli import doctor
 from lego_mlir.cli.claim_groups import Line
-from lego_mlir.cli.main import CHECK_FAILED, DONE, main
+from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
 from lego_mlir.expr.verdict import Refuted
 
 GOOD = """
@@ -69,6 +69,60 @@ def test_a_refuted_access_fails_the_check_with_its_line(tmp_path, capsys):
     assert main(["check", path]) == CHECK_FAILED
     out = capsys.readouterr().out
     assert f"REFUTED  every access stays inside its tensor, and no divisor is 0: {path}:7: dst" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("dst[t, 0] = 1.0", "dst takes 1 indices for its logical sizes"),
+        ("dst[Row(8, 0).apply(t, 0)] = 1.0", "Row: a size is an int >= 1 or lego.size(...), got 0"),
+    ],
+)
+def test_a_kernel_that_cannot_be_traced_is_no_refuted_claim(tmp_path, capsys, line, message):
+    text = f"""
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+@lego.kernel(grid=1, block=32)
+def k(dst: lego.Tensor(f32, Row(32))):
+    t = lego.thread_id[0]
+    {line}
+"""
+    path = spec(tmp_path, text)
+    errors = []
+    for command in ("check", "run"):
+        assert main([command, path]) == BAD_INPUT
+        captured = capsys.readouterr()
+        assert "REFUTED" not in captured.out
+        errors.append(captured.err.split(": ", 1)[1])
+    assert errors[0] == errors[1] and message in errors[0]
+
+
+def test_a_layout_with_a_wrong_argument_is_no_refuted_claim(tmp_path, capsys):
+    assert main(["check", spec(tmp_path, "from lego_mlir import Row\ntile = Row(4, -1)\n")]) == BAD_INPUT
+    assert "Row: a size is an int >= 1" in capsys.readouterr().err
+
+
+COMPUTED = """
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32
+N = lego.size("N")
+
+@lego.kernel(grid=lego.cdiv(N, 32), block=32)
+def k(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+    i, mine = lego.block_id[0] * 32 + lego.thread_id[0], lego.register(i32, 0)
+    with lego.when(i < N):
+        mine.set(1)
+    with lego.when(mine > 0):
+        y[i] = x[i]
+"""
+
+
+def test_a_register_in_a_branch_refutes_no_access(tmp_path, capsys):
+    assert main(["check", spec(tmp_path, COMPUTED)]) == DONE
+    out = capsys.readouterr().out
+    assert "0 refuted" in out and "store to y[32*bx + tx] stays inside: it fails for" in out
+    assert "can have such values" in " ".join(out.split())
 
 
 GATHER = """

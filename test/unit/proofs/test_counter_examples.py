@@ -6,7 +6,7 @@ import json
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 from lego_mlir.cli.main import CHECK_FAILED, main
-from lego_mlir.expr.verdict import Refuted, Unknown
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.confirm import launched
 
@@ -172,11 +172,90 @@ def test_races_within_a_block_do_not_hide_those_between_blocks():
     assert {across["block"], across["other block"]} == {(0, 1, 0), (1, 0, 0)}
 
 
-def test_a_race_on_random_data_is_told_and_refutes_nothing():
+def scatter(within):
     @lego.kernel(grid=1, block=64)
-    def scatter(order: lego.Tensor(i32, Row(64), range=(0, 64)), y: lego.Tensor(f32, Row(64))):
-        y[order[lego.thread_id[0]]] = 1.0
+    def scattered(order: lego.Tensor(i32, Row(64), range=within), y: lego.Tensor(f32, Row(64))):
+        y[lego.index(order[lego.thread_id[0]]) % 64] = 1.0
 
-    found = dict(kernel_claims(scatter))["no race for y between two threads of a block"]
+    return dict(kernel_claims(scattered))["no race for y between two threads of a block"]
+
+
+def test_a_race_on_random_data_refutes_where_the_range_is_declared():
+    found = scatter(within=None)
     assert isinstance(found, Unknown)
     assert "the index depends on the contents of memory; on random data it races, for block = (0, 0, 0)" in found.reason
+    declared = scatter(within=(0, 64))
+    assert isinstance(declared, Refuted)
+    assert declared.counter_example["thread"] != declared.counter_example["other thread"]
+
+
+def test_a_run_that_breaks_a_claimed_range_refutes_nothing():
+    @lego.kernel(grid=1, block=32)
+    def kernel(n: i32, y: lego.Tensor(f32, Row(32))):
+        for _ in lego.range(lego.index(n, range=(0, 4))):
+            y[lego.thread_id[0]] = 1.0
+
+    assert isinstance(dict(kernel_claims(kernel))["no element of y is written twice"], Unknown)
+
+
+def test_an_element_written_twice_names_both_writes():
+    @lego.kernel(grid=1, block=32)
+    def kernel(y: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        y[t] = 0.0
+        for _ in lego.range(2):
+            with lego.when(t == 5):
+                y[t + 1] = 1.0
+
+    found = refuted(kernel, "no element of y is written twice")
+    last, first = line_of(kernel, "y[t + 1]"), line_of(kernel, "y[t] = 0.0")
+    assert (found.counter_example["line"], found.counter_example["other line"]) == (last, first)
+    assert found.explanation.startswith("y[6] is written by thread (6, 0, 0) of block (0, 0, 0)")
+    assert found.explanation.endswith("round 0 of the loop of line " + str(line_of(kernel, "lego.range")))
+
+
+def test_a_thread_may_replace_what_it_wrote_by_a_later_statement():
+    def once(body):
+        @lego.kernel(grid=1, block=32)
+        def kernel(x: lego.Tensor(i32, Row(32)), y: lego.Tensor(f32, Row(32))):
+            body(x, y, lego.thread_id[0])
+
+        return dict(kernel_claims(kernel))["no element of y is written twice"]
+
+    def default(x, y, t):
+        y[t] = 0.0
+        with lego.when(x[t] > 0):
+            y[t] = 1.0
+
+    def either(x, y, t):
+        with lego.when(x[t] > 0):
+            y[t] = 0.0
+        with lego.otherwise():
+            y[t] = 1.0
+
+    def of_another(x, y, t):
+        y[t] = 0.0
+        y[31 - t] = 1.0
+
+    assert isinstance(once(default), Proved) and isinstance(once(either), Proved)
+    assert isinstance(once(of_another), Refuted)
+
+
+def test_of_two_reads_the_one_of_another_thread_is_named():
+    """Each element is read by another thread, and then by the one that writes it, which races with the first only."""
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(64), name="tile")
+        tile[t] = x[t]
+        lego.barrier()
+        other = tile[63 - t]
+        own = tile[t]
+        tile[t] = other + own
+        y[t] = other
+
+    found = refuted(kernel, "no race for tile")
+    assert found.counter_example["other line"] == line_of(kernel, "tile[63 - t]")
+    assert found.counter_example["other thread"] == (63 - found.counter_example["thread"][0], 0, 0)
+    (fault,) = launched(kernel, {}).report.faults
+    assert "read by several threads with no barrier" in fault.message  # and not the line of its own read

@@ -1,7 +1,7 @@
 """Copies in flight: the pairs of each buffer, and no more of them than a claim needs."""
 
 import lego_mlir as lego
-from lego_mlir import Row, f32
+from lego_mlir import Row, f16, f32, gallery
 from lego_mlir.expr.verdict import Unknown
 from lego_mlir.proofs.flights import Flights
 from lego_mlir.proofs.images import named_trace
@@ -40,6 +40,31 @@ def test_a_race_beside_copies_is_reported_before_copies_are_followed(monkeypatch
     monkeypatch.setattr(Flights, "collect", lambda *_: 1 / 0)
     claims = race_claims(model, PairsInside(model))
     assert isinstance(next(claims).verdict, Unknown)
+
+
+@lego.kernel(grid=1, block=64)
+def ringed(x: lego.Tensor(f16, Row(256, 64)), y: lego.Tensor(f16, Row(4, 64))):
+    ring, full = lego.shared(f16, gallery.xor_swizzle(128, 64, 8), "ring"), lego.barriers(2)
+    with lego.warps(0, 1):
+        for _ in lego.range(2):
+            for _ in lego.range(3):
+                for k in lego.range(4):
+                    lego.copy_async(x, ring.part((k % 2 * 64, 0), (64, 64)), at=(k * 64, 0), barrier=full[k])
+                    full[k].arrive()
+    with lego.warps(1, 2):
+        for _ in lego.range(2):
+            for _ in lego.range(3):
+                for k in lego.range(4):
+                    full[k].wait()
+                    y[k, lego.lane_id] = ring[k % 2 * 64, lego.lane_id]
+
+
+def test_copies_that_complete_on_a_ring_are_not_followed_round_by_round():
+    """Their rounds in nested loops are thousands of flights, and none of them lands by a wait of its group."""
+    flights = Flights(frozenset(), "ring")
+    flights.collect(KernelModel(ringed.trace()).nodes)
+    assert {pair.other.kind for pair in flights.pairs} == {"read", "write"}
+    assert len(flights.pairs) <= 4
 
 
 @lego.kernel(grid=1, block=64)

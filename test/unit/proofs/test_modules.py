@@ -65,7 +65,7 @@ def test_a_transpose_of_another_compiler_is_proved():
             "      %c8 = arith.constant 8 : index\n",
             "      %c8 = arith.constant 4 : index\n",
             "no element of argument 1 is written twice",
-            "writes reach",
+            "is written by thread",
         ),
     ],
 )

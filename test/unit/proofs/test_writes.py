@@ -3,7 +3,7 @@
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32, gallery
+from lego_mlir import Row, f2, f32, gallery, i32
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 
@@ -259,3 +259,121 @@ def test_the_registers_of_a_spread_value_cover_its_tile(rows, verdict):
     found = dict(kernel_claims(kernel))
     assert isinstance(found["every element of o is written"], verdict)
     assert isinstance(found["no element of o is written twice"], verdict)
+
+
+def by_memory(t, expert):
+    return expert[t]
+
+
+def by_digits_of_memory(t, expert):
+    return 2 * (lego.index(expert[t]) // 2) + lego.index(expert[t]) % 2
+
+
+def by_register(t, expert):
+    held = lego.register(i32, 0)
+    held.set(expert[t])
+    return lego.index(held, range=(0, 4))
+
+
+def by_shuffle(t, expert):
+    return lego.index(lego.shuffle_xor(expert[t], 1), range=(0, 4))
+
+
+def by_shared_tile(t, expert):
+    tile = lego.shared(i32, Row(T), name="tile")
+    tile[t] = expert[t]
+    lego.barrier()
+    return lego.index(tile[T - 1 - t], range=(0, 4))
+
+
+def by_vote(t, expert):
+    return lego.index(lego.popcount(lego.warp_ballot(expert[t] > 1)), range=(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("index", "datum"),
+    [
+        (by_memory, "expert[tx]"),
+        (by_digits_of_memory, "expert[tx]"),
+        (by_register, "%"),
+        (by_shuffle, "%"),
+        (by_shared_tile, "tile["),
+        (by_vote, "popcount"),
+    ],
+)
+def test_no_write_reaches_every_element_by_data(index, datum):
+    """The inverse may choose threads and blocks, but not what memory holds: with zeros, 96 elements are left out."""
+
+    @lego.kernel(grid=1, block=T)
+    def kernel(expert: lego.Tensor(i32, Row(T), range=(0, 4)), y: lego.Tensor(f32, Row(4, T))):
+        y[index(lego.thread_id[0], expert), lego.thread_id[0]] = 1.0
+
+    found = verdicts(kernel)["covered"]
+    assert isinstance(found, Unknown)
+    assert datum in found.reason and "which is data" in found.reason
+
+
+def test_every_value_of_data_in_a_branch_is_covered_or_nothing_is():
+    def covered(store):
+        @lego.kernel(grid=1, block=T)
+        def kernel(expert: lego.Tensor(i32, Row(T), range=(0, 4)), y: lego.Tensor(f32, Row(4, T))):
+            store(y, lego.thread_id[0], lego.index(expert[lego.thread_id[0]]))
+
+        return verdicts(kernel)["covered"]
+
+    def zeros_only(y, t, e):
+        for k in lego.range(4):
+            with lego.when(e == 0):
+                y[k, t] = 1.0
+
+    def digits_of_zeros(y, t, e):
+        for k in lego.range(4):
+            with lego.when((e // 2 == 0) & (e % 2 == 0)):
+                y[k, t] = 1.0
+
+    def both_sides(y, t, e):
+        for k in lego.range(4):
+            with lego.when(e == k):
+                y[k, t] = 1.0
+            with lego.when(e != k):
+                y[k, t] = 0.0
+
+    assert isinstance(covered(zeros_only), Unknown)
+    assert isinstance(covered(digits_of_zeros), Unknown)
+    assert isinstance(covered(both_sides), Proved)
+
+
+def test_the_values_of_an_operation_do_not_free_its_operands():
+    """`t ^ 5` is 0 .. 7 in some order, but an element has one t, which the other index and the branch see as well."""
+
+    def covered(store):
+        @lego.kernel(grid=2, block=8)
+        def kernel(y: lego.Tensor(f32, Row(2, 8, 8)), z: lego.Tensor(f32, Row(2, 8))):
+            store(y, z, lego.block_id[0], lego.thread_id[0])
+
+        found = dict(kernel_claims(kernel))
+        return next(verdict for text, verdict in found.items() if text.startswith("every element of"))
+
+    assert isinstance(covered(lambda y, z, b, t: z.__setitem__((b, t ^ 5), 1.0)), Proved)
+    assert isinstance(covered(lambda y, z, b, t: y.__setitem__((b, t ^ 5, t), 1.0)), Refuted)
+    assert isinstance(covered(lambda y, z, b, t: _when(t * b < 7, lambda: z.__setitem__((b, t ^ 5), 1.0))), Refuted)
+
+
+def test_a_while_with_a_barrier_may_have_no_round():
+    @lego.kernel(grid=1, block=T)
+    def kernel(n: i32, y: lego.Tensor(f32, Row(T))):
+        running = lego.register(lego.i1, n > 0)
+        with lego.while_(running):
+            lego.barrier()
+            y[lego.thread_id[0]] = 1.0
+            running.set(False)
+
+    assert not isinstance(verdicts(kernel)["covered"], Proved)
+
+
+def test_a_loop_whose_round_is_in_no_index_has_one():
+    def covered(rounds):
+        return writing(lambda y, b, t: [guarded(y, b * T + t) for _ in lego.range(rounds)])["covered"]
+
+    assert isinstance(covered(N), Proved)
+    assert not isinstance(covered(N - 1), Proved)
