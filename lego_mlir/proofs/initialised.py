@@ -113,9 +113,9 @@ class WrittenSoFar:
 def tile_claims(model: KernelModel) -> Iterator[TileClaim]:
     """A claim for each shared tile that is read."""
     tiles = {a.buffer.name: a.buffer for a in model.accesses if a.kind != "write" and a.buffer.space == "workgroup"}
-    for name in model.rings.guarded & set(tiles) if model.rings is not None else ():
-        reason = model.rings.unfilled.get(name)
-        tile = tiles.pop(name)
+    guarded, unfilled = (model.rings.guarded, model.rings.unfilled) if model.rings is not None else (frozenset(), {})
+    for name in sorted(guarded & set(tiles)):
+        reason, tile = unfilled.get(name), tiles.pop(name)
         yield TileClaim(tile, Unknown(reason) if reason else Proved("the copies of the stage that it waited for"))
     walk = _Walk(model)
     walk.follow(model.nodes, WrittenSoFar({tile.name: np.zeros(walk.shape(tile), bool) for tile in tiles.values()}), {})

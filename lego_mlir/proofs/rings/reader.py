@@ -243,8 +243,8 @@ class _AgentReader:
                 if written:
                     yield Unfollowed("registers of a while loop", frozenset(written))
             case For():
-                ends = [self._at(as_expr(e), uniform=has_ring_words(s.body)) for e in (s.lo, s.hi, s.step)]
-                yield Repeat(s.symbol, *ends, self.program(s.body), place)
+                lo, hi, step = (self._at(as_expr(e), uniform=has_ring_words(s.body)) for e in (s.lo, s.hi, s.step))
+                yield Repeat(s.symbol, lo, hi, step, self.program(s.body), place)
             case If():
                 yield from self._branch(s, place)
             case _:
@@ -370,7 +370,7 @@ class _AgentReader:
             place,
             ring_name(mark.ring.number),
             self._at(mark.use, uniform=True),
-            whole_rows=as_expr(mark.into[1]) == 0 and mark.tile.layout.dims()[1] == mark.shape[1],
+            whole_rows=bool(as_expr(mark.into[1]) == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
             shared=mark.blocks is not None,
         )
 
