@@ -79,8 +79,8 @@ std::optional<int64_t> ThreadEvaluator::argument(BlockArgument argument,
   Operation *parent = argument.getOwner()->getParentOp();
   if (auto launch = dyn_cast<gpu::LaunchOp>(parent)) {
     gpu::KernelDim3 threads = launch.getThreadIds();
-    for (auto [axis, id] :
-         llvm::enumerate(ArrayRef<Value>{threads.x, threads.y, threads.z}))
+    Value axes[] = {threads.x, threads.y, threads.z};
+    for (auto [axis, id] : llvm::enumerate(axes))
       if (id == argument)
         return ids[axis];
     gpu::KernelDim3 blocks = launch.getBlockIds();

@@ -211,8 +211,8 @@ static SmallVector<SmallVector<Value>> blockIdsOf(Operation *target) {
   SmallVector<SmallVector<Value>> ids(3);
   if (auto launch = dyn_cast<gpu::LaunchOp>(target)) {
     gpu::KernelDim3 blocks = launch.getBlockIds();
-    for (auto [axis, id] :
-         llvm::enumerate(ArrayRef<Value>{blocks.x, blocks.y, blocks.z}))
+    Value axes[] = {blocks.x, blocks.y, blocks.z};
+    for (auto [axis, id] : llvm::enumerate(axes))
       ids[axis].push_back(id);
   }
   target->walk([&](gpu::BlockIdOp op) {
