@@ -1,11 +1,13 @@
 """Mutated texts through mlir-opt with the plugin of the lego dialect: diagnostics, and never a crash or a hang.
 
     python test/dialect_mutations.py --first 0 --count 10000 --keep build/mutations
+    cmake --preset sanitize && cmake --build --preset sanitize && python test/dialect_mutations.py --sanitized
 
-A case is a number, which chooses a seed (layouts of every kind in an attribute and in operations, and the modules of
-docs/reference/dialect.md) and the mutations of its text. A process of mlir-opt takes many cases, `--split-input-file`
-apart, and runs every pass on those that parse. Where it is killed by a signal or prints a stack dump, the batch is
-halved until the case is found, which is kept with the command that fails again.
+A case is a number, which chooses a seed (layouts of every kind in an attribute and in operations, the modules of
+docs/reference/dialect.md, and the kernels and transform scripts of the lit files) and the mutations of its text. A
+process of mlir-opt takes many cases, `--split-input-file` apart, and runs every pass on those that parse. Where it is
+killed by a signal or prints a stack dump, the batch is halved until the case is found, which is kept with the command
+that fails again.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ PASSES = (
     "int-range-optimizations,canonicalize,cse"
 )
 AFFINE = "lego-lower-to-affine{skip=true},canonicalize"
+SCRIPT = "transform-interpreter,lego-lower-to-arith,canonicalize"
+LIT = ("kernels.mlir", "transform.mlir", "transform-launch.mlir")
+SANITIZED = ROOT / "build" / "dialect-sanitize" / "dialects" / "lib" / dialect_plugin.LIBRARY
 
 
 def seeds() -> list[str]:
@@ -65,6 +70,9 @@ def seeds() -> list[str]:
     body = body[:sums] + loop + last
     found += [genp] * 10
     found += [f"{head}{body}  return\n}}\n"] * 10
+    for name in LIT:
+        text = re.sub(r"[ \t]*// (?!-).*\n", "", (ROOT / "dialects" / "test" / name).read_text())
+        found += [module.strip("\n") + "\n" for module in text.split(SPLIT)] * 2
     return found
 
 
@@ -81,18 +89,28 @@ def case(number: int) -> str:
     return "".join(tokens).replace(SPLIT, "").replace("\0", "")
 
 
-def command(passes: str) -> list[str]:
-    """mlir-opt with the plugin."""
+def command(passes: str, sanitized: bool = False) -> list[str]:
+    """mlir-opt with the plugin, or with that of the CMake preset `sanitize`."""
     plugin, program = dialect_plugin.require("this script")
-    return [program, f"--load-dialect-plugin={plugin}", f"--pass-pipeline=builtin.module({passes})"]
+    if not sanitized:
+        return [program, f"--load-dialect-plugin={plugin}", f"--pass-pipeline=builtin.module({passes})"]
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    settings = [f"LD_PRELOAD={runtime.strip()}", "ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0"]
+    return [
+        "env",
+        *settings,
+        program,
+        f"--load-dialect-plugin={SANITIZED}",
+        f"--pass-pipeline=builtin.module({passes})",
+    ]
 
 
-def crashes(texts: Sequence[str], passes: str) -> str:
+def crashes(texts: Sequence[str], passes: str, sanitized: bool = False) -> str:
     """How mlir-opt ends abnormally on these texts; empty if it does not."""
     given = f"\n{SPLIT}\n".join(texts)
     try:
         done = subprocess.run(
-            [*command(passes), "--split-input-file", "-o", "/dev/null"],
+            [*command(passes, sanitized), "--split-input-file", "-o", "/dev/null"],
             input=given.encode(errors="surrogatepass"),
             capture_output=True,
             check=False,
@@ -107,16 +125,16 @@ def crashes(texts: Sequence[str], passes: str) -> str:
     return ""
 
 
-def failing(numbers: Sequence[int], passes: str) -> list[tuple[int, str]]:
+def failing(numbers: Sequence[int], passes: str, sanitized: bool = False) -> list[tuple[int, str]]:
     """The cases that crash, with how they do."""
     texts = [case(number) for number in numbers]
-    how = crashes(texts, passes)
+    how = crashes(texts, passes, sanitized)
     if not how:
         return []
     if len(numbers) == 1:
         return [(numbers[0], how)]
     half = len(numbers) // 2
-    found = failing(numbers[:half], passes) + failing(numbers[half:], passes)
+    found = failing(numbers[:half], passes, sanitized) + failing(numbers[half:], passes, sanitized)
     return found or [(numbers[0], f"only the whole batch of {len(numbers)}: {how}")]
 
 
@@ -125,17 +143,18 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--keep", type=Path, default=ROOT / "build" / "mutations")
+    parser.add_argument("--sanitized", action="store_true", help="the plugin of build/dialect-sanitize")
     options = parser.parse_args()
     failed = 0
     for begin in range(options.first, options.first + options.count, BATCH):
         numbers = range(begin, min(begin + BATCH, options.first + options.count))
-        for passes in (PASSES, AFFINE):
-            for number, how in failing(numbers, passes):
+        for passes in (PASSES, AFFINE, SCRIPT):
+            for number, how in failing(numbers, passes, options.sanitized):
                 failed += 1
                 options.keep.mkdir(parents=True, exist_ok=True)
                 kept = options.keep / f"dialect-{number}.mlir"
                 kept.write_text(case(number), errors="surrogatepass")
-                print(f"case {number}: {how}\n  {' '.join(command(passes))} {kept}")
+                print(f"case {number}: {how}\n  {' '.join(command(passes, options.sanitized))} {kept}")
     print(f"{options.count} cases, {failed} failed")
     return bool(failed)
 

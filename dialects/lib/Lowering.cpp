@@ -244,7 +244,9 @@ SmallVector<Sum> Lowering::memrefIndex(IndexReader &reader, ViewOp view,
     if (type.isDynamicDim(k)) {
       Value &dim = dims[{view.getSource(), k}];
       if (!dim) {
+        // Another view of the source, where this one is not seen, shares it.
         OpBuilder builder(view);
+        builder.setInsertionPointAfterValue(view.getSource());
         dim = memref::DimOp::create(builder, view.getLoc(), view.getSource(), k);
       }
       n = algebra.size(dim.getAsOpaquePointer(), {});

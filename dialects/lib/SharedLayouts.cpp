@@ -11,10 +11,8 @@
 
 #include "LegoMLIR/Integers.h"
 #include "LegoMLIR/TransformOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,6 +21,8 @@ using namespace mlir;
 using namespace lego;
 
 static constexpr int64_t kBanks = 32, kBankBytes = 4, kLanes = 32;
+/// Most threads of a block.
+static constexpr int64_t kThreads = 1024;
 /// Iterations of loops whose requests are counted.
 static constexpr int64_t kIterations = 4;
 /// Elements of a row that padding may add, and operations that are counted for
@@ -78,15 +78,16 @@ std::optional<int64_t> ThreadEvaluator::argument(BlockArgument argument,
                                                  unsigned depth) {
   Operation *parent = argument.getOwner()->getParentOp();
   if (auto launch = dyn_cast<gpu::LaunchOp>(parent)) {
-    gpu::KernelDim3 threads = launch.getThreadIds();
-    Value axes[] = {threads.x, threads.y, threads.z};
-    for (auto [axis, id] : llvm::enumerate(axes))
-      if (id == argument)
-        return ids[axis];
-    gpu::KernelDim3 blocks = launch.getBlockIds();
-    for (Value id : {blocks.x, blocks.y, blocks.z})
-      if (id == argument)
-        return 0;
+    for (auto [id, thread] : llvm::zip(ids, getAxes(launch.getThreadIds())))
+      if (thread == argument)
+        return id;
+    if (llvm::is_contained(getAxes(launch.getBlockIds()), argument))
+      return 0;
+    for (auto [size, given] :
+         llvm::zip(getAxes(launch.getBlockSize()),
+                   getAxes(launch.getBlockSizeOperandValues())))
+      if (size == argument)
+        return evaluate(given, depth);
     return std::nullopt;
   }
   auto loop = dyn_cast<LoopLikeOpInterface>(parent);
@@ -103,8 +104,11 @@ std::optional<int64_t> ThreadEvaluator::argument(BlockArgument argument,
   for (auto [variable, low, step] : llvm::zip_equal(*variables, *lows, *steps))
     if (variable == argument) {
       auto first = valueOf(low), by = valueOf(step);
-      return first && by ? std::optional(*first + iteration * *by)
-                         : std::nullopt;
+      int64_t distance, value;
+      if (!first || !by || llvm::MulOverflow(iteration, *by, distance) ||
+          llvm::AddOverflow(*first, distance, value))
+        return std::nullopt;
+      return value;
     }
   return std::nullopt;
 }
@@ -146,27 +150,19 @@ std::optional<int64_t> ThreadEvaluator::folded(OpResult result,
 
 /// The block around an operation; empty if it is not known.
 static SmallVector<int64_t> blockOf(Operation *op) {
-  SmallVector<int64_t> block;
-  if (auto launch = op->getParentOfType<gpu::LaunchOp>()) {
-    gpu::KernelDim3 sizes = launch.getBlockSizeOperandValues();
-    for (Value size : {sizes.x, sizes.y, sizes.z}) {
-      APInt value;
-      if (!matchPattern(size, m_ConstantInt(&value)))
-        return {};
-      block.push_back(value.getSExtValue());
-    }
-  } else if (auto function = op->getParentOfType<gpu::GPUFuncOp>()) {
-    if (auto known = function.getKnownBlockSize())
-      for (int32_t size : *known)
-        block.push_back(size);
-  }
-  return block;
+  if (auto launch = op->getParentOfType<gpu::LaunchOp>())
+    return getConstants(launch.getBlockSizeOperandValues());
+  auto function = op->getParentOfType<gpu::GPUFuncOp>();
+  auto known = function ? function.getKnownBlockSize() : std::nullopt;
+  return known ? SmallVector<int64_t>(known->begin(), known->end())
+               : SmallVector<int64_t>();
 }
 
-/// Whether the branches around an operation are taken.
+/// Whether the branches of the kernel around an operation are taken.
 static std::optional<bool> isActive(ThreadEvaluator &thread, Operation *op) {
-  for (Operation *child = op; auto *parent = child->getParentOp();
-       child = parent) {
+  for (Operation *child = op; !isa<gpu::LaunchOp, gpu::GPUFuncOp>(child);
+       child = child->getParentOp()) {
+    Operation *parent = child->getParentOp();
     auto branch = dyn_cast<scf::IfOp>(parent);
     if (!branch)
       continue;
@@ -333,10 +329,16 @@ SharedLayout lego::chooseSharedLayout(memref::AllocOp alloc,
                      ? type.getElementType().getIntOrFloatBitWidth()
                      : 64;
   auto block = blockOf(alloc);
-  if (block.empty()) {
-    reason = "it is not in a gpu.launch or gpu.func with a known block size";
+  int64_t threads = block.empty() ? 0 : 1;
+  for (int64_t n : block)
+    threads = n > 0 && n <= kThreads ? threads * n : 0;
+  if (threads < 1 || threads > kThreads) {
+    reason = "it is not in a gpu.launch or gpu.func with a known block size of 1 "
+             "to 1024 threads";
     return {};
   }
+  if (!type.getRank() || !type.getNumElements())
+    return {}; // nothing to permute
   SmallVector<Request> requests;
   for (Operation *user : alloc->getUsers()) {
     if (isa<memref::DeallocOp>(user))

@@ -1,7 +1,6 @@
 //===- TransformOps.cpp - Layouts in transform scripts ----------*- C++ -*-===//
 
 #include "LegoMLIR/TransformOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -36,6 +35,21 @@ public:
 
 void lego::registerLegoTransforms(DialectRegistry &registry) {
   registry.addExtensions<LegoTransforms>();
+}
+
+std::array<Value, 3> lego::getAxes(const gpu::KernelDim3 &values) {
+  return {values.x, values.y, values.z};
+}
+
+SmallVector<int64_t> lego::getConstants(const gpu::KernelDim3 &values) {
+  SmallVector<int64_t> constants;
+  for (Value value : getAxes(values)) {
+    APInt constant;
+    if (!matchPattern(value, m_ConstantInt(&constant)))
+      return {};
+    constants.push_back(constant.getSExtValue());
+  }
+  return constants;
 }
 
 //===----------------------------------------------------------------------===//
@@ -189,36 +203,43 @@ lego::SwizzleOp::applyToOne(transform::TransformRewriter &rewriter,
 
 /// The constant grid of a launch or a kernel; empty if it is not known.
 static SmallVector<int64_t> gridOf(Operation *target) {
-  SmallVector<int64_t> grid;
-  if (auto launch = dyn_cast<gpu::LaunchOp>(target)) {
-    gpu::KernelDim3 sizes = launch.getGridSizeOperandValues();
-    for (Value size : {sizes.x, sizes.y, sizes.z}) {
-      APInt value;
-      if (!matchPattern(size, m_ConstantInt(&value)))
-        return {};
-      grid.push_back(value.getSExtValue());
-    }
-  } else if (auto function = dyn_cast<gpu::GPUFuncOp>(target)) {
-    if (auto known = function.getKnownGridSize())
-      for (int32_t size : *known)
-        grid.push_back(size);
-  }
-  return grid;
+  if (auto launch = dyn_cast<gpu::LaunchOp>(target))
+    return getConstants(launch.getGridSizeOperandValues());
+  auto function = dyn_cast<gpu::GPUFuncOp>(target);
+  auto known = function ? function.getKnownGridSize() : std::nullopt;
+  return known ? SmallVector<int64_t>(known->begin(), known->end())
+               : SmallVector<int64_t>();
 }
 
 /// The values of block ids in a launch or a kernel, one list for each axis.
 static SmallVector<SmallVector<Value>> blockIdsOf(Operation *target) {
   SmallVector<SmallVector<Value>> ids(3);
-  if (auto launch = dyn_cast<gpu::LaunchOp>(target)) {
-    gpu::KernelDim3 blocks = launch.getBlockIds();
-    Value axes[] = {blocks.x, blocks.y, blocks.z};
-    for (auto [axis, id] : llvm::enumerate(axes))
-      ids[axis].push_back(id);
-  }
+  if (auto launch = dyn_cast<gpu::LaunchOp>(target))
+    for (auto [axis, id] : llvm::zip(ids, getAxes(launch.getBlockIds())))
+      axis.push_back(id);
   target->walk([&](gpu::BlockIdOp op) {
     ids[unsigned(op.getDimension())].push_back(op.getResult());
   });
   return ids;
+}
+
+/// Why changing the block ids is not enough to reorder a kernel; empty if it
+/// is.
+static std::string findOrderObstacle(Operation *target) {
+  auto launch = dyn_cast<gpu::LaunchOp>(target);
+  auto function = dyn_cast<gpu::GPUFuncOp>(target);
+  bool clusters = launch ? launch.hasClusterSize()
+                         : function.getKnownClusterSize().has_value();
+  if (clusters)
+    return "the blocks of a cluster must stay together";
+  std::string obstacle;
+  target->walk([&](Operation *op) {
+    if (isa<gpu::GlobalIdOp, gpu::ClusterIdOp, gpu::ClusterBlockIdOp>(op))
+      obstacle = (op->getName().getStringRef() +
+                  " is not reordered; compute it from gpu.block_id")
+                     .str();
+  });
+  return obstacle;
 }
 
 DiagnosedSilenceableFailure
@@ -231,8 +252,9 @@ lego::OrderOp::applyToOne(transform::TransformRewriter &rewriter,
   bool fits = !grid.empty() && sizes && sizes->size() <= 3;
   for (unsigned axis = 0; fits && axis < 3; ++axis)
     fits = grid[axis] == (axis < sizes->size() ? (*sizes)[axis] : 1);
+  // The product of a layout's sizes does not overflow; that of a grid may.
   int64_t blocks = 1;
-  for (int64_t n : grid)
+  for (int64_t n : fits ? *sizes : SmallVector<int64_t>())
     blocks *= n;
   if (!fits || getLayout().getConstantPositions() != blocks) {
     auto error = emitSilenceableError()
@@ -243,11 +265,14 @@ lego::OrderOp::applyToOne(transform::TransformRewriter &rewriter,
                                        << "]";
     return error;
   }
+  std::string obstacle = findOrderObstacle(target);
+  if (!obstacle.empty()) {
+    auto error = emitSilenceableError() << "cannot reorder the blocks: " << obstacle;
+    error.attachNote(target->getLoc()) << "the target";
+    return error;
+  }
   auto ids = blockIdsOf(target);
-  Region &body = isa<gpu::LaunchOp>(target)
-                     ? cast<gpu::LaunchOp>(target).getBody()
-                     : cast<gpu::GPUFuncOp>(target).getBody();
-  rewriter.setInsertionPointToStart(&body.front());
+  rewriter.setInsertionPointToStart(&target->getRegion(0).front());
   Location loc = target->getLoc();
   unsigned rank = sizes->size();
   Value number;

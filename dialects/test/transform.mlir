@@ -88,56 +88,6 @@ module attributes {transform.with_named_sequence} {
   }
 }
 // -----
-// The ids of a launch are arguments of its body.
-// CHECK-LABEL: func.func @launched
-// CHECK: gpu.launch
-// CHECK: %[[I:.*]]:2 = lego.inv #lego.layout<Col(8, 4)>
-// CHECK: memref.store %{{.*}}, %{{.*}}[%[[I]]#0, %[[I]]#1]
-func.func @launched(%m: memref<8x4xf32>, %x: f32) {
-  %one = arith.constant 1 : index
-  %four = arith.constant 4 : index
-  %eight = arith.constant 8 : index
-  gpu.launch blocks(%a, %b, %c) in (%gx = %eight, %gy = %four, %gz = %one)
-             threads(%i, %j, %k) in (%bx = %one, %by = %one, %bz = %one) {
-    memref.store %x, %m[%a, %b] : memref<8x4xf32>
-    gpu.terminator
-  }
-  return
-}
-module attributes {transform.with_named_sequence} {
-  transform.named_sequence @__transform_main(%root: !transform.any_op) {
-    %m = transform.structured.match ops{["gpu.launch"]} in %root : (!transform.any_op) -> !transform.any_op
-    %n = transform.lego.order %m with(#lego.layout<Col(8, 4)>) : (!transform.any_op) -> !transform.any_op
-    transform.yield
-  }
-}
-// -----
-// CHECK-LABEL: func.func @swizzled_in_a_launch
-// CHECK: lego.view {{.*}}#lego.layout<gallery.xor_swizzle(32, 32
-func.func @swizzled_in_a_launch(%in: memref<32x32xf32>, %out: memref<32x32xf32>) {
-  %one = arith.constant 1 : index
-  %side = arith.constant 32 : index
-  gpu.launch blocks(%a, %b, %c) in (%gx = %one, %gy = %one, %gz = %one)
-             threads(%j, %i, %k) in (%bx = %side, %by = %side, %bz = %one) {
-    // expected-remark @+1 {{wavefronts of a warp}}
-    %m = memref.alloc() : memref<32x32xf32, #gpu.address_space<workgroup>>
-    %x = memref.load %in[%i, %j] : memref<32x32xf32>
-    memref.store %x, %m[%i, %j] : memref<32x32xf32, #gpu.address_space<workgroup>>
-    gpu.barrier
-    %y = memref.load %m[%j, %i] : memref<32x32xf32, #gpu.address_space<workgroup>>
-    memref.store %y, %out[%i, %j] : memref<32x32xf32>
-    gpu.terminator
-  }
-  return
-}
-module attributes {transform.with_named_sequence} {
-  transform.named_sequence @__transform_main(%root: !transform.any_op) {
-    %m = transform.structured.match ops{["memref.alloc"]} in %root : (!transform.any_op) -> !transform.any_op
-    %n = transform.lego.swizzle %m : (!transform.any_op) -> !transform.any_op
-    transform.yield
-  }
-}
-// -----
 // A column of a 32x32 tile of f32 is in one bank: 1 + 32 wavefronts for each of
 // four iterations become 1 + 1.
 // CHECK-LABEL: gpu.func @swizzle

@@ -45,8 +45,8 @@ from lego_mlir.transforms.modules import walk
 AXES: Final = "xyz"
 IGNORED: Final = frozenset(
     {
-        "memref.dealloc", "memref.assume_alignment", "gpu.return", "scf.yield", "affine.yield", "gpu.printf",
-        "memref.dim", "memref.extract_aligned_pointer_as_index",
+        "memref.dealloc", "gpu.return", "scf.yield", "affine.yield", "gpu.printf", "memref.dim",
+        "memref.extract_aligned_pointer_as_index",
     }
 )  # fmt: skip
 WITHOUT_EFFECT: Final = (
@@ -174,13 +174,16 @@ class ModuleKernel:
     def _arguments(self, operation: Op, arguments: Sequence[Operand]) -> None:
         ir = bindings.load().ir
         types = list(ir.FunctionType(operation.attributes["function_type"].value).inputs)
-        count = len(arguments) - len(types)
+        count = Operation(self.compiler, operation).integer("workgroup_attributions", 0)
         shared = tile_names(operation, count)
         for number, argument in enumerate(arguments):
             if not isinstance(argument.type, ir.MemRefType):
                 if str(argument.type) == "index" or str(argument.type).startswith("i"):
                     name = self.arguments[number] if number < len(self.arguments) else f"argument {number}"
                     self.values[argument] = self.sizes.get(name, sympy.Symbol(name, integer=True))
+                continue
+            if number >= len(types) + count:
+                self.views[argument] = None  # memory of one thread
                 continue
             name = shared[number - len(types)] if number >= len(types) else f"argument {number}"
             if number < min(len(types), len(self.arguments)):
@@ -204,6 +207,8 @@ class ModuleKernel:
         self.buffers.append(buffer)
         if not is_plain(str(value.type.layout)):
             self.unread[name] = f"the strides of {value.type} are not read"
+        if not has_dtype(value.type):
+            self.unread[name] = f"the elements of {value.type} are not read"
         self.views[value] = MemoryView(buffer, sympy.Integer(0), tuple(strides))
         return name
 
@@ -345,10 +350,13 @@ def is_plain(layout: str) -> bool:
 
 
 def dtype_of(type_: Type) -> DType:
-    """The element type, or one of its size."""
-    text = str(type_.element_type)
-    known = next((dtype for dtype in DTYPES.values() if dtype.mlir == text), None)
-    return known or DTYPES["i32"]
+    """The data type of the elements; i32 stands in for what `has_dtype` excludes."""
+    return next((dtype for dtype in DTYPES.values() if dtype.mlir == str(type_.element_type)), DTYPES["i32"])
+
+
+def has_dtype(type_: Type) -> bool:
+    """Whether the elements have a data type of the language: vectors have none."""
+    return any(dtype.mlir == str(type_.element_type) for dtype in DTYPES.values())
 
 
 def part_of(op: Op) -> tuple[int, int] | None:

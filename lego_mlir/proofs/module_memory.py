@@ -64,7 +64,7 @@ def _kept_axes(op: Op, sizes: Sequence[int]) -> list[int]:
     return kept
 
 
-@reads("memref.cast")
+@reads("memref.cast", "memref.assume_alignment")
 def _same(kernel: ModuleKernel, op: Op) -> None:
     kernel.views[op.results[0]] = kernel.views.get(op.operands[0])
 
@@ -123,7 +123,7 @@ def _indices(kernel: ModuleKernel, op: Op, first: int) -> list[Expr | None]:
 
 @reads("vector.transfer_read", "vector.transfer_write")
 def _transfer(kernel: ModuleKernel, op: Op) -> None:
-    """`vector.transfer_read` and `_write` of the last axes, without a mask."""
+    """`vector.transfer_read` and `_write` of the last axes, without a mask; a write past an end leaves elements out."""
     written = op.name == "vector.transfer_write"
     memref = op.operands[1 if written else 0]
     vector = op.operands[0].type if written else op.results[0].type
@@ -133,7 +133,8 @@ def _transfer(kernel: ModuleKernel, op: Op) -> None:
     masked = list(Operation(kernel.compiler, op).integers("operandSegmentSizes"))[-1] != 0
     results = [str(part) for part in map_.results]
     flipped = len(shape) == 2 and results == last[::-1] and not written
-    if masked or (results != last and not flipped):
+    inside = "in_bounds" in op.attributes and all(map(bool, op.attributes["in_bounds"]))
+    if masked or (written and not inside) or (results != last and not flipped):
         kernel.other(op)
         return
     shape = shape[::-1] if flipped else shape

@@ -1,7 +1,8 @@
 """The index arithmetic of MLIR operations as index expressions.
 
 An operation is read where its result is that of integer arithmetic: a quotient that truncates is `//` where neither
-operand is negative, and a narrow integer is a number where the result fits. Otherwise its result is unread, None.
+operand is negative, a narrow integer is a number where the result fits, and zero extension keeps a number that is not
+negative. Otherwise its result is unread, None.
 
     %i = arith.divui %t, %c8 : index                        t // 8
     %j = affine.apply affine_map<()[s0] -> (s0 mod 8)>()[%t]    t % 8
@@ -41,7 +42,9 @@ _EXTREMES: Final = {
     "minsi": Smaller, "mins": Smaller, "minui": Smaller, "minu": Smaller,
     "maxsi": Larger, "maxs": Larger, "maxui": Larger, "maxu": Larger,
 }  # fmt: skip
-_CASTS: Final = frozenset({"index_cast", "index_castui", "extsi", "extui", "trunci", "casts", "castu"})
+_CASTS: Final = frozenset({"index_cast", "extsi", "trunci", "casts"})
+_ZERO_EXTENSIONS: Final = frozenset({"index_castui", "extui", "castu"})
+"""A negative number becomes a large one."""
 _COMPARE: Final[dict[str, Callable[[Expr, Expr], Cond]]] = {
     "eq": Eq, "ne": Ne, "lt": Lt, "le": Le, "gt": lambda a, b: Lt(b, a), "ge": lambda a, b: Le(b, a),
 }  # fmt: skip
@@ -77,7 +80,8 @@ def _binary(name: str, values: Sequence[Index], ranges: Mapping[Symbol, Range]) 
     if name in _EXTREMES:
         fits = name.endswith(("si", "s")) or not_negative(values, ranges)
         return _EXTREMES[name](*map(as_expr, values)) if fits else None
-    return as_expr(values[0]) if name in _CASTS else None
+    kept = name in _CASTS or (name in _ZERO_EXTENSIONS and not_negative(values, ranges))
+    return as_expr(values[0]) if kept else None
 
 
 def not_negative(values: Sequence[IndexLike], ranges: Mapping[Symbol, Range]) -> bool:

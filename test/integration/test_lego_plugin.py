@@ -8,7 +8,7 @@ import pytest
 from lego_plugin import LOWER, mlir_opt, needs_plugin
 from random_layouts import SYMBOLIC, random_layout
 
-from lego_mlir import bindings, f32, interp, spec
+from lego_mlir import Col, Row, bindings, f32, gallery, interp, spec
 from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.hardware.targets import target_named
@@ -223,6 +223,16 @@ TILE = """module attributes {gpu.container_module} { gpu.module @m {
   }
 } }
 """
+LAUNCHED = """func.func @transpose(%a: memref<1024xf32>, %b: memref<1024xf32>) {
+  %one = arith.constant 1 : index
+  %rows = arith.constant 32 : index
+  gpu.launch blocks(%i, %j, %k) in (%gx = %one, %gy = %one, %gz = %one)
+      threads(%x, %y, %z) in (%bx = %rows, %by = %rows, %bz = %one) {
+BODY    gpu.terminator
+  }
+  return
+}
+""".replace("BODY", TILE[TILE.index("    %tile") : TILE.index("    gpu.return")])
 SCRIPT = """module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %tiles = transform.structured.match ops{["memref.alloc"]} in %root : (!transform.any_op) -> !transform.any_op
@@ -242,10 +252,60 @@ def wavefronts(text):
     return sum(site.wavefronts for site in report.sites if site.space == "shared")
 
 
-def test_a_transform_script_with_operations_of_the_plugin():
-    made = transform(TILE, SCRIPT)
+@pytest.mark.parametrize("tile", [TILE, LAUNCHED], ids=["gpu.func", "gpu.launch"])
+def test_a_transform_script_with_operations_of_the_plugin(tile):
+    made = transform(tile, SCRIPT)
     assert "lego." not in made
-    assert wavefronts(made) < wavefronts(TILE) / 8
+    assert wavefronts(made) < wavefronts(tile) / 8
+
+
+TURN = """    %zero = arith.constant 0 : index
+    %turn = memref.atomic_rmw addi %step, %count[%zero] : (i32, memref<1xi32>) -> i32
+    memref.store %turn, %turns[%a, %b] : memref<8x4xi32>
+"""
+ORDERED = {
+    "gpu.launch": """func.func @order(%count: memref<1xi32>, %turns: memref<8x4xi32>) {
+  %step = arith.constant 1 : i32
+  %one = arith.constant 1 : index
+  %four = arith.constant 4 : index
+  %eight = arith.constant 8 : index
+  gpu.launch blocks(%a, %b, %c) in (%gx = %eight, %gy = %four, %gz = %one)
+      threads(%x, %y, %z) in (%bx = %one, %by = %one, %bz = %one) {
+TURN    gpu.terminator
+  }
+  return
+}
+""".replace("TURN", TURN),
+    "gpu.func": """gpu.module @m {
+  gpu.func @order(%count: memref<1xi32>, %turns: memref<8x4xi32>) kernel attributes
+      {known_block_size = array<i32: 1, 1, 1>, known_grid_size = array<i32: 8, 4, 1>} {
+    %step = arith.constant 1 : i32
+    %a = gpu.block_id x
+    %b = gpu.block_id y
+TURN    gpu.return
+  }
+}
+""".replace("TURN", TURN),
+}
+"""Each block notes when it ran; the interpreter runs blocks by number, x fastest."""
+
+
+def turns(text):
+    count, found = np.zeros(1, np.int32), np.full((8, 4), -1, np.int32)
+    interp.launch(text, args=[count, found])
+    assert count[0] == 32
+    return found
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+def test_blocks_are_reordered(kind):
+    text = ORDERED[kind]
+    x, y = np.indices((8, 4))
+    assert np.array_equal(turns(text), x + 8 * y)
+    for layout in (Row(8, 4), Col(8, 4), gallery.xor_swizzle(8, 4)):
+        order = f"lego.order %tiles with({layout.to_mlir()})"
+        made = transform(text, SCRIPT.replace("memref.alloc", kind).replace("lego.swizzle %tiles", order))
+        assert np.array_equal(turns(made), layout.apply(x, y)), layout
 
 
 def test_a_script_that_mlir_opt_refuses():

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from dialect_mutations import BATCH, PASSES, SEEDS, case, crashes, failing
+from dialect_mutations import BATCH, PASSES, SCRIPT, SEEDS, case, crashes, failing
 from lego_plugin import mlir_opt, needs_plugin
 
 EVERYDAY, LONG = 500, 10_000
@@ -18,6 +18,7 @@ def test_the_seeds_are_valid():
 def test_mutated_texts_end_in_diagnostics():
     for begin in range(0, EVERYDAY, BATCH):
         assert failing(range(begin, begin + BATCH), PASSES) == []
+        assert failing(range(begin, begin + BATCH), SCRIPT) == []
 
 
 @needs_plugin
@@ -26,13 +27,14 @@ def test_many_mutated_texts_end_in_diagnostics():
     first = random.SystemRandom().randrange(1, 10**6) * LONG
     for begin in range(first, first + LONG, BATCH):
         assert failing(range(begin, begin + BATCH), PASSES) == []
+        assert failing(range(begin, begin + BATCH), SCRIPT) == []
 
 
 @needs_plugin
 def test_a_crash_is_seen(monkeypatch):
     import dialect_mutations
 
-    monkeypatch.setattr(dialect_mutations, "command", lambda passes: ["sh", "-c", "kill -SEGV $$", "sh"])
+    monkeypatch.setattr(dialect_mutations, "command", lambda *_: ["sh", "-c", "kill -SEGV $$", "sh"])
     assert crashes(["module {}"], PASSES).startswith("exit code -11")
 
 

@@ -122,6 +122,78 @@ def test_indices_of_several_dialects_are_read(body):
     }
 
 
+OUTSIDE = {
+    "extui": "%e = arith.extui %d : i32 to i64\n  %f = arith.index_cast %e : i64 to index",
+    "index_castui": "%f = arith.index_castui %d : i32 to index",
+    "castu": "%f = index.castu %d : i32 to index",
+}
+
+
+@pytest.mark.parametrize("cast", OUTSIDE.values(), ids=OUTSIDE)
+def test_zero_extension_of_a_negative_number_is_unread(cast):
+    """The upper half of the threads alone store: the number of the others, zero-extended, is above 2^31."""
+    body = f"""  %i = arith.index_cast %t : index to i32
+  %sixteen = arith.constant 16 : i32
+  %d = arith.subi %i, %sixteen : i32
+  {cast}
+  %p = arith.cmpi slt, %f, %c32 : index
+  %n = arith.muli %b, %c32 : index
+  %q = arith.addi %n, %t : index
+  scf.if %p {{ memref.store %one, %y[%q] : memref<64xf32> }}"""
+    found = verdicts(KERNEL.format(body=body))
+    assert not isinstance(found["every element of argument 1 is written"], Proved)
+    assert isinstance(found["no element of argument 1 is written twice"], Proved)
+
+
+def test_a_transfer_past_the_end_of_a_row_writes_the_row_only():
+    text = """gpu.module @m { gpu.func @k(%y: memref<2x4xf32>) kernel attributes
+    {known_block_size = array<i32: 1, 1, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+  %z = arith.constant 0 : index
+  %v = arith.constant dense<1.0> : vector<8xf32>
+  vector.transfer_write %v, %y[%z, %z] {in_bounds = [false]} : vector<8xf32>, memref<2x4xf32>
+  gpu.return } }"""
+    assert Proved not in kinds(text).values()
+
+
+def test_elements_that_are_vectors_are_unread():
+    text = """gpu.module @m { gpu.func @k(%y: memref<32xvector<4xf32>>) kernel attributes
+    {known_block_size = array<i32: 8, 1, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+  %t = gpu.thread_id x
+  %four = arith.constant 4 : index
+  %v = arith.constant dense<1.0> : vector<4xf32>
+  %p = arith.muli %t, %four : index
+  memref.store %v, %y[%p] : memref<32xvector<4xf32>>
+  gpu.return } }"""
+    assert set(kinds(text).values()) == {Unknown}
+
+
+def test_private_memory_is_not_a_shared_tile():
+    """One thread's write initialises its own element, and the others read theirs."""
+    private = "memref<4xf32, #gpu.address_space<private>>"
+    text = f"""gpu.module @m {{ gpu.func @k(%y: memref<32xf32>) private(%w: {private}) kernel attributes
+    {{known_block_size = array<i32: 32, 1, 1>, known_grid_size = array<i32: 1, 1, 1>}} {{
+  %t = gpu.thread_id x
+  %z = arith.constant 0 : index
+  %one = arith.constant 1.0 : f32
+  %first = arith.cmpi eq, %t, %z : index
+  scf.if %first {{ memref.store %one, %w[%z] : {private} }}
+  gpu.barrier
+  %v = memref.load %w[%z] : {private}
+  memref.store %v, %y[%t] : memref<32xf32>
+  gpu.return }} }}"""
+    found = kinds(text)
+    assert not any("shared" in claim for claim in found) and set(found.values()) == {Proved}
+
+
+def test_an_aligned_memref_is_the_memref():
+    body = """  %u = memref.assume_alignment %y, 16 : memref<64xf32>
+  %n = arith.muli %b, %c32 : index
+  %q = arith.addi %n, %t : index
+  memref.store %one, %u[%q] : memref<64xf32>"""
+    found = kinds(KERNEL.format(body=body))
+    assert len(found) == 4 and set(found.values()) == {Proved}
+
+
 def test_an_index_from_memory_is_unknown():
     body = """  %v = memref.load %order[%t] : memref<64xi32>
   %p = arith.index_castui %v : i32 to index
