@@ -52,6 +52,9 @@ def Lego_OrderOp : Lego_TransformOp<"order"> {
     `known_grid_size`. The sizes of the layout are the grid's (x, y, z; trailing
     sizes of 1 may be left out). Block number p, counted with x fastest, does
     the work of the block at `lego.inv layout(p)`.
+
+    Fails silenceably for a kernel with clusters, or with `gpu.global_id`, which
+    would keep the order of the hardware.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target,
                        Lego_LayoutAttr:$layout);
@@ -72,7 +75,7 @@ def Lego_SwizzleOp : Lego_TransformOp<"swizzle"> {
     remark names the layout and both counts.
 
     The allocation is in `#gpu.address_space<workgroup>` and has a static shape;
-    the block size of the launch is known. Fails silenceably where an index
+    the block size of the launch is known, 1 to 1024 threads. Fails silenceably where an index
     depends on data, and for uses that `transform.lego.relayout` refuses.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target);
