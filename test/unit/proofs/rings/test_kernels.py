@@ -1,14 +1,20 @@
 """Rings of barriers of kernels: shipped ones are proved, faults planted in a product are refuted with their round."""
 
+import re
+from pathlib import Path
+
 import pytest
 from ring_mutants import FAULTS, product
 from role_kernels import staged
 
-from lego_mlir import f32
+from lego_mlir import f32, spec
 from lego_mlir.expr.verdict import Proved, Refuted
-from lego_mlir.kernels import batched_products, grouped_products, transpose
+from lego_mlir.kernels import batched_products, fused_attention, grouped_products, transpose
+from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
 
 def verdict(kernel):
@@ -31,6 +37,45 @@ def verdict(kernel):
 )
 def test_rings_are_proved_for_all_sizes(kernel):
     assert isinstance(verdict(kernel()), Proved)
+
+
+def example(name):
+    return next(iter(spec.load(EXAMPLES / f"{name}.py").kernels.values()))
+
+
+@pytest.mark.parametrize("name", ["warp_roles", "cluster_product"])
+def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
+    proof = ring_proof(example(name).trace())
+    assert proof.reasons == ()
+    assert proof.guarded == {"left", "right"}
+    assert proof.unfilled == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda: fused_attention.build(AttentionForm()),
+        lambda: fused_attention.build(AttentionForm(causal=True)),
+        lambda: fused_attention.build(AttentionForm(features=128)),
+        lambda: fused_attention.build(AttentionForm(causal=True), AttentionTile(2, 128, 4, turns=True)),
+        lambda: batched_products.build(batched_products.BatchedForm(layouts="TT")),
+        lambda: batched_products.build(batched_products.BatchedForm(layouts="NT"), RoleTile(256, 128, 3, 2)),
+    ],
+    ids=["attention", "causal", "128 features", "in turns", "TT", "NT in clusters"],
+)
+def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
+    proof = ring_proof(kernel().trace())
+    assert proof.reasons == ()
+    assert proof.unfilled == {}
+
+
+def test_what_stays_unknown_names_its_line():
+    proof = ring_proof(fused_attention.build(AttentionForm(), None, None, 132).trace())
+    assert proof.order is None
+    assert re.fullmatch(
+        r"attention_tiles.py:\d+: waits or arrivals in a branch that some rounds take", proof.reasons[0]
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
