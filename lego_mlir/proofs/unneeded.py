@@ -2,7 +2,8 @@
 
 A barrier is needed if without it two accesses that it separates are not proved apart. All copies of an unrolled line
 count as one barrier. Barriers of kernels that publish data to other blocks, with fences or by spinning on a flag, are
-not judged: they may order what no race claim is about.
+not judged: they may order what no race claim is about. Nor are those of kernels with rings of barriers, whose proofs
+take it for granted that the rings are initialised and that a role's lanes arrive together.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def unneeded_barriers(trace: KernelTrace) -> list[Source]:
     if any(isinstance(s, While) or (isinstance(s, MlirOperation) and s.name == FENCE) for s in trace.statements()):
         return []
     model = KernelModel(trace)
-    if not model.reader.syncs or not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(model)):
+    if model.rings is not None or not model.reader.syncs:
+        return []
+    if not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(model)):
         return []
     lines: dict[Source, set[int]] = {}
     for sync in model.reader.syncs:

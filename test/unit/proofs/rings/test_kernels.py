@@ -13,6 +13,7 @@ from lego_mlir.kernels import batched_products, fused_attention, grouped_product
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+from lego_mlir.proofs.unneeded import unneeded_barriers
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
@@ -89,3 +90,7 @@ def test_a_kernel_without_rings_has_no_claim_about_them():
     trace = transpose.build("naive", 64, 64, f32).trace()
     assert ring_proof(trace) is None
     assert not list(ring_claims(trace, None))
+
+
+def test_no_barrier_of_a_kernel_with_rings_is_called_unneeded():
+    assert unneeded_barriers(example("warp_roles").trace()) == []
