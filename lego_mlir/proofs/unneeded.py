@@ -12,19 +12,18 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import PairsInside, race_claims
+from lego_mlir.tracing.barrier_rings import CREATE
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation, Source, While
 
-FENCE = "llvm.fence"
+NOT_JUDGED = ("llvm.fence", CREATE)
 
 
 def unneeded_barriers(trace: KernelTrace) -> list[Source]:
     """The lines of barriers each of which can be removed alone, with every proof of the kernel kept."""
-    if any(isinstance(s, While) or (isinstance(s, MlirOperation) and s.name == FENCE) for s in trace.statements()):
+    if any(isinstance(s, While) or (isinstance(s, MlirOperation) and s.name in NOT_JUDGED) for s in trace.statements()):
         return []
     model = KernelModel(trace)
-    if model.rings is not None or not model.reader.syncs:
-        return []
-    if not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(model)):
+    if not model.reader.syncs or not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(model)):
         return []
     lines: dict[Source, set[int]] = {}
     for sync in model.reader.syncs:
