@@ -41,7 +41,8 @@ T = TypeVar("T")
 Definitions: TypeAlias = Mapping[str, GenP | Callable[[list[Size]], GenP]]
 """The meaning of a symbol: a permutation, or the function that makes one for the sizes of a use."""
 _TOKEN: Final = re.compile(
-    r'\s*(?:(?P<int>\d+)|(?P<word>(?:gallery|grids)\.\w+|[A-Za-z_]\w*)|(?P<symbol>@[\w.$-]+|@"[^"\\]*")|(?P<text>"[^"\\]*")'
+    r'\s*(?:(?P<int>\d+)|(?P<word>(?:gallery|grids)\.\w+|[A-Za-z_]\w*)|(?P<symbol>@[\w.$-]+|@"[^"\\]*")'
+    r"""|(?P<text>"[^"\\]*"|'[^'\\]*')"""
     r"|(?P<mark>//|[][(),:=<>+*%.-]))"
 )
 _WRAPPED: Final = re.compile(r"\s*#lego\.layout\s*<(.*)>\s*", re.DOTALL)

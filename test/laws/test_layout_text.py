@@ -71,6 +71,11 @@ def test_a_repr_reads_back_as_its_layout(layout):
         assert parse_layout(repr(layout)) == layout
 
 
+def test_the_repr_of_a_table_with_a_name_reads_back():
+    named = gallery.table([2, 2], [3, 1, 0, 2], name="order")
+    assert repr(parse_layout(repr(named))) == repr(named)
+
+
 @pytest.mark.parametrize("layout", SYMBOLIC, ids=repr)
 def test_symbolic_sizes_keep_their_facts(layout):
     assert parse_layout(layout.to_mlir()) == layout
