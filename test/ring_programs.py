@@ -4,8 +4,8 @@ import sympy
 from ring_oracle import OracleRing
 
 from lego_mlir.expr.nodes import FloorMod, Size
+from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
-from lego_mlir.proofs.rings.programs import Agent, Let, Repeat, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.strides import divided
 
 COUNT, HEIGHT = sympy.Symbol("count", integer=True), 8
@@ -70,7 +70,7 @@ def parts_of(program):
         match operation:
             case ("loop", (name, more), body):
                 symbol = sympy.Symbol(f"k{number} {len(str(body))}", integer=True)
-                yield Repeat(symbol, sympy.Integer(0), SIZES[name] + more, sympy.Integer(1), tuple(parts_of(body)))
+                yield RingLoop(symbol, sympy.Integer(0), SIZES[name] + more, sympy.Integer(1), tuple(parts_of(body)))
             case ("next",):
                 yield Let(COUNT, COUNT + 1)
             case ("copy" | "read" as kind, tile, stages, ring, offset):

@@ -10,7 +10,7 @@ A copy writes its elements at the wait that surely completes it. After a loop th
 followed. The elements of a tile are enumerated, as are the parameters and the digits of its accesses; other variables
 leave a write uncounted and let a read touch the whole tile.
 
-Tiles whose stages are guarded by rings of barriers are left to `rings.filled`. That a write by another thread is
+Tiles whose stages are guarded by rings of barriers are left to `rings.stage_fills`. That a write by another thread is
 visible is the claim that the tile has no race.
 """
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
@@ -179,7 +179,7 @@ class Divergence:
         """Whether threads may take different sides of a branch."""
         return self.differs(condition) and not (self._agreed is not None and self._agreed(self, condition))
 
-    def _mark(self, results: Iterable[Any]) -> None:
+    def _mark(self, results: Iterable[Value | Symbol]) -> None:
         for result in results:
             if isinstance(result, Value):
                 self.values.add(result.number)

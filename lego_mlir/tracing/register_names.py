@@ -14,14 +14,13 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from lego_mlir.errors import RegisterWarning
 from lego_mlir.syntax_tree import parse
 from lego_mlir.tracing.trace import Source
 
 
-def warn_of_second_names(function: Callable[..., Any]) -> None:
+def warn_of_second_names(function: Callable[..., object]) -> None:
     """Warn of each second name of a register that is changed after it got that name."""
     try:
         lines, first = inspect.getsourcelines(function)

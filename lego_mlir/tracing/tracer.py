@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import LegoError, RefutedAccessError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
@@ -409,7 +409,7 @@ class Tracer:
 
     # -- source lines and errors
 
-    def require_common(self, word: str, indices: Iterable[Any]) -> None:
+    def require_common(self, word: str, indices: Iterable[IndexLike]) -> None:
         """These indices have to be the same for all threads of the block, or of the role's group."""
         source = self.here()
         self.common += [CommonIndex(source, word, sympy.sympify(self.index(i)), self.role) for i in indices]

@@ -6,8 +6,8 @@ import pytest
 import ring_oracle
 from ring_programs import bodies_of, drawn, in_loops, order_of, rings_of
 
+from lego_mlir.proofs.rings.agents import NotFollowedError
 from lego_mlir.proofs.rings.obligations import problems
-from lego_mlir.proofs.rings.programs import NotFollowedError
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2))

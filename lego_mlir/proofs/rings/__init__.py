@@ -1,7 +1,7 @@
 """Proofs that rings of barriers order the roles of a kernel, for all rounds and all sizes.
 
-    trace -> reader (programs of agents) -> counts (how often, at each place) -> order (obligations) -> claims
-                                                                              -> faults (a round that goes wrong)
+    trace -> reader (programs of agents) -> counts (how often, at each place) -> obligations -> claims
+                                                                              -> ring_faults (a round)
 
 An agent is a group of warps that runs one program of waits, arrivals and accesses of stages. One symbolic walk counts,
 at each place of a program, the waits and arrivals that it has done on each ring. Between agents only constants are left

@@ -11,12 +11,12 @@ import sympy
 
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.proofs.rings.faults import find_fault
-from lego_mlir.proofs.rings.filled import unfilled
+from lego_mlir.proofs.rings.agents import NotFollowedError
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.programs import NotFollowedError
 from lego_mlir.proofs.rings.reader import ring_order
+from lego_mlir.proofs.rings.ring_faults import find_fault
+from lego_mlir.proofs.rings.stage_fills import unfilled
 from lego_mlir.tracing.barrier_rings import CREATE
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation
 

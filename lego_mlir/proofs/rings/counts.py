@@ -22,13 +22,13 @@ import sympy
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Size
 from lego_mlir.expr.ranges import Range
-from lego_mlir.proofs.rings.programs import (
+from lego_mlir.proofs.rings.agents import (
     Counter,
-    Either,
     Let,
     NotFollowedError,
     ProgramPart,
-    Repeat,
+    RingBranch,
+    RingLoop,
     RingWord,
     StageAccess,
     Unfollowed,
@@ -62,8 +62,8 @@ class ProgramWalk:
     and all blocks of its cluster; waits and arrivals must not depend on anything else.
     """
 
-    ranges: dict[Any, Range]
-    uniform: Callable[[Any], bool] = lambda expr: True
+    ranges: dict[Symbol, Range]
+    uniform: Callable[[Expr], bool] = lambda expr: True
     sites: list[EventSite] = field(default_factory=list)
     totals: Counts = field(default_factory=dict)
     _recording: bool = True
@@ -85,9 +85,9 @@ class ProgramWalk:
                 case StageAccess():
                     use = None if part.use is None else _at(part.use, known)
                     self._record(replace(part, row=_at(part.row, known), use=use), counts, part)
-                case Repeat():
+                case RingLoop():
                     known, counts = self._loop(part, known, counts, depth)
-                case Either():
+                case RingBranch():
                     known, counts = self._branch(part, known, counts, depth)
                 case Unfollowed(reason=reason, registers=registers):
                     if not registers:
@@ -107,7 +107,7 @@ class ProgramWalk:
 
     # -- branches
 
-    def _branch(self, branch: Either, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+    def _branch(self, branch: RingBranch, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         condition = _at(branch.condition, known)
         for side, taken in ((branch.then, condition), (branch.otherwise, sympy.Not(condition))):
             if self.uniform(condition) and holds(taken, self.ranges):
@@ -127,7 +127,7 @@ class ProgramWalk:
         whole = sympy.expand(hi - lo) if step == 1 else FloorDiv(hi - lo + step - 1, step)
         return whole if holds(Le(lo, hi), self.ranges) else Larger(whole, sympy.Integer(0))
 
-    def _loop(self, loop: Repeat, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+    def _loop(self, loop: RingLoop, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         lo, hi, step = span = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
         rounds = self._rounds(lo, hi, step)
         if has_words(loop.body) and not (self.uniform(rounds) and self.uniform(lo)):
@@ -190,7 +190,7 @@ class _LoopChange:
             self.begin[register] = value_at_round("state", self.number, *system, *self.span)
             self.end[register] = value_named("state at the end", *system, *self.span, bound=self.number)
 
-    def grow(self, key: Any, first: Expr, increment: Expr, before: Mapping[Symbol, Symbol]) -> bool:
+    def grow(self, key: Symbol | Counter, first: Expr, increment: Expr, before: Mapping[Symbol, Symbol]) -> bool:
         """State a count or register by its increment; False where that depends on values that are not stated."""
         stated = {before[r]: value for r, value in self.begin.items() if r in before}
         increment = sympy.expand(sympy.expand(increment).xreplace(stated))
@@ -206,6 +206,6 @@ class _LoopChange:
         return True
 
 
-def _at(expr: Any, known: Mapping[Any, Any]) -> Any:
+def _at(expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:
     """An expression with the values of its symbols."""
     return sympy.expand(expr.xreplace(known)) if isinstance(expr, sympy.Expr) else expr.xreplace(known)

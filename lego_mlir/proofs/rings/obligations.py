@@ -27,9 +27,9 @@ import sympy
 
 from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder
-from lego_mlir.proofs.rings.programs import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.values import holds
 
 ALWAYS: Final = 10**6

@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
-from lego_mlir.aliases import Expr
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
+from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Agent, Counter, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite, ProgramWalk
-from lego_mlir.proofs.rings.programs import ARRIVE, WAIT, Agent, Counter, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.values import constant, holds, residue, without_functions
 
 NEVER: Final = -(10**9)
@@ -71,10 +71,10 @@ class RingOrder:
     rings: Mapping[str, RingShape]
     buffers: Mapping[str, StagedBuffer]
     agents: Sequence[Agent]
-    ranges: dict[Any, Range]
+    ranges: dict[Symbol, Range]
     blocks: int = 1
-    uniform: Callable[[Any], bool] = lambda expr: True
-    ranks: Sequence[Mapping[Any, Expr]] = ()
+    uniform: Callable[[Expr], bool] = lambda expr: True
+    ranks: Sequence[Mapping[Symbol, Expr]] = ()
     shift: dict[tuple[int, str], int] = field(default_factory=dict)
     _least: dict[tuple[int, Counter, Counter], int] = field(default_factory=dict)
 

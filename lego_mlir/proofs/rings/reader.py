@@ -24,22 +24,22 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.footprints import own_index
-from lego_mlir.proofs.rings.flights import StageReads
-from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
-from lego_mlir.proofs.rings.programs import (
+from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
     Agent,
-    Either,
     Let,
     NotFollowedError,
     ProgramPart,
-    Repeat,
+    RingBranch,
+    RingLoop,
     RingShape,
     RingWord,
     StageAccess,
     Unfollowed,
 )
+from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
 from lego_mlir.tracing import barrier_rings
@@ -170,7 +170,7 @@ class _Reader:
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
             yield Agent(name, role.warps, reader.program(branch.then), number)
 
-    def _is_uniform(self, expr: Any) -> bool:
+    def _is_uniform(self, expr: Expr) -> bool:
         """Whether a use or a number of rounds is one for all threads of the group and all blocks of a cluster."""
         if self.thread in expr.free_symbols:
             return False
@@ -182,7 +182,7 @@ class _Reader:
         }
         return self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids
 
-    def _ranks(self) -> list[dict[Any, Expr]]:
+    def _ranks(self) -> list[dict[Symbol, Expr]]:
         """The block's id of each block of a cluster along x; none for other clusters."""
         axes = [symbol for symbol, (kind, axis) in self.trace.ids.items() if (kind, axis) == ("block_id", "x")]
         if not axes or not self.trace.cluster or self.trace.cluster[0] != self.blocks:
@@ -218,7 +218,7 @@ class _AgentReader:
             yield from self._part(statement)
         yield from self.reads.land([flight for flight in self.reads.in_flight() if flight not in before])
 
-    def _at(self, expr: Any, *, uniform: bool = False) -> Any:
+    def _at(self, expr: Expr, *, uniform: bool = False) -> Expr:
         """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""
         expr = expr.xreplace(self.here) if hasattr(expr, "xreplace") else expr
         if isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
@@ -244,7 +244,7 @@ class _AgentReader:
                     yield Unfollowed("registers of a while loop", frozenset(written))
             case For():
                 lo, hi, step = (self._at(as_expr(e), uniform=has_ring_words(s.body)) for e in (s.lo, s.hi, s.step))
-                yield Repeat(s.symbol, lo, hi, step, self.program(s.body), place)
+                yield RingLoop(s.symbol, lo, hi, step, self.program(s.body), place)
             case If():
                 yield from self._branch(s, place)
             case _:
@@ -260,7 +260,7 @@ class _AgentReader:
             return
         then, otherwise = (tuple(self._body(side)) for side in (branch.then, branch.otherwise))
         if then or otherwise:
-            yield Either(self._at(branch.condition), then, otherwise, place)
+            yield RingBranch(self._at(branch.condition), then, otherwise, place)
 
     def _effect(self, s: Statement, place: str) -> Iterator[ProgramPart]:
         """Waits, and accesses of stages; another statement that touches a stage is not followed."""
@@ -419,7 +419,7 @@ def _gathered(parts: Sequence[ProgramPart], blocks: int) -> Iterator[ProgramPart
                 seen.add(part)
                 yield part
             continue
-        if isinstance(part, RingWord | Repeat | Either):
+        if isinstance(part, RingWord | RingLoop | RingBranch):
             seen.clear()
         if blocks > 1 and isinstance(part, RingWord) and part.kind == ARRIVE:
             arrivals.append(part)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import sympy
 
 from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.proofs.rings.agents import ARRIVE, ProgramPart, RingBranch, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
-from lego_mlir.proofs.rings.programs import ARRIVE, Either, ProgramPart, Repeat, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.values import holds, residue
 
 
@@ -83,9 +83,9 @@ class _Division:
 
     def _part(self, part: ProgramPart) -> ProgramPart:
         match part:
-            case Repeat(body=body):
+            case RingLoop(body=body):
                 return replace(part, body=tuple(map(self._part, body)))
-            case Either(then=then, otherwise=otherwise):
+            case RingBranch(then=then, otherwise=otherwise):
                 return replace(part, then=tuple(map(self._part, then)), otherwise=tuple(map(self._part, otherwise)))
             case RingWord(ring=ring) if ring in self.strides:
                 stride = self.strides[ring]

@@ -28,7 +28,7 @@ HIDDEN: Final = "_"
 """The first character of names inside of a name."""
 
 
-class KnownRanges(dict[Any, Range]):
+class KnownRanges(dict[Symbol, Range]):
     """Ranges of symbols, and the requirements of a launch, which also hold."""
 
     given: tuple[Cond, ...] = ()
@@ -39,7 +39,7 @@ def symbol_named(text: str) -> Symbol:
     return sympy.Symbol(text, integer=True)
 
 
-def value_named(kind: str, *exprs: Any, bound: Symbol | None = None) -> Expr:
+def value_named(kind: str, *exprs: Expr, bound: Symbol | None = None) -> Expr:
     """The value that `exprs` decide, equal for agents that compute alike; `bound` is a variable inside of them.
 
     Quotients of a symbol by a number stay whole as arguments: the number of a cluster is `block // 2`, which all blocks
@@ -60,18 +60,18 @@ def value_named(kind: str, *exprs: Any, bound: Symbol | None = None) -> Expr:
     return symbol_named(text)
 
 
-def value_at_round(kind: str, number: Symbol, *exprs: Any) -> Expr:
+def value_at_round(kind: str, number: Symbol, *exprs: Expr) -> Expr:
     """The value in round `number` of what the rounds before it decide."""
     return sympy.Function(f"{kind} before", integer=True)(number, value_named(kind, *exprs, bound=number))
 
 
-def without_functions(claim: Any) -> Any:
+def without_functions(claim: Cond) -> Expr:
     """A claim with a symbol in place of each named value."""
     found = sorted(claim.atoms(sympy.core.function.AppliedUndef), key=lambda f: -len(str(f)))
     return claim.xreplace({f: symbol_named(str(f)) for f in found}) if found else claim
 
 
-def holds(claim: Any, ranges: Mapping[Any, Range], timeout_ms: int = QUICK_MS) -> bool:
+def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_MS) -> bool:
     """Whether a claim is proved for all values in the ranges, or under the requirements of a launch."""
     claim = without_functions(claim) if hasattr(claim, "atoms") else claim
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
@@ -82,7 +82,7 @@ def holds(claim: Any, ranges: Mapping[Any, Range], timeout_ms: int = QUICK_MS) -
     return isinstance(prove(sympy.Or(claim, *map(sympy.Not, given)), ranges, timeout_ms=PATIENT_MS), Proved)
 
 
-def constant(difference: Expr, ranges: Mapping[Any, Range]) -> int | None:
+def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:
     """The value of a difference that is the same everywhere, None if it is not shown to be."""
     difference = without_functions(sympy.expand(difference))
     if difference.is_Integer:
@@ -91,7 +91,7 @@ def constant(difference: Expr, ranges: Mapping[Any, Range]) -> int | None:
     return next((guess for guess in guesses if holds(Eq(difference, guess), ranges, PATIENT_MS)), None)
 
 
-def residue(use: Expr, count: Expr, modulus: int, ranges: Mapping[Any, Range]) -> int | None:
+def residue(use: Expr, count: Expr, modulus: int, ranges: Mapping[Symbol, Range]) -> int | None:
     """`use - count` modulo a number, if it is the same everywhere; None if it is not shown to be."""
     known = constant(use - count, ranges)
     if known is not None:

@@ -15,22 +15,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
-from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.programs import (
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.proofs.rings.agents import (
     WAIT,
-    Either,
     Let,
     NotFollowedError,
     ProgramPart,
-    Repeat,
+    RingBranch,
+    RingLoop,
     RingWord,
     StageAccess,
     Unfollowed,
 )
+from lego_mlir.proofs.rings.order import RingOrder
 
 MOST_STATES: Final = 200_000
 MOST_EVENTS: Final = 2_000
@@ -105,14 +106,16 @@ class _Numbers:
     order: RingOrder
     sizes: Mapping[str, int]
 
-    def _value(self, expr: Any, known: Mapping[Any, Any]) -> Any:
+    def _value(self, expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:
         value = expr.xreplace(known)
         value = value.xreplace({s: sympy.Integer(self.sizes.get(str(s), 0)) for s in value.free_symbols})
         if value not in (sympy.true, sympy.false) and not value.is_Integer:
             raise NotFollowedError(f"{value} is not a number")
         return value
 
-    def run(self, parts: Sequence[ProgramPart], known: dict[Any, Any], rounds: tuple[str, ...]) -> Iterator[RingEvent]:
+    def run(
+        self, parts: Sequence[ProgramPart], known: dict[Symbol, Expr], rounds: tuple[str, ...]
+    ) -> Iterator[RingEvent]:
         where = ", ".join(rounds)
         for part in parts:
             match part:
@@ -122,11 +125,11 @@ class _Numbers:
                     yield RingEvent(kind, ring, int(self._value(use, known)), place, where)
                 case StageAccess() if part.buffer in self.order.buffers:
                     yield self._access(part, known, where)
-                case Repeat(symbol=symbol, body=body):
+                case RingLoop(symbol=symbol, body=body):
                     for i in range(*(int(self._value(end, known)) for end in (part.lo, part.hi, part.step))):
                         known[symbol] = sympy.Integer(i)
                         yield from self.run(body, known, (*rounds, f"{symbol} = {i}"))
-                case Either(condition=condition, then=then, otherwise=otherwise):
+                case RingBranch(condition=condition, then=then, otherwise=otherwise):
                     taken = self._value(condition, known) == sympy.true
                     yield from self.run(then if taken else otherwise, known, rounds)
                 case Unfollowed(reason=reason):
@@ -134,7 +137,7 @@ class _Numbers:
                 case _:
                     pass
 
-    def _access(self, part: StageAccess, known: Mapping[Any, Any], where: str) -> RingEvent:
+    def _access(self, part: StageAccess, known: Mapping[Symbol, Expr], where: str) -> RingEvent:
         buffer = self.order.buffers[part.buffer]
         size = buffer.elements if part.by_position else buffer.height
         slot = (int(self._value(part.row, known)) // size - buffer.first) // buffer.every % buffer.stages

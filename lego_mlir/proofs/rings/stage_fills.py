@@ -17,10 +17,19 @@ import sympy
 
 from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.simplify import simplify
+from lego_mlir.proofs.rings.agents import (
+    ARRIVE,
+    WAIT,
+    ProgramPart,
+    RingBranch,
+    RingLoop,
+    RingWord,
+    StageAccess,
+    has_words,
+)
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.obligations import Obligations
 from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.programs import ARRIVE, WAIT, Either, ProgramPart, Repeat, RingWord, StageAccess, has_words
 from lego_mlir.proofs.rings.values import constant, holds
 
 
@@ -115,10 +124,10 @@ def _arrivals(parts: Sequence[ProgramPart]) -> Iterator[_Arrival]:
                 own = [c for c in copies if c.on == ring and c.use is not None and sympy.expand(c.use - use) == 0]
                 yield _Arrival(part, tuple(own))
                 copies = [c for c in copies if c.on != ring]
-            case Repeat(body=body):
+            case RingLoop(body=body):
                 yield from _arrivals(body)
                 copies = [] if has_words(body) else copies
-            case Either(then=then, otherwise=otherwise):
+            case RingBranch(then=then, otherwise=otherwise):
                 yield from _arrivals(then)
                 yield from _arrivals(otherwise)
                 copies = [] if has_words((*then, *otherwise)) else copies

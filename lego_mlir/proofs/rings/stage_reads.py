@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.proofs.rings.programs import StageAccess
+from lego_mlir.proofs.rings.agents import StageAccess
 from lego_mlir.tracing.trace import (
     Barrier,
     For,

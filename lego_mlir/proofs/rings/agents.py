@@ -2,7 +2,7 @@
 
     for k in 0 .. n:  wait empty[k - 3];  copy rows of stage k % 3, completing on full[k];  arrive at full[k]
 
-is `Repeat(k, 0, n, 1, (RingWord(WAIT, "empty", k - 3), StageAccess("copy", ..), RingWord(ARRIVE, "full", k)))`.
+is `RingLoop(k, 0, n, 1, (RingWord(WAIT, "empty", k - 3), StageAccess("copy", ..), RingWord(ARRIVE, "full", k)))`.
 A use of a ring counts from 0 and means stage `use % stages` in phase `use // stages`.
 """
 
@@ -71,7 +71,7 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RingLoop:
     """A loop over `symbol` from `lo` to `hi`, exclusive."""
 
     symbol: Symbol
@@ -83,7 +83,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class RingBranch:
     """Two programs, of which a condition chooses one."""
 
     condition: Cond
@@ -100,7 +100,7 @@ class Unfollowed:
     registers: frozenset[Symbol] = frozenset()
 
 
-ProgramPart = RingWord | StageAccess | Let | Repeat | Either | Unfollowed
+ProgramPart = RingWord | StageAccess | Let | RingLoop | RingBranch | Unfollowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ def events_in(parts: Sequence[ProgramPart]) -> Iterator[RingWord | StageAccess |
     """The events of a program, those of loops and branches included, in the order of the text."""
     for part in parts:
         match part:
-            case Repeat(body=body):
+            case RingLoop(body=body):
                 yield from events_in(body)
-            case Either(then=then, otherwise=otherwise):
+            case RingBranch(then=then, otherwise=otherwise):
                 yield from events_in((*then, *otherwise))
             case Let():
                 pass
@@ -149,9 +149,9 @@ def symbols_given(parts: Sequence[ProgramPart]) -> Iterator[Symbol]:
                 yield symbol
             case Unfollowed(registers=registers):
                 yield from registers
-            case Repeat(body=body):
+            case RingLoop(body=body):
                 yield from symbols_given(body)
-            case Either(then=then, otherwise=otherwise):
+            case RingBranch(then=then, otherwise=otherwise):
                 yield from symbols_given((*then, *otherwise))
             case _:
                 pass
