@@ -73,6 +73,7 @@ def _on_tallies() -> dict[str, Any]:
     return {
         "min": lambda a, b: a.made("min", a, b),
         "minimum": lambda a, b: a.made("min", a, b),
+        "maximum": lambda a, b: a.made("max", a, b),
         "isqrt": lambda a: a.made("isqrt", a),
         "where": lambda c, a, b: c.made("where", c, a, b),
     }

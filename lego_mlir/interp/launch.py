@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.values import Array, SlotValue
-    from lego_mlir.interp.watch import Watch
+    from lego_mlir.interp.watch import RunWatch
 
 LANES_AT_ONCE = 1 << 14
 """Lanes of a batch beyond which NumPy's arrays exceed the cache and throughput falls."""
@@ -74,7 +74,7 @@ class Options:
     memory_limit: int = MEMORY_LIMIT
     lanes_at_once: int = LANES_AT_ONCE
     progress: Progress | None = None
-    watch: Watch | None = None
+    watch: RunWatch | None = None
 
 
 @dataclass(slots=True)
@@ -241,7 +241,7 @@ def launch(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: Observe | None = None,
-    watch: Watch | None = None,
+    watch: RunWatch | None = None,
 ) -> Report:
     """Run a kernel of `module` (text or a parsed module) on arrays, in place, and report faults and counts.
 

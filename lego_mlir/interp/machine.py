@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.printed import Printed
     from lego_mlir.interp.role_scheduler import RoleScheduler, Waiting
     from lego_mlir.interp.values import SlotValue
-    from lego_mlir.interp.watch import Watch
+    from lego_mlir.interp.watch import RunWatch
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Machine:
     accesses: list[MemoryAccess]
     run_grid: Callable[..., None]
     printed: Printed
-    watch: Watch | None = None
+    watch: RunWatch | None = None
     cluster: Dim3 = (1, 1, 1)
     launch: int = 0
     dynamic_shared_bytes: int = 0

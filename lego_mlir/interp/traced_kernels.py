@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Module
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.launch import Argument
-    from lego_mlir.interp.watch import Watch
+    from lego_mlir.interp.watch import RunWatch
     from lego_mlir.layout.canonical import Size
     from lego_mlir.tracing.definition import Kernel, Parameter
 
@@ -36,7 +36,7 @@ def run_kernel(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: Observe | None = None,
-    watch: Watch | None = None,
+    watch: RunWatch | None = None,
 ) -> Report:
     """Run a kernel on arrays, in place. `module` replaces the emitted module, for example with a transformed one.
 

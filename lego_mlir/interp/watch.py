@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.memory import Touch
 
 
-class Watch(Protocol):
+class RunWatch(Protocol):
     """Sees each access of a run before it is checked."""
 
     def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None: ...

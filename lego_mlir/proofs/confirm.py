@@ -17,7 +17,7 @@ from lego_mlir.interp.report import Fault, Kind, LoopRound, Report
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
-    from lego_mlir.interp.watch import Watch, WatchedAccess
+    from lego_mlir.interp.watch import RunWatch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition import Kernel
 
@@ -36,7 +36,7 @@ class Launch:
     sizes: Mapping[str, int]
     report: Report
     whole: bool
-    again: Callable[[Watch], object]
+    again: Callable[[RunWatch], object]
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def launched(
     kernel: Kernel,
     sizes: Mapping[str, int],
     seed: int = 0,
-    watch: Watch | None = None,
+    watch: RunWatch | None = None,
     module: str | None = None,
 ) -> Launch | None:
     """A run in the interpreter; None if the kernel does not run at these sizes. `module` replaces the emitted one."""

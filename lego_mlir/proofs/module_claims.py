@@ -17,7 +17,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import Fault, Report
-from lego_mlir.interp.watch import Watch
+from lego_mlir.interp.watch import RunWatch
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.confirm import (
     TRIED,
@@ -66,7 +66,7 @@ def module_claims(
     kernel = ModuleKernel(compiler, name, _three(grid), _three(block) or (), names)
 
     def runs() -> Iterator[Launch]:
-        def run(watch: Watch | None = None) -> Report:
+        def run(watch: RunWatch | None = None) -> Report:
             assert grid is not None
             return interp.launch(compiler, name, grid, block, arguments(function), watch=watch)
 
