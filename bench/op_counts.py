@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -87,8 +88,12 @@ def tallied(code: str, inputs: Iterable[Any]) -> int:
     """The operations of Python text over these inputs."""
     seen: dict[Any, Tally] = {}
     names = _on_tallies() | {str(s): Tally(str(s), seen) for s in inputs}
-    exec(code, names)
+    exec(NEGATED_FIRST.sub(r"\2 - \1", code), names)
     return sum(t.cost for t in seen.values())
+
+
+NEGATED_FIRST = re.compile(r"(?<=\()-(\w+) \+ (\w+)")
+"""`(-n + s`, as SymPy orders the terms of the subtraction `s - n`."""
 
 
 @dataclass(frozen=True)

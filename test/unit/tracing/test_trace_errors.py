@@ -11,8 +11,8 @@ from lego_mlir.errors import (
     BudgetError,
     ExpressionError,
     LayoutError,
-    LayoutIndexError,
     LegoError,
+    RefutedAccessError,
     SymbolicBranchError,
     TraceError,
     UsageError,
@@ -41,7 +41,7 @@ def test_an_index_that_some_thread_takes_out_of_range():
         i = lego.thread_id[0]
         x[i, i + 1] = 0.0  # HERE
 
-    refuse(LayoutIndexError, r"x\[tx, tx \+ 1\]: index 1 of \[32, 32\] leaves 0 \.\. 31: for tx = 31; guard it", body)
+    refuse(RefutedAccessError, r"x\[tx, tx \+ 1\]: index 1 of \[32, 32\] leaves 0 \.\. 31: for tx = 31; guard it", body)
 
 
 def test_a_guard_makes_it_right():
@@ -65,14 +65,14 @@ def test_the_other_branch_has_the_opposite_guard():
             x[0, i - 30] = 0.0
             x[0, i + 1] = 0.0  # HERE
 
-    refuse(LayoutIndexError, r"x\[0, tx \+ 1\].*for tx = 31", body)
+    refuse(RefutedAccessError, r"x\[0, tx \+ 1\].*for tx = 31", body)
 
 
 def test_a_constant_index_out_of_range():
     def body(x, y):
         y[32] = f16(0)  # HERE
 
-    refuse(LayoutIndexError, r"y\[32\]: index 0 of \[32\] leaves 0 \.\. 31", body)
+    refuse(RefutedAccessError, r"y\[32\]: index 0 of \[32\] leaves 0 \.\. 31", body)
 
 
 def test_a_wrong_number_of_indices():
