@@ -101,7 +101,7 @@ class _Reader:
         self.ranges = KnownRanges(trace.ranges)
         self.ranges.given = tuple(requirement.condition for requirement in trace.requirements)
         self.blocks = prod(trace.cluster)
-        self.thread = symbol_named("thread")
+        self.threads: set[Symbol] = set()  # of each role: its ranges differ
         self.peers: dict[int, tuple[int, int]] = {}  # a ring seen from the cluster -> the ring, and the block
         self.written = {
             access.buffer.name
@@ -164,15 +164,17 @@ class _Reader:
         role = branch.mark
         if len(self.trace.block) != 1:
             raise NotFollowedError("roles in a block of several dimensions")
-        self.ranges[self.thread] = Range(0, role.warps * WARP)
+        thread = symbol_named(f"thread of role {number}")
+        self.threads.add(thread)
+        self.ranges[thread] = Range(0, role.warps * WARP)
         for group in range(role.groups):
-            reader = _AgentReader(self, (role.first + group * role.warps) * WARP)
+            reader = _AgentReader(self, thread, (role.first + group * role.warps) * WARP)
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
             yield Agent(name, role.warps, reader.program(branch.then), number)
 
     def _is_uniform(self, expr: Expr) -> bool:
         """Whether a use or a number of rounds is one for all threads of the group and all blocks of a cluster."""
-        if self.thread in expr.free_symbols:
+        if self.threads & expr.free_symbols:
             return False
         ids = {symbol for symbol, (kind, _) in self.trace.ids.items() if kind == "block_id"}
         of_clusters = {
@@ -198,10 +200,10 @@ class _Reader:
 
 
 class _AgentReader:
-    """The program of one group of warps, whose first thread has the number `first`."""
+    """The program of one group of warps: `thread` is the number of a thread in it, `first` that of its first thread."""
 
-    def __init__(self, kernel: _Reader, first: int) -> None:
-        self.kernel, self.thread = kernel, kernel.thread
+    def __init__(self, kernel: _Reader, thread: Symbol, first: int) -> None:
+        self.kernel, self.thread = kernel, thread
         ids = kernel.trace.ids
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}

@@ -7,7 +7,8 @@ import pytest
 from ring_mutants import FAULTS, product
 from role_kernels import staged
 
-from lego_mlir import f32, spec
+import lego_mlir as lego
+from lego_mlir import Row, f32, spec
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.kernels import batched_products, fused_attention, grouped_products, transpose
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
@@ -94,3 +95,40 @@ def test_a_kernel_without_rings_has_no_claim_about_them():
 
 def test_no_barrier_of_a_kernel_with_rings_is_called_unneeded():
     assert unneeded_barriers(example("warp_roles").trace()) == []
+
+
+def rows_read_by_a_wide_role(row_of, wide_first):
+    """128 threads read rows of a stage of 32; one warp copies."""
+
+    @lego.kernel(grid=1, block=160)
+    def kernel(a: lego.Tensor(f32, Row(256, 32)), y: lego.Tensor(f32, Row(8, 128))):
+        tile = lego.shared(f32, Row(64, 32), "tile")
+        full, empty = lego.barriers(2, arrivals=1), lego.barriers(2, arrivals=4)
+
+        def read():
+            with lego.warps(0, 4):
+                t = lego.thread_id[0]
+                for k in lego.range(8):
+                    full[k].wait()
+                    y[k, t] = tile[(k % 2 * 32 + row_of(t)) % 64, 0]
+                    empty[k].arrive()
+
+        def copy():
+            with lego.warps(4, 5):
+                for k in lego.range(8):
+                    empty[k - 2].wait()
+                    lego.copy_async(a, tile.part((k % 2 * 32, 0), (32, 32)), at=(k * 32, 0), barrier=full[k])
+                    full[k].arrive()
+
+        for role in (read, copy) if wide_first else (copy, read):
+            role()
+
+    return kernel
+
+
+@pytest.mark.parametrize("wide_first", [True, False])
+def test_a_role_is_not_proved_with_the_threads_of_another(wide_first):
+    inside = ring_proof(rows_read_by_a_wide_role(lambda t: t // 4, wide_first).trace())
+    assert inside.reasons == ()
+    outside = ring_proof(rows_read_by_a_wide_role(lambda t: t, wide_first).trace())
+    assert "not shown which use's stage this read touches" in outside.reasons[0]
