@@ -14,26 +14,38 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import CodeType
+from typing import Final
 
 from lego_mlir.errors import RegisterWarning
 from lego_mlir.syntax_tree import parse
 from lego_mlir.tracing.trace import Source
 
+MOST_KEPT: Final = 1024
+"""Functions whose texts are not read again."""
+
 
 def warn_of_second_names(function: Callable[..., object]) -> None:
     """Warn of each second name of a register that is changed after it got that name."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return  # a function without a text, or with one that is not a statement
-    for name, register, line in _second_names(tree):
-        source = Source(function.__code__.co_filename, first + line - 1)
+    code = function.__code__
+    for name, register, line in _found(code):
         message = (
-            f"{source}: {name} is a second name of the register {register}, and changes with it; for its present value "
-            f"write {name} = {register}.get()"
+            f"{Source(code.co_filename, line)}: {name} is a second name of the register {register}, and changes with "
+            f"it; for its present value write {name} = {register}.get()"
         )
         warnings.warn(message, RegisterWarning, stacklevel=2)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _found(code: CodeType) -> tuple[tuple[str, str, int], ...]:
+    """Second names, the register, and the line, of a function's text: read once for all kernels that it makes."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return ()  # a function without a text, or with one that is not a statement
+    return tuple((name, register, first + line - 1) for name, register, line in _second_names(tree))
 
 
 def _second_names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
