@@ -6,7 +6,7 @@ position otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -41,11 +41,15 @@ class TouchedElement:
 class KernelModel:
     """The accesses of a traced kernel over digits, and proofs about pairs of them.
 
-    `maps` are the maps of layouts that have names in the trace.
+    `maps` are the maps of layouts that have names in the trace. `rings` is the proof of its rings of barriers, where
+    another model of the kernel has it too.
     """
 
-    def __init__(self, trace: KernelTrace, maps: Maps | None = None) -> None:
+    def __init__(
+        self, trace: KernelTrace, maps: Maps | None = None, rings: Callable[[], RingProof | None] | None = None
+    ) -> None:
         self.trace = trace
+        self._rings = rings or (lambda: ring_proof(trace))
         self.maps: Maps = maps or {}
         meaning = DataMeaning(trace)
         self.reader = Reader(trace, meaning.meaning, {**trace.ranges, **meaning.ranges})
@@ -87,7 +91,7 @@ class KernelModel:
     @cached_property
     def rings(self) -> RingProof | None:
         """What is proved of the kernel's rings of barriers; None if it has none."""
-        return ring_proof(self.trace)
+        return self._rings()
 
     @cached_property
     def threads(self) -> list[Symbol]:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.proofs.images import by_formulas_first, named_trace
 from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.definition import Kernel
 
 
@@ -38,9 +39,14 @@ class Models:
     kernel: Kernel
 
     @cached_property
+    def rings(self) -> RingProof | None:
+        """The proof of the kernel's rings, which are the same in both."""
+        return ring_proof(self.kernel.trace())
+
+    @cached_property
     def plain(self) -> KernelModel:
         """The kernel with formulas."""
-        return KernelModel(self.kernel.trace())
+        return KernelModel(self.kernel.trace(), rings=lambda: self.rings)
 
     @cached_property
     def named(self) -> KernelModel | None:
@@ -48,7 +54,7 @@ class Models:
         found = named_trace(self.kernel)
         if found is None:
             return None
-        model = KernelModel(*found)
+        model = KernelModel(*found, rings=lambda: self.rings)
         return model if model.maps_defined() else None
 
     @property
