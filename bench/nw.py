@@ -98,23 +98,29 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
     entries += [(k, (folder / f"{label(n, b, k)}.cu").read_text(), facts["shared_bytes"][k]) for k in KINDS]
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
     scores = cupy.empty((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
-    border = -PENALTY * cupy.arange(n + 1, dtype=cupy.int32)
     expected = cupy.asarray(in_numpy(substitution.get())) if n <= CHECKED else None
     rows = []
     for who, text, shared in entries:
         launch = captured(cupy, text, scores, substitution, n // b, b, shared)
-        scores.fill(0)
-        scores[0], scores[:, 0] = border, border
-        cupy.cuda.get_current_stream().synchronize()
-        launch()
-        cupy.cuda.Device().synchronize()
-        expected = scores.copy() if expected is None else expected
-        wrong = int((scores != expected).sum())
-        if wrong:
-            raise harness.WrongResultError(f"nw {n} {b} {who}: {wrong} wrong scores; nothing is timed")
+        expected = checked(cupy, launch, scores, expected, f"nw {n} {b} {who}")
         found = {"wavefronts": facts["wavefronts"].get(who), "chosen": who == facts["chosen"]}
         rows.append(harness.contender(launch, kernel=who, n=n, b=b, **found))
     return rows
+
+
+def checked(cupy: Any, launch: Any, scores: Any, expected: Any, name: str) -> Any:
+    """The expected scores, those of this launch if none are known yet. Raises WrongResultError for other scores."""
+    border = -PENALTY * cupy.arange(scores.shape[0], dtype=cupy.int32)
+    scores.fill(0)
+    scores[0], scores[:, 0] = border, border
+    cupy.cuda.get_current_stream().synchronize()
+    launch()
+    cupy.cuda.Device().synchronize()
+    expected = scores.copy() if expected is None else expected
+    wrong = int((scores != expected).sum())
+    if wrong:
+        raise harness.WrongResultError(f"{name}: {wrong} wrong scores; nothing is timed")
+    return expected
 
 
 DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at the launch

@@ -146,7 +146,6 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
 
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
     scores = cupy.empty((n + 1, n + 1), cupy.int32)
-    border = -nw.PENALTY * cupy.arange(n + 1, dtype=cupy.int32)
     expected = cupy.asarray(nw.in_numpy(substitution.get())) if n <= nw.CHECKED else None
     rows = []
     for who, layout in product(("CUDA", "ours"), LAYOUTS):
@@ -156,15 +155,7 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
             launch = nw.captured(cupy, text, scores, substitution, n // b, b, shared_bytes(b, layout))
         else:
             launch = captured(cupy, folder / name, scores, substitution, n // b, b)
-        scores.fill(0)
-        scores[0], scores[:, 0] = border, border
-        cupy.cuda.get_current_stream().synchronize()
-        launch()
-        cupy.cuda.Device().synchronize()
-        expected = scores.copy() if expected is None else expected
-        wrong = int((scores != expected).sum())
-        if wrong:
-            raise harness.WrongResultError(f"nw {n} {b} {who} {layout}: {wrong} wrong scores; nothing is timed")
+        expected = nw.checked(cupy, launch, scores, expected, f"nw {n} {b} {who} {layout}")
         rows.append(harness.contender(launch, kernel=f"{who}, {layout}", who=who, layout=layout, n=n, b=b))
     return rows
 
