@@ -73,12 +73,14 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
 def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width: int = 1) -> None:
     """Raise UsageError for a pattern whose number of indices differs from the layout's or that exceeds its sizes."""
     free, _ = values_of(pattern)
-    lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
+    exact = {name: np.asarray(values).astype(object) for name, values in free.items()}  # of any number of bits
+    lane = np.arange(WARP).reshape(1, WARP).astype(object)
     try:
-        with np.errstate(divide="raise"):
-            index = [np.asarray(i) for i in pattern.index(lane=lane, **free)]
-    except (ZeroDivisionError, FloatingPointError):
+        index = [np.asarray(i) for i in pattern.index(lane=lane, **exact)]
+    except ZeroDivisionError:
         raise UsageError(f"access {pattern.name!r} divides by zero") from None
+    except ValueError as error:
+        raise UsageError(f"access {pattern.name!r} cannot be computed: {error}") from None
     if len(index) != len(dims):
         raise UsageError(
             f"access {pattern.name!r} has {len(index)} of the {len(dims)} indices of {name}, whose sizes are "

@@ -30,7 +30,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout, key_of
-from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, is_static
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, is_static, require_bits
 from lego_mlir.layout.padded import conjunction
 from lego_mlir.layout.values import show
 
@@ -56,6 +56,8 @@ class Strided(Layout):
             raise LayoutError(
                 f"Strided takes one stride for each of the sizes {show(self._dims)}, got {show(self._strides)}"
             )
+        if is_static((*self._dims, *self._strides)):
+            require_bits(f"{self!r}: the number of positions", int(self.physical_size()))
         from lego_mlir.layout.strided_proofs import judged
 
         order, verdict = judged(self._dims, self._strides)

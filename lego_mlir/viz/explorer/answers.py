@@ -12,6 +12,7 @@ question is untrusted text: layouts and accesses are parsed, never evaluated, an
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -47,8 +48,8 @@ def answer(question: Json) -> Json:
             derived = layout.derive()
             return {"text": "\n".join(lines_of(derived.expr)), "operations": derived.after, "before": derived.before}
         subject = subject_of(layout)
-        if layout.numel() > MOST_ELEMENTS:
-            raise UsageError(f"a layout of {layout.numel()} elements is too large to explore; at most {MOST_ELEMENTS}")
+        if (elements := math.prod(subject.dims)) > MOST_ELEMENTS:
+            raise UsageError(f"a layout of {elements} indices is too large to explore; at most {MOST_ELEMENTS}")
         found = drawn(layout, subject)
         found["bytes"] = ELEMENT_BYTES[dtype]
         found["access"] = _request(layout, subject, access, width, ELEMENT_BYTES[dtype]) if access else None
@@ -70,7 +71,7 @@ def _checked(question: Json) -> tuple[str, str, int, str]:
             raise UsageError(f"{name} must be text of at most {LONGEST} characters")
     if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= WIDEST:
         raise UsageError(f"width must be a number of elements, 1 to {WIDEST}")
-    if dtype not in ELEMENT_BYTES:
+    if not isinstance(dtype, str) or dtype not in ELEMENT_BYTES:
         raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(str(dtype), ELEMENT_BYTES)}")
     if access.strip():
         require_width(width, dtype)

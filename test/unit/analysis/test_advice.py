@@ -119,6 +119,10 @@ def test_a_layout_of_replaced_sizes_is_analyzed_as_that_of_the_ints():
         ("lane + 1, 0", 1, r"index 0 goes from 1 to 32, and tile has sizes \[32, 32\]; it must be within 0 .. 31"),
         ("0, lane", 4, r"index 1 goes from 0 to 34"),
         ("0, lane // 0", 1, "divides by zero"),
+        (f"0, lane * {2**200}", 1, "it must be within 0 .. 31"),
+        (f"0, lane * {2**63 - 1} + lane", 1, f"index 1 goes from 0 to {31 * 2**63}"),
+        ("0, lane << 99999", 1, "cannot be computed: a shift amount or an exponent is 99999"),
+        ("0, 1 << lane - 5", 1, "cannot be computed: negative shift count"),
     ],
 )
 def test_an_access_that_does_not_fit_a_layout_is_refused(access, width, message):

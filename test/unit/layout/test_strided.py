@@ -206,3 +206,9 @@ def test_a_call_checks_the_claim():
     array = np.lib.stride_tricks.as_strided(np.zeros(24, np.float32), (4, 6), (8, 4))
     with pytest.raises(UsageError, match="requires that the strides of x are one-to-one, which fails for"):
         add_one(array)
+
+
+def test_sizes_and_strides_that_fit_must_span_a_number_of_positions_that_does():
+    Strided([2**100, 2], [2**100, 1])
+    with pytest.raises(LayoutError, match="the number of positions has at most 256 bits, got an int of 401"):
+        Strided([2**200, 2**200], [2**200, 1])

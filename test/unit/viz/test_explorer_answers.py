@@ -63,6 +63,8 @@ def test_a_repair_can_be_asked_for_again_and_has_no_conflict():
         ({"layout": "Row(2, 2)", "width": True}, "width must be a number of elements"),
         ({"layout": "Row(2, 2)", "width": 99}, "1 to 16"),
         ({"layout": "Row(2, 2)", "dtype": "f33"}, "did you mean f32"),
+        ({"layout": "Row(2, 2)", "dtype": ["f32"]}, "dtype ['f32'] is unknown"),
+        ({"layout": "Row(2, 2)", "dtype": {}}, "dtype {} is unknown"),
         ({"layout": "Row(2, 2)", "acess": ""}, "unknown key 'acess'; did you mean access"),
         ({"layout": "Row(2, 2)", "part": "all"}, "part is 'drawing' or 'index'"),
         ({"layout": "Row(99999, 99999)"}, "too large to explore"),
