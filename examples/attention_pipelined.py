@@ -52,7 +52,7 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
         s, best, total = (lego.register(x) for x in (zeros, zeros.max(axis=1) - math.inf, in_lanes(zeros)))
         out = lego.register(lego.zeros(f32, parent.layout((BM, D))))
         for source, target, j in ((q, tile, first), (k, keys(0), 0), (None, 1, 0), (k, keys(1), BN), (v, values(0), 0)):
-            lego.copy_async(source, target, at=(head, j, 0)) if source else lego.commit_copies()
+            lego.copy_async(source, target, at=(head, j, 0)) if source is not None else lego.commit_copies()
         lego.commit_copies()
         lego.wait_copies(1)
         lego.barrier()

@@ -19,6 +19,7 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Array, Cond, Expr, IndexLike
@@ -66,7 +67,7 @@ def as_expr(value: IndexLike) -> Expr:
         return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
-    return nodes.canonical(value)
+    return nodes.canonical(value._sympy_() if hasattr(value, "_sympy_") else value)
 
 
 def as_condition(value: Condition | Cond) -> Cond:
@@ -75,7 +76,7 @@ def as_condition(value: Condition | Cond) -> Cond:
         return value.expr
     from lego_mlir.expr import nodes
 
-    return nodes.canonical(bool(value) if isinstance(value, bool) else value)
+    return nodes.canonical(value._sympy_() if hasattr(value, "_sympy_") else value)
 
 
 class PerElement:
@@ -117,6 +118,8 @@ def defers_to_elements(operand: _Class) -> _Class:
 
 
 _NOT_COMPARED: Any = NotImplemented
+in_kernel: Final[ContextVar[bool]] = ContextVar("a kernel's function runs", default=False)
+"""Whether indices stand for values that differ between threads."""
 
 
 @defers_to_elements
@@ -141,7 +144,7 @@ class Index(Frozen):
         return _shown(self.expr)
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        return _hash(self)
 
     def same(self, other: IndexLike) -> bool:
         """Structural equality. (`==` builds a condition, as the other comparisons do.)"""
@@ -295,7 +298,7 @@ class Condition(Frozen):
         return _shown(self.expr)
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        return _hash(self)
 
     def __and__(self, other: Condition | Cond) -> Condition:
         return _logic("And", self, other)
@@ -369,6 +372,9 @@ def _node(name: str, *args: IndexLike) -> Index:
 def _condition(name: str, *args: IndexLike) -> Condition:
     from lego_mlir.expr import nodes
 
+    for text in args:
+        if isinstance(text, str):
+            raise ExpressionError(f"the text {text!r} cannot be compared with an index; lego.size makes one of a name")
     return kept(Condition(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
@@ -402,6 +408,18 @@ def _truth(value: Index | Condition, compared: str = "") -> bool:
         "max() cannot be used on it; use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which "
         "work for ints, arrays and symbols"
     )
+
+
+def _hash(value: Index | Condition) -> int:
+    """The hash of the formula. A kernel has no sets of indices: they compare hashes before `==` gives a condition."""
+    from lego_mlir.expr.nodes import Size
+
+    if in_kernel.get() and not all(isinstance(symbol, Size) for symbol in value.expr.free_symbols):
+        raise SymbolicBranchError(
+            f"'{brief(repr(value))}' depends on symbols, so it cannot be in a set or a key of a dict, which would "
+            "compare it while tracing; compare with ==, and combine conditions with |; its formula, .expr, can be a key"
+        )
+    return hash(value.expr)
 
 
 def index_symbol(name: str) -> Index:

@@ -16,6 +16,9 @@ array([ 4.480e+02, -4.480e+02,  3.125e-01], dtype=float32)
 
 from __future__ import annotations
 
+import functools
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
@@ -34,6 +37,8 @@ SATURATING: Final = {
 }
 THROUGH_F32: Final = frozenset({np.dtype(ml_dtypes.bfloat16), *SATURATING})
 TF32_DROPPED_BITS: Final = 13
+_SAFE: Final = 2.0**900
+"""Up to it, and from its reciprocal on, products of f64 can be split and their errors are numbers."""
 
 
 def narrow(value: Array, dtype: DType) -> Array:
@@ -101,14 +106,32 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def _fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """Boldo and Melquiond's algorithm; plain arithmetic where the splitting overflows."""
+    """Boldo and Melquiond's algorithm; in fractions where one of its steps would overflow or lose bits below."""
     product = a * b
     (ah, al), (bh, bl) = _split(a), _split(b)
     error = ((ah * bh - product) + ah * bl + al * bh) + al * bl
     low_sum, low_error = _two_sum(c, error)
     high_sum, high_error = _two_sum(product, low_sum)
-    exact = high_sum + _add_to_odd(low_error, high_error)
-    return np.where(np.isfinite(exact), exact, product + c)
+    found = high_sum + _add_to_odd(low_error, high_error)
+    a, b, c, product = np.broadcast_arrays(a, b, c, product)
+    is_plain = ~(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)) | (a == 0) | (b == 0)
+    found = np.where(is_plain, product + c, found)
+    sizes = (np.abs(x) for x in (a, b, c, product))
+    greatest = functools.reduce(np.maximum, sizes)
+    rest = ~is_plain & ((greatest > _SAFE) | (np.abs(product) < 1 / _SAFE))
+    for at in map(tuple, np.argwhere(rest)):
+        found[at] = _fma_exactly(float(a[at]), float(b[at]), float(c[at]))
+    return found
+
+
+def _fma_exactly(a: float, b: float, c: float) -> float:
+    """`a * b + c` of finite numbers, a and b not 0, in fractions."""
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    sign = -1.0 if total < 0 else 1.0
+    try:
+        return math.copysign(float(total), sign)
+    except OverflowError:
+        return math.copysign(math.inf, sign)
 
 
 def tf32(value: Array) -> Array:

@@ -171,9 +171,9 @@ define linkonce_odr float @__nv_tanhf(float %x) alwaysinline {
   %d = fadd float %e, 1.0
   %q = fdiv float 2.0, %d
   %m = fsub float 1.0, %q
-  %large = call float @llvm.copysign.f32(float %m, float %x)
   %is_small = fcmp olt float %a, 0.625
-  %r = select i1 %is_small, float %small, float %large
+  %v = select i1 %is_small, float %small, float %m
+  %r = call float @llvm.copysign.f32(float %v, float %x) ; -0.0 too
   ret float %r
 }
 
@@ -325,7 +325,9 @@ define linkonce_odr float @__nv_sinf(float %x) {
   %r = extractvalue { float, i32 } %parts, 0
   %q = extractvalue { float, i32 } %parts, 1
   %s = call float @lego_sine_of(float %r, i32 %q)
-  ret float %s
+  %is_zero = fcmp oeq float %x, 0.0 ; -0.0 too, whose sign the remainder loses
+  %v = select i1 %is_zero, float %x, float %s
+  ret float %v
 }
 define linkonce_odr float @__nv_cosf(float %x) {
   %parts = call { float, i32 } @lego_quadrant(float %x)

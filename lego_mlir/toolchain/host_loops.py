@@ -24,13 +24,14 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
-from lego_mlir.toolchain import host_functions, host_printing, host_rounding, host_warps
+from lego_mlir.toolchain import host_divisions, host_functions, host_printing, host_rounding, host_warps
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, place, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
+from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_clusters import OF_BLOCK
 from lego_mlir.transforms.passes.lower_tile_copies import RING, ROLE
@@ -172,6 +173,8 @@ class HostFunction:
         self._replace_ids(made)
         LowerBf16Integers().run_on(made)
         LowerF8Conversions().run_on(made)
+        LowerFloatToInteger().run_on(made)
+        host_divisions.replace_in(made)
         host_rounding.replace_in(made)
         host_functions.replace_in(made, self.host)
         host_printing.replace_in(made, self.host)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NoReturn
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.expr.index import Index
@@ -31,6 +31,7 @@ from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.dtypes import DType, i1, index
 from lego_mlir.tracing.trace import Barrier, FromIndex, If, KernelTrace, MlirOperation, Statement, Value
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.uncompared import Uncompared
 from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
 
 CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", "arrive"))
@@ -49,9 +50,11 @@ GO_ON: Final = ("lego.products_go_on", "unit")
 _TOKEN: Final = DType("token", 64, "index", "int64", "!nvgpu.mbarrier.token")
 
 
-@dataclass(frozen=True, slots=True)
-class BarrierRing:
+@dataclass(frozen=True, slots=True, eq=False)
+class BarrierRing(Uncompared):
     """Barriers that are used one after the other; `ring[k]` is the k-th use."""
+
+    _instead = "compare the numbers of uses"
 
     tracer: Tracer
     group: Value
@@ -67,13 +70,20 @@ class BarrierRing:
             expr = expr + 2 * self.count * (1 if least is None else -(least // (2 * self.count)))
         return BarrierUse(self, Index(expr))
 
+    def __iter__(self) -> NoReturn:
+        raise current("a ring of barriers").error(
+            f"{self!r} has a use for each number, without an end: write `for k in lego.range(..):` and ring[k]"
+        )
+
     def __repr__(self) -> str:
         return f"<ring of {self.count} barriers for {self.arrivals} arrivals>"
 
 
-@dataclass(frozen=True, slots=True)
-class BarrierUse:
+@dataclass(frozen=True, slots=True, eq=False)
+class BarrierUse(Uncompared):
     """One use of a ring: a barrier, and one of its phases. `number` is that of the use, or whole turns more."""
+
+    _instead = "compare the numbers of uses"
 
     ring: BarrierRing
     number: Index

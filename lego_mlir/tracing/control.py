@@ -28,6 +28,7 @@ from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.uncompared import Uncompared
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread
@@ -36,11 +37,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Axes(Generic[T]):
+class _Axes(Uncompared, Generic[T]):
     """Values along x, y, z: a tuple in that order, with `.x`, `.y` and `.z`."""
+
+    _instead = "compare its entries, such as lego.thread_id[0] == 0"
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
+
+    def __repr__(self) -> str:
+        return f"lego.{self._kind}"
 
     def _all(self) -> tuple[T, ...]:
         raise NotImplementedError  # every subclass defines it
@@ -141,18 +147,23 @@ def unroll(*bounds: int) -> builtins.range:
     return builtins.range(*bounds)
 
 
-class Opened:
+class Opened(Uncompared):
     """A branch or loop of the kernel. It must be opened by `with` or `for`, and has no truth value."""
+
+    _instead = "open it with `with` or `for`"
 
     def __init__(self, written: str) -> None:
         self._written = written
         self._tracer = current(written.partition("(")[0])
-        self._tracer.unopened[self] = (written, self._tracer.here())
+        self._tracer.unopened[id(self)] = (self, written, self._tracer.here())
 
     def _open(self) -> Tracer:
         tracer = current(self._written.partition("(")[0])
-        tracer.unopened.pop(self, None)
+        tracer.unopened.pop(id(self), None)
         return tracer
+
+    def __repr__(self) -> str:
+        return self._written
 
     def __bool__(self) -> NoReturn:
         raise self._tracer.error(

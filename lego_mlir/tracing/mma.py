@@ -32,6 +32,7 @@ from lego_mlir.tracing.scalar import Scalar, convert
 from lego_mlir.tracing.shared_lines import RUN, Lines, lines_of
 from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.uncompared import Uncompared
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread
@@ -45,9 +46,11 @@ READ: Final = 16
 """Rows and columns of one read: the right operand of two contractions, of one where 8 columns are left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, eq=False)
+class Part(Uncompared):
     """A rectangle of a shared tile, by its first index and its shape."""
+
+    _instead = "compare elements of the tile, such as tile[i, j] == 0"
 
     view: View
     at: tuple[Any, Any]
@@ -91,8 +94,10 @@ def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
     return Part(view, (first, second), (rows, columns))
 
 
-class Accumulator:
+class Accumulator(Uncompared):
     """A rows x columns tile in the registers of a warp, in pieces of 16 x 8."""
+
+    _instead = "store it, and compare elements of the shared tile"
 
     def __init__(self, dtype: DType, rows: int, columns: int, cells: dict[tuple[int, int], Cell]) -> None:
         self.dtype, self.rows, self.columns, self.cells = dtype, rows, columns, cells

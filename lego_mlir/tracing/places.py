@@ -32,16 +32,19 @@ from lego_mlir.layout.current_names import formulas
 from lego_mlir.tracing.halos import Halo
 from lego_mlir.tracing.trace import Buffer, TensorAccess
 from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.uncompared import Uncompared
 
 LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in claims about all of them
 
 
-class Place:
+class Place(Uncompared):
     """A logical index of a view of memory, before its width is chosen.
 
     With a `boundary` the index may be outside the sizes. `block` is the rank of the block of the cluster whose shared
     memory it is, where that is not the block of the thread.
     """
+
+    _instead = "compare indices"
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.tensor import Tensor
 from lego_mlir.tracing.trace import Source
 from lego_mlir.tracing.tracer import user_line
+from lego_mlir.tracing.uncompared import Uncompared
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Symbol
@@ -79,10 +80,11 @@ class ProgramTensor:
         return f"<{self.name}: {self.dtype}, {self.layout!r}>"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramNumber:
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramNumber(Uncompared):
     """A number parameter of a program, passed to kernels."""
 
+    _instead = "compare the program's sizes, or in a kernel"
     name: str
     dtype: DType
 

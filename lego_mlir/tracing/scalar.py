@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import NoReturn, cast
 
 from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.errors import SymbolicBranchError
 from lego_mlir.expr.index import (
     Condition,
     Index,
@@ -39,7 +40,6 @@ class Scalar:
     """Data of one element type inside a kernel: a number, or a vector where `width` is not None."""
 
     __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None
 
     def __init__(self, value: Value) -> None:
@@ -95,6 +95,13 @@ class Scalar:
             "the truth of a kernel's data is known only when it runs, so `if`, `while`, `and`, `or`, `not`, min() and "
             "max() cannot be used on it; use `with lego.when(condition):`, lego.where, &, |, ~, lego.minimum and "
             "lego.maximum"
+        )
+
+    def __hash__(self) -> NoReturn:
+        raise current("data in a set or dict").error(
+            f"{self!r} is known only when the kernel runs, so it cannot be in a set or a key of a dict; compare with "
+            "==, and combine with |",
+            SymbolicBranchError,
         )
 
     def __index__(self) -> NoReturn:

@@ -25,6 +25,7 @@ from lego_mlir.tracing.places import Place
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.uncompared import Uncompared
 from lego_mlir.tracing.warps import group_of_role
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ class Tensor:
         object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
 
 
-class ElementAccess(AtomicAccess):
+class ElementAccess(AtomicAccess, Uncompared):
     """Loads and stores of elements by their logical indices; `place` gives the address of one."""
 
     __slots__ = ()
+    _instead = "compare elements, such as x[i] == y[i]"
     _tracer: Tracer
     buffer: Buffer
 

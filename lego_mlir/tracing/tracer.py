@@ -20,7 +20,7 @@ from sympy.logic.boolalg import Boolean
 
 from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import LegoError, RefutedAccessError, TraceError
-from lego_mlir.expr.index import Index, as_condition, as_expr
+from lego_mlir.expr.index import Index, as_condition, as_expr, in_kernel
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt, Ne, Size
 from lego_mlir.expr.prove import prove
@@ -88,7 +88,7 @@ class Tracer:
         self._values = self._loops = self.statements = 0
         self._divided: dict[Any, Division] = {}
         self.entered = False  # the kernel's function runs, so every id has a value
-        self.unopened: dict[object, tuple[str, Source]] = {}  # branches and loops without their `with` or `for`
+        self.unopened: dict[int, tuple[object, str, Source]] = {}  # branches and loops without their `with` or `for`
         self.abandoned: Source | None = None  # a loop left by break or return
         self.calling: list[Any] = []  # the device functions that run
         self.functions: dict[Hashable, Any] = {}  # those that are called, by their kinds of arguments
@@ -438,7 +438,7 @@ def current(what: str) -> Tracer:
 
 def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
     """Run the kernel's function with the tracer current."""
-    token = _current.set(tracer)
+    token, inside = _current.set(tracer), in_kernel.set(True)
     tracer.entered = True
     try:
         with stopped_if_endless(lambda: tracer.statements, function.__code__):
@@ -450,12 +450,13 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
         ) from None
     finally:
         _current.reset(token)
+        in_kernel.reset(inside)
     if tracer.abandoned is not None:
         raise TraceError(
             f"{tracer.abandoned}: the body of lego.range was left by break or return; a traced loop runs to its end, "
             "use `with lego.when(condition):` inside it"
         )
-    for written, source in tracer.unopened.values():
+    for _, written, source in tracer.unopened.values():
         keyword = "for i in" if "range" in written else "with"
         raise TraceError(f"{source}: {written} alone has no effect; write `{keyword} {written}:` and a body")
     if returned is not None:

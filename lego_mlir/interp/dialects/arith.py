@@ -137,9 +137,10 @@ DIVISIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
-    """A division that reports a zero divisor and continues with 1 in its place."""
+    """A division that reports a zero divisor, and continues with 1 in its place, and a quotient that does not fit."""
     left, right = op.operands
     result, place, name = op.result, op.place, op.name
+    is_signed = not name.removesuffix("i").endswith("u")
 
     def step(m: Machine) -> None:
         a, b = m.values[left], m.values[right]
@@ -147,6 +148,9 @@ def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
         if zero.any():
             report_undefined(m, zero, place, f"{name} by zero")
             b = np.where(zero, np.ones((), b.dtype), b)
+        if is_signed and (b == -1).any():
+            least = np.iinfo(a.dtype).min
+            report_undefined(m, (a == least) & (b == -1), place, f"{name} of {least} by -1")
         m.values[result] = compute(a, b)
 
     return step

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Operand
-from lego_mlir.errors import LayoutError, brief
+from lego_mlir.errors import LayoutError, SymbolicBranchError, brief
 from lego_mlir.expr.index import Condition, Index, PerElement
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
@@ -66,7 +66,6 @@ class Spread(PerElement):
     """
 
     __slots__ = ("dtype", "layout", "registers")
-    __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None
     layout: LinearLayout
     dtype: DType
@@ -243,6 +242,12 @@ class Spread(PerElement):
         raise current("the truth of a spread value").error(
             "the truth of a spread value is known only when the kernel runs, for each element; use lego.where, &, |, "
             "~, lego.minimum and lego.maximum"
+        )
+
+    def __hash__(self) -> NoReturn:
+        raise current("a spread value in a set or dict").error(
+            f"{self!r} is known only when the kernel runs, so it cannot be in a set or a key of a dict",
+            SymbolicBranchError,
         )
 
     __add__, __radd__ = _forward(operator.add), _reflected(operator.add)

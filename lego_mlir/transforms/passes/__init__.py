@@ -23,6 +23,7 @@
 | `lego-place-shared-memory` | static memory if all tiles fit, else dynamic; disjoint lifetimes share memory |
 | `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
+| `lego-lower-float-to-integer` | gives conversions to integers a value for numbers outside of their range |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
 | `lego-lower-approximate-exp2` | lowers `math.exp2` that may be approximate to one instruction |
@@ -73,6 +74,7 @@ PASSES: Final = {
     "lego-lower-bf16-products": "bf16_products.LowerBf16Products",
     "lego-lower-bf16-integers": "bf16_integers.LowerBf16Integers",
     "lego-lower-f8-conversions": "f8_conversions.LowerF8Conversions",
+    "lego-lower-float-to-integer": "float_to_integer.LowerFloatToInteger",
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",

@@ -16,7 +16,8 @@ from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.base import FunctionPass
 
-CONVERSION: Final = "arith.sitofp"
+SIGNED: Final = "arith.sitofp"
+CONVERSIONS: Final = (SIGNED, "arith.uitofp")
 # By width: integers of at least 2^x lose y low bits, which leaves 10 to 24 bits; a bf16 has 8.
 _STEPS: Final = {32: ((24, 8),), 64: ((24, 10), (34, 25), (49, 39))}
 
@@ -29,7 +30,7 @@ class LowerBf16Integers(FunctionPass):
 
     def run_on(self, function: Op) -> None:
         ir = bindings.load().ir
-        for operation in [op for op in walk(function) if op.name == CONVERSION]:
+        for operation in [op for op in walk(function) if op.name in CONVERSIONS]:
             result, given = operation.results[0], operation.operands[0]
             vector = ir.VectorType(result.type) if isinstance(result.type, ir.VectorType) else None
             element = ir.VectorType(given.type).element_type if vector else given.type
@@ -37,12 +38,13 @@ class LowerBf16Integers(FunctionPass):
                 continue
             wide = ir.VectorType.get(vector.shape, ir.F32Type.get()) if vector else ir.F32Type.get()
             with operation.location, ir.InsertionPoint(operation):
-                exact = ir.Operation.create(CONVERSION, [wide], [_held(given, element)]).results[0]
+                held = _held(given, element, operation.name == SIGNED)
+                exact = ir.Operation.create(operation.name, [wide], [held]).results[0]
                 result.replace_all_uses_with(ir.Operation.create("arith.truncf", [result.type], [exact]).results[0])
             operation.erase()
 
 
-def _held(given: Value, element: Type) -> Value:
+def _held(given: Value, element: Type, is_signed: bool) -> Value:
     """An integer that f32 represents, and that rounds to bf16 as the given one does."""
     ir, type_ = bindings.load().ir, given.type
 
@@ -60,7 +62,8 @@ def _held(given: Value, element: Type) -> Value:
         return make("arith.cmpi", a, b, result=truth, predicate=ir.Attribute.parse(f"{predicate} : i64"))
 
     for least, lost in _STEPS[element.width]:
-        is_small = compared(6, make("arith.addi", given, number(1 << least)), number(2 << least))  # ult
+        above = make("arith.addi", given, number(1 << least)) if is_signed else given
+        is_small = compared(6, above, number((1 + is_signed) << least))  # ult
         is_exact = compared(0, make("arith.andi", given, number((1 << lost) - 1)), number(0))  # eq
         sticky = make("arith.select", is_exact, number(0), number(1 << lost))
         odd = make("arith.ori", make("arith.andi", given, number(-(1 << lost))), sticky)

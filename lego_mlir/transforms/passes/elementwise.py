@@ -12,7 +12,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
 
 EQ, NE, SLT, ULT, UGT = 0, 1, 2, 6, 8  # predicates of arith.cmpi
-OEQ, OGT, UEQ, ONE = 1, 2, 8, 6  # predicates of arith.cmpf
+OEQ, OGT, OGE, OLT, UEQ, ONE = 1, 2, 3, 4, 8, 6  # predicates of arith.cmpf
 _COMPARISONS: Final = ("arith.cmpi", "arith.cmpf")
 
 
@@ -35,7 +35,7 @@ class Elementwise:
     def number(self, value: float, element: str) -> Value:
         """A constant, repeated in a vector."""
         kind = self.ir.Type.parse(element)
-        is_integer = isinstance(kind, self.ir.IntegerType)
+        is_integer = isinstance(kind, self.ir.IntegerType | self.ir.IndexType)
         attribute = self.ir.IntegerAttr.get(kind, int(value)) if is_integer else self.ir.FloatAttr.get(kind, value)
         if self.shape is not None:
             attribute = self.ir.DenseElementsAttr.get_splat(self.type(element), attribute)
@@ -45,7 +45,7 @@ class Elementwise:
 
     def compare(self, predicate: int, a: Value, b: Value) -> Value:
         """A comparison of integers or floats by its number in arith."""
-        is_integer = isinstance(getattr(a.type, "element_type", a.type), self.ir.IntegerType)
+        is_integer = isinstance(getattr(a.type, "element_type", a.type), self.ir.IntegerType | self.ir.IndexType)
         attributes = {"predicate": self.ir.Attribute.parse(f"{predicate} : i64")}
         return self.ir.Operation.create(
             _COMPARISONS[not is_integer], [self.type("i1")], [a, b], attributes=attributes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import ml_dtypes
 import numpy as np
 
-from lego_mlir.interp import rounding
+from lego_mlir.interp import extremes, rounding
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
@@ -34,23 +34,13 @@ def flushed(value: Array) -> Array:
     return np.where(np.abs(value) < SMALLEST_NORMAL, np.copysign(np.float32(0), value), value)
 
 
-def _least(a: Array, b: Array) -> Array:
-    found = np.fmin(a, b)
-    return np.where((a == b) & np.signbit(a), a, found)
-
-
-def _greatest(a: Array, b: Array) -> Array:
-    found = np.fmax(a, b)
-    return np.where((a == b) & np.signbit(found), np.where(np.signbit(a), b, a), found)
-
-
 TWO: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "min": _least,
-    "max": _greatest,
+    "min": extremes.minnum,
+    "max": extremes.maxnum,
 }
 
 

@@ -1,8 +1,8 @@
 """cvt: between integers, between floats, and between the two. PTX ISA, "cvt" and "cvt.pack".
 
-A float becomes an integer by its rounding (rni, rzi, rmi, rpi), clamped to the integer's range, NaN to 0. A narrower
-float is rounded to nearest even (rn), towards zero (rz), or, for tf32, to nearest away from zero (rna). A pair is made
-of two f32: the first operand goes to the upper half.
+A float becomes an integer by its rounding (rni, rzi, rmi, rpi), clamped to the integer's range. A narrower float is
+rounded to nearest even (rn), towards zero (rz), or, for tf32, to nearest away from zero (rna). A pair is made of two
+f32: the first operand goes to the upper half.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: st
         if rounds is None:
             raise decoder.refused(instruction, "a conversion to an integer needs one of .rni, .rzi, .rmi, .rpi")
         target = NUMPY[to]
-        found = lambda value: integer_of(rounds(value.astype(np.float64)), target)  # noqa: E731
+        of_nan = _of_nan(from_, target)
+        found = lambda value: integer_of(rounds(value.astype(np.float64)), target, of_nan)  # noqa: E731
     else:
         target = NUMPY[to]
         if "sat" in modifiers:
@@ -146,14 +147,20 @@ def _float_of(value: Array, target: Dtype) -> Array:
     return value.astype(target)
 
 
-def integer_of(value: Array, target: Dtype) -> Array:
-    """f64 without fraction, clamped to an integer type; NaN is 0."""
+def _of_nan(from_: str, target: Dtype) -> int:
+    """The integer that a NaN becomes: 0, with 64 bits on one side the least signed one (its bits, if unsigned)."""
+    return 0 if from_ != "f64" and target.itemsize < 8 else 1 << 8 * target.itemsize - 1
+
+
+def integer_of(value: Array, target: Dtype, of_nan: int) -> Array:
+    """f64 without fraction, clamped to an integer type."""
     limits = np.iinfo(target)
     clamped = np.where(np.isnan(value), 0, value)
     found = np.clip(clamped, float(limits.min), float(limits.max))
     top, bottom = found >= float(limits.max), found <= float(limits.min)
     inside = np.where(top | bottom, 0, found).astype(target)
-    return np.where(top, target.type(limits.max), np.where(bottom, target.type(limits.min), inside))
+    inside = np.where(top, target.type(limits.max), np.where(bottom, target.type(limits.min), inside))
+    return np.where(np.isnan(value), np.array(of_nan).astype(target), inside)
 
 
 def _clamped(value: Array, target: Dtype) -> Array:
