@@ -28,18 +28,18 @@ def clear(words: lego.Tensor(u64, Row(BLOCKS))):
 @lego.kernel(grid=BLOCKS, block=T)
 def scan_blocks(x: lego.Tensor(u32, Row(N)), y: lego.Tensor(u32, Row(N)), words: lego.Tensor(u64, Row(BLOCKS))):
     b, lane, warp, before = lego.block_id[0], lego.lane_id, lego.warp_id, lego.shared(u32, Row(1))
-    rows = {b * TILE + (warp * ROWS + k) * 128 + 4 * lane: lego.register(u32, 0, width=4) for k in range(ROWS)}
+    rows = [(b * TILE + (warp * ROWS + k) * 128 + 4 * lane, lego.register(u32, 0, width=4)) for k in range(ROWS)]
     with lego.when((b + 1) * TILE <= N):
-        for i, four in rows.items():
+        for i, four in rows:
             four.set(x.load(i, width=4))
     with lego.otherwise():
-        for i, four in rows.items():
+        for i, four in rows:
             four.set(lego.vector(*(x.halo()[i + k] for k in range(4))))
-    sums, warp_total = {}, u32(0)
-    for i, four in rows.items():
+    sums, warp_total = [], u32(0)
+    for i, four in rows:
         *_, total = own = list(accumulate(four))
         up_to_lane = lego.warp_scan(total)
-        sums[i] = [warp_total + (up_to_lane - total) + one for one in own]
+        sums.append((i, [warp_total + (up_to_lane - total) + one for one in own]))
         warp_total += lego.shuffle(up_to_lane, 31)
     below = lego.block_scan(lego.where(lane == 31, warp_total, 0), exclusive=True)
     with lego.when(warp == T // 32 - 1):
@@ -62,10 +62,10 @@ def scan_blocks(x: lego.Tensor(u32, Row(N)), y: lego.Tensor(u32, Row(N)), words:
     lego.barrier()
     shift = before[0] + below
     with lego.when((b + 1) * TILE <= N):
-        for i, four in sums.items():
+        for i, four in sums:
             y.store(lego.vector(*(shift + one for one in four)), i)
     with lego.otherwise():
-        for i, four in sums.items():
+        for i, four in sums:
             for k, one in enumerate(four):
                 y.halo()[i + k] = shift + one
 
