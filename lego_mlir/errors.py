@@ -67,6 +67,10 @@ class TraceError(LegoError):
     """A kernel function that cannot be traced, or that uses a value outside its scope."""
 
 
+class ScheduleError(LegoError):
+    """A schedule that a statement of a kernel does not allow."""
+
+
 class SpecError(LegoError):
     """A spec file that cannot be loaded, or that lacks the requested kernel, layout or template."""
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.f2.boxed import BoxedLayout, boxed, linear, padded, shape_of_box
 from lego_mlir.f2.dims import Dims, bits_of_size, join, split
 from lego_mlir.f2.linear import LinearLayout
 
@@ -37,7 +38,7 @@ def shape_of(layout: LinearLayout) -> tuple[int, ...]:
         raise LayoutError(
             f"a shape operation takes a layout with the outputs {list(names)}, got {list(layout.out_sizes)}"
         )
-    return tuple(layout.out_sizes.values())
+    return shape_of_box(layout)
 
 
 def trans(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
@@ -45,7 +46,7 @@ def trans(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
     shape = shape_of(layout)
     _require_order(order, len(shape))
     moved = layout.transpose_outs([f"dim{k}" for k in order])
-    return _named(moved, [size for _, size in moved.out_sizes.items()])
+    return boxed(_named(moved, [size for _, size in moved.out_sizes.items()]), [shape[k] for k in order])
 
 
 def trans_backward(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
@@ -56,6 +57,10 @@ def trans_backward(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
 
 def reshape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """Forward: the same elements in row-major order under another shape; backward is the reshape back."""
+    if isinstance(layout, BoxedLayout):
+        raise LayoutError(
+            f"a tile of {list(layout.box)} is not reshaped to {list(shape)}: its elements are padded to powers of two"
+        )
     shape_of(layout)
     minor_first = layout.with_outs(layout.outs[::-1])
     names = standard_dims(len(shape))
@@ -67,7 +72,8 @@ def expand_dims(layout: LinearLayout, axis: int) -> LinearLayout:
     shape = list(shape_of(layout))
     if not 0 <= axis <= len(shape):
         raise LayoutError(f"expand_dims: axis {axis} is outside 0..{len(shape)}")
-    return reshape(layout, [*shape[:axis], 1, *shape[axis:]])
+    sizes = list(layout.out_sizes.values())
+    return boxed(reshape(linear(layout), [*sizes[:axis], 1, *sizes[axis:]]), [*shape[:axis], 1, *shape[axis:]])
 
 
 def expand_dims_backward(layout: LinearLayout, axis: int) -> LinearLayout:
@@ -80,6 +86,7 @@ def expand_dims_backward(layout: LinearLayout, axis: int) -> LinearLayout:
 
 def join_tensors(layout: LinearLayout) -> LinearLayout:
     """Forward of `tt.join`: a new last dimension of size 2, in the lowest register bit."""
+    _require_whole("join", layout)
     rank = len(shape_of(layout))
     wide = expand_dims(layout, rank)
     return _aligned(LinearLayout.identity(2, REGISTER, f"dim{rank}") * wide, wide)
@@ -91,6 +98,7 @@ def join_backward(layout: LinearLayout) -> LinearLayout:
     Raises LayoutError unless exactly one register basis is the last dimension's, and nothing else reaches it: only then
     are both halves of a pair in one thread.
     """
+    _require_whole("split", layout)
     shape = shape_of(layout)
     last = f"dim{len(shape) - 1}"
     reached = [(n, k) for n, images in layout.bases.items() for k, b in enumerate(images) if b[-1]]
@@ -131,12 +139,12 @@ def broadcast_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayo
     if len(shape) != len(new) or any(a not in (1, b) for a, b in zip(shape, new, strict=True)):
         raise LayoutError(f"broadcast: a tensor of shape {list(shape)} cannot be broadcast to {list(new)}")
     kept = [k for k, (a, b) in enumerate(zip(shape, new, strict=True)) if a == b]
-    outs: Dims = tuple((f"dim{k}", bits_of_size("the shape", n)) for k, n in enumerate(shape))
+    outs: Dims = tuple((f"dim{k}", bits_of_size("the shape", n)) for k, n in enumerate(padded(shape)))
     columns = []
     for column in layout.columns:
         values = split(column, layout.outs)
         columns.append(join([v if k in kept else 0 for k, v in enumerate(values)], outs))
-    return LinearLayout.of(layout.ins, outs, columns)
+    return boxed(LinearLayout.of(layout.ins, outs, columns), shape)
 
 
 def reduced(layout: LinearLayout, axis: int) -> LinearLayout:
@@ -145,7 +153,8 @@ def reduced(layout: LinearLayout, axis: int) -> LinearLayout:
     if not 0 <= axis < len(shape):
         raise LayoutError(f"a reduction along axis {axis} of the shape {list(shape)}: the axes are 0..{len(shape) - 1}")
     rest = layout.slice(f"dim{axis}")
-    return without_zero_registers(_named(rest, list(rest.out_sizes.values())))
+    named = without_zero_registers(_named(rest, list(rest.out_sizes.values())))
+    return boxed(named, [*shape[:axis], *shape[axis + 1 :]])
 
 
 def without_zero_registers(layout: LinearLayout) -> LinearLayout:
@@ -153,7 +162,14 @@ def without_zero_registers(layout: LinearLayout) -> LinearLayout:
     bases = layout.bases
     if REGISTER in bases:
         bases[REGISTER] = [b for b in bases[REGISTER] if any(b)]
-    return LinearLayout(bases, layout.out_sizes)
+    return boxed(LinearLayout(bases, layout.out_sizes), shape_of_box(layout))
+
+
+def _require_whole(called: str, layout: LinearLayout) -> None:
+    if isinstance(layout, BoxedLayout):
+        raise LayoutError(
+            f"{called}: a tile of {list(layout.box)} is padded to powers of two; join and split take whole ones"
+        )
 
 
 def _named(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:

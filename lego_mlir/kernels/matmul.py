@@ -17,6 +17,7 @@ introduces them.
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.staging import grant_width, thread_chunks
+from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
 from lego_mlir.tracing.tensor import View
 
 __all__ = ["Epilogue", "Tiling", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
@@ -152,7 +153,7 @@ def build(
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
     plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), stride, split,
-                 not dtype.is_float and (epilogue is not None or result.is_float))  # fmt: skip
+                 not dtype.is_float and (epilogue is not None or result.is_float), plain)  # fmt: skip
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -241,6 +242,7 @@ class _Plan:
     blocks: int | None
     split: Any = None
     converted: bool = False
+    plain: bool = False
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
         """The kernel: a block's share of the tiles."""
@@ -274,7 +276,9 @@ class _Plan:
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         c, at = self.multiply(matrices, staged, out, at)
-        self.store(out, c, operands, at)
+        m, n = out.dims()
+        with stored_tile(out, c, (at[0] * m, at[1] * n)) if self.plain else nullcontext():
+            self.store(out, c, operands, at)
 
     def multiply(
         self, matrices: tuple[View, View, View], staged: Sequence[View], out: View, at: tuple[IndexLike, IndexLike],

@@ -47,6 +47,8 @@ TICKS: Final = 10_000_000
 """Nanoseconds after which a waiting warp looks again."""
 GO_ON: Final = ("lego.products_go_on", "unit")
 """The attribute of an arrival that waits for no products of warpgroups."""
+PREVIOUS: Final = ("lego.products_before", "unit")
+"""The attribute of an arrival that waits for all products of warpgroups but the newest."""
 _TOKEN: Final = DType("token", 64, "index", "int64", "!nvgpu.mbarrier.token")
 
 
@@ -107,7 +109,7 @@ class BarrierUse(Uncompared):
         operands = (self.ring.group, parity, ticks, self.slot)
         tracer.append(MlirOperation((), WAIT, operands, (), tracer.here(), self.number.expr))
 
-    def arrive(self, block: IndexLike | None = None, *, products: bool = True) -> None:
+    def arrive(self, block: IndexLike | None = None, *, products: bool | str = True) -> None:
         """Each warp that runs this arrives once, after all its lanes have come here.
 
         With a `block`, it arrives at the same barrier in the block of the cluster with that number. Products of
@@ -121,12 +123,19 @@ class BarrierUse(Uncompared):
             token = tracer.value(_TOKEN)
             tracer.append(
                 MlirOperation(
-                    (token,), ARRIVE, (group, self.slot), () if products else (GO_ON,), tracer.here(), self.number.expr
+                    (token,), ARRIVE, (group, self.slot), _attributes(products), tracer.here(), self.number.expr
                 )
             )
 
     def __repr__(self) -> str:
         return f"<use {self.number} of {self.ring!r}>"
+
+
+def _attributes(products: bool | str) -> tuple[tuple[str, str], ...]:
+    """How long an arrival waits for products of warpgroups in flight: for all, for all but the newest, not at all."""
+    if products is True:
+        return ()
+    return (GO_ON, PREVIOUS) if products == "previous" else (GO_ON,)
 
 
 def barriers(count: int, arrivals: int = 1) -> BarrierRing:

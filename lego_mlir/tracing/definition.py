@@ -43,7 +43,7 @@ from lego_mlir.tracing.divergence import refuse_differing
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.register_names import warn_of_second_names
-from lego_mlir.tracing.requirements import of_clusters, of_layouts, of_relations, refuse
+from lego_mlir.tracing.requirements import Requirement, of_clusters, of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
@@ -64,6 +64,7 @@ from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike, Module, Symbol
     from lego_mlir.tracing.roundings import Roundings
+    from lego_mlir.tracing.schedules.composition import Schedule
 
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
@@ -110,6 +111,7 @@ class Kernel(Referenced, OnArrays):
         self.block = _extents("block", block, self.source)
         self.cluster = () if cluster is None else _cluster(cluster, self.grid, self.source)
         self.signature = signature_of(function, self.source, names)
+        self.schedules: tuple[str, ...] = ()
         self._texts: dict[tuple[str, bool, bool], str] = {}
 
     def __repr__(self) -> str:
@@ -123,13 +125,17 @@ class Kernel(Referenced, OnArrays):
         calls = NoNames()
         warn_of_second_names(self.function)
         tracer, parameters = self._recorded(calls)
-        trace = _complete(self._trace(tracer, parameters))
+        trace = self._completed(self._trace(tracer, parameters))
         refuse_differing(trace, tracer.common)
         return replace(trace, maps=tuple(calls.layouts))
 
     def trace_with_names(self, maps: NamedMaps) -> KernelTrace:
         """The kernel traced again, with names for the maps of layouts that its function calls: for proofs only."""
         return self._trace(*self._recorded(maps), maps.maps)
+
+    def _completed(self, trace: KernelTrace) -> KernelTrace:
+        """The trace, validated as that of a whole kernel."""
+        return _complete(trace)
 
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
@@ -181,16 +187,17 @@ class Kernel(Referenced, OnArrays):
             source=self.source,
             divisions=tracer.divisions,
             data=tracer.data,
-            requirements=(
-                *of_relations(sizes, self.source),
-                *of_layouts(self),
-                *of_clusters(self),
-                *tracer.requirements,
-            ),
+            requirements=(*self._implied(sizes), *tracer.requirements),
             distinct=tracer.distinct,
             products=tuple(tracer.products),
             cluster=self.cluster if prod(self.cluster) > 1 else (),
+            phases=tracer.phases,
+            numbered=tracer.numbered,
         )
+
+    def _implied(self, sizes: tuple[Symbol, ...]) -> tuple[Requirement, ...]:
+        """The conditions on sizes that follow from the sizes, the layouts and the launch."""
+        return (*of_relations(sizes, self.source), *of_layouts(self), *of_clusters(self))
 
     def _tables(self, tracer: Tracer, maps: Collection[str]) -> Iterator[Buffer]:
         """The run-time tables of the layouts: parameters after those of the signature."""
@@ -224,6 +231,15 @@ class Kernel(Referenced, OnArrays):
         from lego_mlir.tracing.roundings import roundings
 
         return roundings(self._traced, sizes)
+
+    def schedule(self, *schedules: str | Schedule) -> Kernel:
+        """The kernel after schedules, from left to right: `k.schedule("warpgroups, pipeline(stages=4), roles")`.
+
+        See docs/how-to/schedules.md. Raises ScheduleError, with the line of the statement that a schedule cannot take.
+        """
+        from lego_mlir.tracing.schedules.composition import apply
+
+        return apply(self, *schedules)
 
     def trace(self) -> KernelTrace:
         """The traced program. Raises TraceError or LayoutError, with the line of the spec, for an invalid kernel."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Location
+from lego_mlir.aliases import Attribute, Location
 from lego_mlir.aliases import Value as Emitted
 from lego_mlir.hardware.memory import BANK_ROW_BYTES
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
@@ -67,6 +67,7 @@ from lego_mlir.tracing.trace import (
     TileStore,
     ToIndex,
     Value,
+    WarpRole,
     While,
     Write,
     registers_written,
@@ -178,13 +179,17 @@ class KernelEmitter:
                 attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
         if trace.cluster:
             attributes["known_cluster_size"] = ir.DenseI32ArrayAttr.get([*trace.cluster, 1, 1][:3])
-        attributes |= range_attributes(trace)
+        attributes |= range_attributes(trace) | self._launch_attributes()
         if tiles:
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
             attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([self._tile_facts(tile) for tile in trace.shared])
         function = ir.Operation.create("gpu.func", attributes=attributes, regions=1)
         types = [ir.Type.parse(t) for t in (*inputs, *tiles)]
         return function.regions[0].blocks.append(*types, arg_locs=[function.location] * len(types))
+
+    def _launch_attributes(self) -> dict[str, Attribute]:
+        """Attributes of the launch that the target's statements need."""
+        return {}
 
     def _tile_facts(self, tile: Buffer) -> Any:
         """The attributes of a shared tile."""
@@ -427,13 +432,13 @@ class KernelEmitter:
         if isinstance(branch.mark, TileCopy):
             self._emit_copy(branch, branch.mark)
             return
-        if branch.condition == True and branch.mark is None:  # noqa: E712  SymPy's true is not Python's
+        if branch.condition == True and not isinstance(branch.mark, WarpRole):  # noqa: E712  SymPy's true is not Python's
             self._emit_body(branch.then)
             return
         carried = [r for r in registers_written((*branch.then, *branch.otherwise)) if r in self._registers]
         types = [self._register_type(r) for r in carried]
         operation = self.printer.build.operation("scf.if", (self._condition_of(branch),), types, regions=2)
-        if branch.mark is not None:
+        if isinstance(branch.mark, WarpRole):
             for name, text in role_attributes(branch.mark).items():
                 operation.attributes[name] = self.ir.Attribute.parse(text)
         before = dict(self._registers)

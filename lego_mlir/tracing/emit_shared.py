@@ -7,6 +7,7 @@ launcher raises the kernel's limit. Tiles that `lego.mma` reads stay declared: a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from lego_mlir.aliases import Location, Value
@@ -37,6 +38,9 @@ def declared_bytes(trace: KernelTrace) -> int:
     copied = {copy.tile.name for copy in tile_copies(trace)}
     rings = ring_bytes(trace)
     total = -(-rings // ATOM_BYTES) * ATOM_BYTES if copied else rings
+    if trace.phases:
+        offsets = tile_offsets(trace, ATOM_BYTES)
+        return total + max(offsets[tile.name] + tile_bytes(tile) for tile in trace.shared)
     for tile in trace.shared:
         size = tile.size * tile.dtype.bytes
         total += -(-size // ATOM_BYTES) * ATOM_BYTES if tile.name in copied else size
@@ -45,10 +49,18 @@ def declared_bytes(trace: KernelTrace) -> int:
 
 def tile_offsets(trace: KernelTrace, alignment: int = BANK_ROW_BYTES) -> dict[str, int]:
     """The first byte of each tile by name, with tiles at multiples of `alignment`."""
-    offsets, offset = {}, 0
-    for tile in trace.shared:
-        offsets[tile.name] = offset
-        offset += -(-tile_bytes(tile) // alignment) * alignment
+    offsets: dict[str, int] = {}
+    later = frozenset[str]().union(*trace.phases)
+
+    def place(tiles: Iterable[Buffer], offset: int) -> int:
+        for tile in tiles:
+            offsets[tile.name] = offset
+            offset += -(-tile_bytes(tile) // alignment) * alignment
+        return offset
+
+    start = place((t for t in trace.shared if t.name not in later), 0)
+    for phase in trace.phases:
+        place((t for t in trace.shared if t.name in phase), start)
     return offsets
 
 

@@ -19,16 +19,17 @@ instructions", "Async proxy".)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lego_mlir.aliases import Location
+from lego_mlir.aliases import Attribute, Location
 from lego_mlir.aliases import Value as MlirValue
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
-from lego_mlir.tracing.barrier_rings import GO_ON
+from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.packed_registers import packed_registers
@@ -38,15 +39,19 @@ from lego_mlir.tracing.trace import (
     Barrier,
     Constant,
     Convert,
+    Dependent,
     For,
     FunctionCall,
     If,
     KernelTrace,
+    MatrixStores,
     MlirOperation,
+    Read,
     Register,
     Return,
     Statement,
     Store,
+    TileCopy,
     TileStore,
     WarpRole,
     While,
@@ -55,6 +60,7 @@ from lego_mlir.tracing.trace import (
     statements_in,
 )
 from lego_mlir.tracing.wgmma_products import DEPTH, ROWS, SharedMatrix, WarpgroupProduct
+from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 
 CHUNK_SHIFT: Final = 4
 ADDRESS_MASK: Final = 0x3FFFF
@@ -65,6 +71,10 @@ _HARMLESS: Final = frozenset({
 })  # fmt: skip
 """Operations of the nvvm dialect that order nothing of what a product reads."""
 _NESTED: Final = (For, While, If, FunctionCall)
+
+
+Sums = list[tuple[WarpgroupProduct, list[Register]]]
+"""Products of a loop, each with the registers that hold its accumulators."""
 
 
 class LazyValues(dict[int, Any]):
@@ -84,10 +94,12 @@ class InFlight:
     product: WarpgroupProduct
     structs: list[MlirValue]
     left: list[MlirValue]
-    numbers: frozenset[int] = field(init=False)
+    pending: dict[int, MlirValue] = field(default_factory=dict)
+    continued: bool = False
+    numbers: set[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.numbers = frozenset(n for line in self.product.results for n in line)
+        self.numbers = {n for line in self.product.results for n in line}
 
 
 class WarpgroupEmitter(KernelEmitter):
@@ -100,13 +112,20 @@ class WarpgroupEmitter(KernelEmitter):
         self._products = {number: product for product in trace.products for number in product.covered}
         self._issued: set[int] = set()  # identities of products
         self._flying: list[InFlight] = []  # oldest first
+        self._accumulating: list[Sums] = []
+        self._held: dict[Register, int] = {}  # registers whose value is a number in flight
         self._zeros: set[int] = set()  # the numbers of values that are the constant 0
         self._packs = packed_registers(trace)
         self._first = {second: first for first, second in self._packs.second.items()}
         self._wide: dict[int, int] = {}  # of a value that was rounded to 16 bits, the number of the f32
         self._offsets = tile_offsets(trace, ATOM_BYTES)
         read = {name for product in trace.products for name in product.buffers}
+        self._stores = any(isinstance(s, Store | TileStore) and _written(s) in read for s in trace.statements())
         self._fences = any(_written(s) in read for s in trace.statements())
+
+    def _launch_attributes(self) -> dict[str, Attribute]:
+        waits = any(isinstance(s, If) and isinstance(s.mark, Dependent) for s in self.trace.statements())
+        return {DEPENDENT_ATTRIBUTE: self.ir.BoolAttr.get(True)} if waits else {}
 
     # -- shared memory
 
@@ -118,6 +137,16 @@ class WarpgroupEmitter(KernelEmitter):
     def _emit(self, statement: Statement) -> None:
         if id(statement) in self._packs.skipped:
             return
+        if isinstance(statement, If) and isinstance(statement.mark, Dependent):
+            kind = f"#nvvm<grid_dep_action {statement.mark.action}>"
+            self.printer.build.operation("nvvm.griddepcontrol", (), (), {"kind": kind})
+            return
+        if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
+            self._store_matrices(statement.mark)
+            return
+        if isinstance(statement, If) and _is_word(statement):
+            super()._emit_body(statement.then)  # a word is what its statements are
+            return
         if id(statement) in self._packs.written and isinstance(statement, Write):
             first = self._first.get(statement.register, statement.register)
             self._registers[first] = self._packed(self._packs.written[id(statement)], first.dtype.mlir)
@@ -128,19 +157,29 @@ class WarpgroupEmitter(KernelEmitter):
                 self._issued.add(id(product))
                 self._issue(product)
             return
+        if self._carry(statement):
+            return
         if self._flying and self._needs_all(statement):
             self._land(len(self._flying))
+        elif self._flying and _is_previous(statement):
+            self._land(len(self._flying) - 1)
         match statement:
             case Constant(result, number) if number == 0:
                 self._zeros.add(result.number)
             case Convert(result, operand) if str(operand.dtype) == "f32" and result.dtype.bits == 16:
                 self._wide[result.number] = operand.number
             case Barrier() if self._fences:
-                space = {"kind": "#nvvm.proxy_kind<async.shared>", "space": "#nvvm.shared_space<cta>"}
-                self.printer.build.operation("nvvm.fence.proxy", (), (), space)
+                self._fence()
+            case MlirOperation(name="nvvm.bar.warp.sync") if self._stores:  # in front of an arrival
+                self._fence()
             case _:
                 pass
         super()._emit(statement)
+
+    def _fence(self) -> None:
+        """What this thread stored is visible to the unit behind the next barrier or arrival."""
+        space = {"kind": "#nvvm.proxy_kind<async.shared>", "space": "#nvvm.shared_space<cta>"}
+        self.printer.build.operation("nvvm.fence.proxy", (), (), space)
 
     def _needs_all(self, statement: Statement) -> bool:
         """Whether a statement needs all products in flight to be complete."""
@@ -176,11 +215,80 @@ class WarpgroupEmitter(KernelEmitter):
         to_end = build.value("arith.cmpi", (warp, end), "i1", {"predicate": "6 : i64"})
         return build.value("arith.andi", (from_first, to_end), "i1")
 
+    def _carry(self, statement: Statement) -> bool:
+        """Whether a register is written or read whose value is in flight: it keeps the value as it is."""
+        match statement:
+            case Write(register, value):
+                self._held.pop(register, None)
+                sums = self._accumulating[-1] if self._accumulating else []
+                kept = any(register in registers for _, registers in sums)
+                found = self._flight_of(value.number) if kept else None
+                if found is not None:
+                    self._held[register], self._registers[register] = value.number, found.pending[value.number]
+                return found is not None
+            case Read(result, register) if register in self._held:
+                found, number = self._flight_of(self._held[register]), self._held[register]
+                if found is not None:
+                    found.pending[result.number] = found.pending[number]
+                    found.numbers.add(result.number)
+                    return True
+        return False
+
+    def _flight_of(self, number: int) -> InFlight | None:
+        return next((f for f in self._flying if number in f.pending), None)
+
+    def _emit_for(self, loop: For) -> None:
+        """A loop whose sums go through products in each iteration keeps these products in flight."""
+        self._accumulating.append(self._sums_of(loop))
+        super()._emit_for(loop)
+        for product, registers in self._accumulating.pop():
+            self._fly_on(product, product.results, registers)
+
+    def _fly_on(self, product: WarpgroupProduct, lines: Sequence[Sequence[int]], registers: Sequence[Register]) -> None:
+        """A product of another iteration is in flight, whose values these registers hold."""
+        flight, numbers = InFlight(product, [], []), [n for line in lines for n in line]
+        flight.numbers = set(numbers)
+        flight.pending = {n: self._registers[r] for n, r in zip(numbers, registers, strict=True)}
+        self._held.update(zip(registers, numbers, strict=True))
+        self._flying.append(flight)
+
+    def _sums_of(self, loop: For) -> Sums:
+        """The products of a loop whose accumulators are registers that it writes and nothing else in it reads."""
+        products = {id(p): p for s in _flat(loop.body) for n in _numbers(s) if (p := self._products.get(n))}
+        if any(not isinstance(p.a, SharedMatrix) for p in products.values()):
+            return []  # the registers of a left operand are read until the product is complete
+        inside = list(statements_in(loop.body))
+        reads = {s.result.number: s.register for s in inside if isinstance(s, Read)}
+        writes = {s.register: s.value.number for s in inside if isinstance(s, Write)}
+        read = Counter(s.register for s in inside if isinstance(s, Read))
+        covered = frozenset[int]().union(*(p.covered for p in products.values()))
+        outside = {v.number for s in inside if not _numbers(s) & covered for v in operands_of(s)}
+        found: Sums = []
+        for product in products.values():
+            numbers = [n for line in product.accumulators for n in line]
+            registers = [reads[n] for n in numbers if n in reads]
+            results = [n for line in product.results for n in line]
+            if len(registers) < len(numbers) or [writes.get(r) for r in registers] != results:
+                return []
+            if any(read[r] > 1 for r in registers) or outside & set(numbers):
+                return []
+            found.append((product, registers))
+        return found
+
     def _emit_body(self, body: Sequence[Statement]) -> None:
-        before = len(self._flying)
+        before, sums = len(self._flying), self._accumulating[-1] if self._accumulating else []
+        if not any(_numbers(s) & product.covered for product, _ in sums for s in _flat(body)):
+            super()._emit_body(body)
+            if len(self._flying) > before:  # those that were issued in this region
+                self._land(len(self._flying))
+            return
+        for product, registers in sums:
+            self._fly_on(product, product.accumulators, registers)
         super()._emit_body(body)
-        if len(self._flying) > before:  # those that were issued in this region
-            self._land(len(self._flying))
+        self._land(len(self._flying) - len(sums))
+        del self._flying[-len(sums) :]  # they go on in the next iteration
+        for register in (r for _, registers in sums for r in registers):
+            self._held.pop(register, None)
 
     # -- products
 
@@ -189,9 +297,12 @@ class WarpgroupEmitter(KernelEmitter):
         build = self.printer.build
         right = self._start(product.b, 0)
         structs, read = [], []
+        taken = {n for line in product.accumulators for n in line}
+        continued = next((f for f in self._flying if taken <= f.pending.keys()), None)
+        values = self._values if continued is None else continued.pending
         for row, accumulators in enumerate(product.accumulators):
             zero = all(n in self._zeros for n in accumulators)
-            sums = [] if zero else [self._values[n] for n in accumulators]
+            sums = [] if zero else [values[n] for n in accumulators]
             if isinstance(product.a, SharedMatrix):
                 left = [self._start(product.a, row)]
             else:
@@ -204,7 +315,13 @@ class WarpgroupEmitter(KernelEmitter):
             constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1)
             struct = f"!llvm.struct<({', '.join(['f32'] * count)})>"
             structs.append(build.value("llvm.inline_asm", [*sums, *left, right], struct, _asm(text, constraints)))
-        self._flying.append(InFlight(product, structs, read))
+        if continued is not None:
+            continued.continued = True
+        flight = InFlight(product, structs, read)
+        for numbers, struct in zip(product.results, structs, strict=True):
+            for i, n in enumerate(numbers):
+                flight.pending[n] = build.value("llvm.extractvalue", (struct,), "f32", {"position": f"array<i64: {i}>"})
+        self._flying.append(flight)
 
     def _start(self, matrix: SharedMatrix, row: int) -> MlirValue:
         """The low word of the descriptor of an operand's first instruction, for this thread's warpgroup.
@@ -216,20 +333,25 @@ class WarpgroupEmitter(KernelEmitter):
         return self.printer.remember(name, "i32", lambda _: self._broadcast(self._start_now(matrix)))
 
     def _start_now(self, matrix: SharedMatrix) -> MlirValue:
+        """The word of the tile's first element, which is the same in every iteration, and the place in the tile.
+
+        The place is a multiple of the widest swizzle, so that it adds to the address field without a mask.
+        """
         build = self.printer.build
-        position = build.cast_integer(self.printer.value(matrix.position, "index"), "i32")
-        address = build.value("arith.muli", (position, build.constant(matrix.buffer.dtype.bytes, "i32")), "i32")
         base = build.value(
             "arith.addi", (self._root(), build.constant(self._offsets[matrix.buffer.name], "i32")), "i32"
         )
-        address = build.value("arith.addi", (base, address), "i32")
         if matrix.group_step:
             group = build.value("arith.shrui", (self._warp(), build.constant(2, "i32")), "i32")
             step = build.value("arith.muli", (group, build.constant(matrix.group_step, "i32")), "i32")
-            address = build.value("arith.addi", (address, step), "i32")
-        masked = build.value("arith.andi", (address, build.constant(ADDRESS_MASK, "i32")), "i32")
+            base = build.value("arith.addi", (base, step), "i32")
+        masked = build.value("arith.andi", (base, build.constant(ADDRESS_MASK, "i32")), "i32")
         chunk = build.value("arith.shrui", (masked, build.constant(CHUNK_SHIFT, "i32")), "i32")
-        return build.value("arith.ori", (chunk, build.constant(matrix.descriptor.word & LOW_WORD, "i32")), "i32")
+        word = build.value("arith.ori", (chunk, build.constant(matrix.descriptor.word & LOW_WORD, "i32")), "i32")
+        position = build.cast_integer(self.printer.value(matrix.position, "index"), "i32")
+        place = build.value("arith.muli", (position, build.constant(matrix.buffer.dtype.bytes, "i32")), "i32")
+        place = build.value("arith.shrui", (place, build.constant(CHUNK_SHIFT, "i32")), "i32")
+        return build.value("arith.addi", (word, place), "i32")
 
     def _root(self) -> MlirValue:
         """The address of dynamic shared memory."""
@@ -271,6 +393,24 @@ class WarpgroupEmitter(KernelEmitter):
             both = build.value("vector.from_elements", [self._values[n] for n in pair], f"vector<2x{dtype}>")
         return build.value("llvm.bitcast", (both,), "i32")
 
+    def _store_matrices(self, mark: MatrixStores) -> None:
+        """`stmatrix`, at the address of a row for each lane."""
+        if any(mark.buffer.name in f.product.buffers for f in self._flying):
+            self._land(len(self._flying))
+        build = self.printer.build
+        facts = {
+            "layout": f"#nvvm.mma_layout<{'col' if mark.transposed else 'row'}>",
+            "shape": "#nvvm.ld_st_matrix_shape<m = 8, n = 8>",
+            "eltType": "#nvvm.ld_st_matrix_elt_type<b16>",
+        }
+        base = build.value("arith.addi", (self._root(), build.constant(self._offsets[mark.buffer.name], "i32")), "i32")
+        for position, words in mark.each:
+            place = build.cast_integer(self.printer.value(position, "index"), "i32")
+            moved = build.value("arith.muli", (place, build.constant(mark.buffer.dtype.bytes, "i32")), "i32")
+            address = build.value("llvm.inttoptr", (build.value("arith.addi", (base, moved), "i32"),), "!llvm.ptr<3>")
+            held = [self._packed((word[0], word[1]), mark.dtype.mlir) for word in words]
+            build.operation("nvvm.stmatrix", (address, *held), (), facts)
+
     # -- waits
 
     def _land_number(self, number: int) -> MlirValue:
@@ -287,24 +427,33 @@ class WarpgroupEmitter(KernelEmitter):
             return
         landed, self._flying = self._flying[:count], self._flying[count:]
         build = self.printer.build
-        lines = [
-            (numbers, struct)
-            for flying in landed
-            for numbers, struct in zip(flying.product.results, flying.structs, strict=True)
-        ]
-        pending = [
-            build.value("llvm.extractvalue", (struct,), "f32", {"position": f"array<i64: {i}>"})
-            for numbers, struct in lines
-            for i in range(len(numbers))
-        ]
+        numbers = [n for flying in landed if not flying.continued for n in flying.pending]
+        pending = [flying.pending[n] for flying in landed if not flying.continued for n in flying.pending]
         left = [value for flying in landed for value in flying.left]
-        constraints = ["=f"] * len(pending) + [str(i) for i in range(len(pending))] + ["r"] * len(left)
         text = f"wgmma.wait_group.sync.aligned {len(self._flying)};"
-        kind = f"!llvm.struct<({', '.join(['f32'] * len(pending))})>"
-        made = build.value("llvm.inline_asm", [*pending, *left], kind, _asm(text, constraints))
-        for place, number in enumerate(n for numbers, _ in lines for n in numbers):
-            position = {"position": f"array<i64: {place}>"}
-            self._values[number] = build.value("llvm.extractvalue", (made,), "f32", position)
+        unique = list(dict.fromkeys(pending))
+        if not unique:
+            build.operation("llvm.inline_asm", left, (), _asm(text, ["r"] * len(left) + ["~{memory}"]))
+            return
+        constraints = ["=f"] * len(unique) + [str(i) for i in range(len(unique))] + ["r"] * len(left)
+        kind = f"!llvm.struct<({', '.join(['f32'] * len(unique))})>"
+        made = build.value("llvm.inline_asm", [*unique, *left], kind, _asm(text, constraints))
+        landed_as = {
+            value: build.value("llvm.extractvalue", (made,), "f32", {"position": f"array<i64: {i}>"})
+            for i, value in enumerate(unique)
+        }
+        for n, value in zip(numbers, pending, strict=True):
+            self._values[n] = landed_as[value]
+        for register, n in list(self._held.items()):
+            if n in set(numbers):
+                self._registers[register] = self._values[n]
+                del self._held[register]
+
+
+def _is_previous(statement: Statement) -> bool:
+    """Whether a statement waits for all products but the newest."""
+    inside = statements_in((statement,)) if isinstance(statement, If) else (statement,)
+    return any(isinstance(s, MlirOperation) and PREVIOUS in s.attributes for s in inside)
 
 
 def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> str:
@@ -315,7 +464,7 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
     kind = f"m{ROWS}n{product.columns}k{DEPTH}.f32.{product.dtype.mlir}.{product.dtype.mlir}"
     by_descriptor = isinstance(product.a, SharedMatrix)
     right = f"${following + (1 if by_descriptor else 4 * product.steps)}"
-    lines = ["{", ".reg .pred p;", ".reg .b32 s;", ".reg .b64 a, b;", "wgmma.fence.sync.aligned;"]
+    lines = ["{", ".reg .pred p;", ".reg .b64 a, b, a0, b0;", "wgmma.fence.sync.aligned;"]
     for step in range(product.steps):
         lines += _built("b", right, product.b, 0, step)
         if isinstance(product.a, SharedMatrix):
@@ -332,8 +481,8 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
 
 def _built(name: str, start: str, matrix: SharedMatrix, row: int, step: int) -> list[str]:
     """A descriptor from the low word of the first one: what follows differs in its start alone."""
-    high = matrix.descriptor.word >> 32
-    return [f"add.s32 s, {start}, {matrix.starts[row][step] >> CHUNK_SHIFT};", f"mov.b64 {name}, {{s, {high}}};"]
+    first = [f"mov.b64 {name}0, {{{start}, {matrix.descriptor.word >> 32}}};"] if step == 0 else []
+    return [*first, f"add.s64 {name}, {name}0, {matrix.starts[row][step] >> CHUNK_SHIFT};"]
 
 
 def _transposed(matrix: SharedMatrix) -> str:
@@ -352,6 +501,19 @@ def _asm(text: str, constraints: Sequence[str]) -> dict[str, str]:
 
 def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _flat(body: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a body, with those of words in their place."""
+    for statement in body:
+        if isinstance(statement, If) and _is_word(statement):
+            yield from _flat(statement.then)
+        else:
+            yield statement
+
+
+def _is_word(branch: If) -> bool:
+    return branch.mark is not None and not isinstance(branch.mark, WarpRole | TileCopy)
 
 
 def _numbers(statement: Statement) -> set[int]:

@@ -30,7 +30,20 @@ from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, convert
 from lego_mlir.tracing.shared_lines import RUN, Lines, lines_of
-from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
+from lego_mlir.tracing.trace import (
+    Constant,
+    Contract,
+    Piece,
+    Rectangle,
+    Register,
+    SumsStored,
+    TileLoad,
+    TileProduct,
+    TileStore,
+    TileSums,
+    Value,
+    Write,
+)
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.uncompared import Uncompared
 
@@ -60,6 +73,11 @@ class Part(Uncompared):
     def T(self) -> Part:
         """The same rectangle with rows and columns interchanged."""
         return Part(self.view.T, self.at[::-1], self.shape[::-1])
+
+    def rectangle(self, tracer: Tracer) -> Rectangle:
+        """This rectangle, as marks of the trace have it."""
+        at = tuple(tracer.simplified(tracer.index(i)) for i in self.at)
+        return Rectangle(self.view.buffer, self.view.layout, at, self.shape)
 
     def read(self, row: int, column: int, shape: tuple[int, int], *, transposed: bool = False) -> Value:
         """A piece of the part as a value of a warp, or its transpose."""
@@ -117,6 +135,15 @@ class Accumulator(Uncompared):
                 f"got {view!r}",
                 LayoutError,
             )
+        with tracer.word(SumsStored(self.registers, target.rectangle(tracer))):
+            self._stored(tracer, view, target, lines)
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers of the pieces."""
+        return tuple(cell.register for cell in self.cells.values())
+
+    def _stored(self, tracer: Tracer, view: View, target: Part, lines: Lines) -> None:
         for (row, column), cell in self.cells.items():
             place = (as_expr(target.at[0] + row), as_expr(target.at[1] + column))
             value = convert(cell, view.dtype) if view.dtype != self.dtype else cell
@@ -131,14 +158,16 @@ def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
             f"lego.accumulator: rows must be a multiple of {SHAPE[0]} and columns of {SHAPE[1]}, got {rows} x {columns}"
         )
     cells: dict[tuple[int, int], Cell] = {}
-    for row in range(0, rows, SHAPE[0]):
-        for column in range(0, columns, SHAPE[1]):
-            zero = tracer.value(dtype, SHAPE[:2])
-            tracer.append(Constant(zero, 0.0 if dtype.is_float else 0, tracer.here()))
-            place = tracer.register(dtype, SHAPE[:2])
-            tracer.append(Write(place, zero, tracer.here()))
-            cells[row, column] = Cell(place)
-    return Accumulator(dtype, rows, columns, cells)
+    made = Accumulator(dtype, rows, columns, cells)
+    with tracer.word(lambda: TileSums(made.registers, dtype, (rows, columns))):
+        for row in range(0, rows, SHAPE[0]):
+            for column in range(0, columns, SHAPE[1]):
+                zero = tracer.value(dtype, SHAPE[:2])
+                tracer.append(Constant(zero, 0.0 if dtype.is_float else 0, tracer.here()))
+                place = tracer.register(dtype, SHAPE[:2])
+                tracer.append(Write(place, zero, tracer.here()))
+                cells[row, column] = Cell(place)
+    return made
 
 
 @overload
@@ -179,6 +208,13 @@ def mma(
             "lego.mma multiplies f16, bf16, f32, f8e4m3fn or f8e5m2 into f32, and i8 into i32, both operands of one "
             f"type, got {a.view.dtype} with {b.view.dtype} into {acc.dtype}"
         )
+    with tracer.word(TileProduct(a.rectangle(tracer), b.rectangle(tracer), acc.registers)):
+        _multiplied(tracer, a, b, acc)
+    return None
+
+
+def _multiplied(tracer: Tracer, a: Part, b: Part, acc: Accumulator) -> None:
+    (m, k), n = a.shape, b.shape[1]
     for step, depth in enumerate(range(0, k, READ)):
         left = {row: a.read(row, depth, (READ, READ)) for row in range(0, m, READ)}
         right = list(_columns(tracer, b, depth, n))
@@ -188,7 +224,6 @@ def mma(
                 total = tracer.value(acc.dtype, SHAPE[:2])
                 tracer.append(Contract(total, x, y, cell.value, tracer.here()))
                 cell.set(Scalar(total))
-    return None
 
 
 def _operands(tracer: Tracer, a: object, b: object, acc: object) -> tuple[Part, Part, Accumulator]:

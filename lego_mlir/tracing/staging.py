@@ -11,7 +11,10 @@ sides, and fills in zeros where a tile reaches past the end of the matrix. Threa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
+
+import sympy
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
@@ -20,7 +23,8 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace import Rectangle, StagedTile, StoredTile
+from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import linear_thread, threads
 
 FEWEST: Final = 6
@@ -42,7 +46,27 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
             LayoutError,
         )
     tracer.require_common("lego.stage", at)
-    if lines.transposed:
+    first = tuple(tracer.simplified(tracer.index(i) * n) for i, n in zip(at, target.dims(), strict=True))
+    whole = Rectangle(target.buffer, target.layout, (sympy.Integer(0), sympy.Integer(0)), target.dims())
+    with tracer.word(StagedTile(source.buffer, source.layout, first, whole)):
+        _chunks(tracer, source, at, target, tiles, lines.transposed)
+
+
+def stored_tile(source: View, target: View, first: Sequence[IndexLike]) -> AbstractContextManager[None]:
+    """Around the statements of a block's threads that store all of a shared tile at the element `first` of a tensor.
+
+    The statements are its meaning; a schedule may make them a tile copy.
+    """
+    tracer = current("a stored tile")
+    at = tuple(tracer.simplified(tracer.index(i)) for i in first)
+    whole = Rectangle(source.buffer, source.layout, (sympy.Integer(0), sympy.Integer(0)), source.dims())
+    return tracer.word(StoredTile(target.buffer, target.layout, (at[0], at[1]), whole))
+
+
+def _chunks(
+    tracer: Tracer, source: View, at: Sequence[IndexLike], target: View, tiles: Sequence[int], transposed: bool
+) -> None:
+    if transposed:
         source, target, at, tiles = source.T, target.T, tuple(reversed(at)), tuple(reversed(tiles))
     shape = target.dims()
     covering = [cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)]

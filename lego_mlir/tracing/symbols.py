@@ -19,6 +19,7 @@ from lego_mlir.tracing.trace import (
     If,
     Load,
     MatrixLoad,
+    MatrixStores,
     Return,
     Statement,
     Store,
@@ -59,6 +60,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 if isinstance(mark, TileCopy):
                     yield from (*mark.at, mark.position, mark.warp)
                     yield from () if mark.blocks is None else (mark.blocks,)
+                if isinstance(mark, MatrixStores):
+                    yield from (position for position, _ in mark.each)
                 yield from expressions(then)
                 yield from expressions(otherwise)
             case FunctionCall(function=function, arguments=arguments):

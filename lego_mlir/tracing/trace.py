@@ -446,14 +446,154 @@ class TileCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a shared tile: `shape` elements from the index `at` on, in this layout of the buffer."""
+
+    buffer: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTile:
+    """`lego.stage`: the tile of the view `layout` of `tensor` from the element `at` on, into a whole shared tile."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    tile: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class TileSums:
+    """`lego.accumulator`: the registers of one. Which warp holds which elements is open while only words use it."""
+
+    sums: tuple[Register, ...]
+    dtype: DType
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TileProduct:
+    """`lego.mma`: `sums += a @ b`. By each warp, where `layout` is None; else by the block, sums in that layout."""
+
+    a: Rectangle
+    b: Rectangle
+    sums: tuple[Register, ...]
+    layout: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SumsStored:
+    """`acc.store`: the elements of an accumulator into a part of a shared tile; without a `layout` it is open."""
+
+    sums: tuple[Register, ...]
+    target: Rectangle
+    layout: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTile:
+    """The threads of the block store a whole shared tile at the element `at` of the view `layout` of `tensor`."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    tile: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """Let the next kernel of the stream begin, or wait for the previous one to end. Without statements."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixStores:
+    """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
+
+    `each` has, for each instruction, the position of the row that this thread addresses, and the numbers of the two
+    values of each matrix' word.
+    """
+
+    buffer: Buffer
+    dtype: DType
+    each: tuple[tuple[Any, tuple[tuple[int, ...], ...]], ...]
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RingMade:
+    """`lego.barriers` by a schedule: those who arrive are the copies' threads, or the products'."""
+
+    ring: Value
+    count: int
+    side: str
+    blocks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RingPass:
+    """A use of a ring: "wait" or "arrive", by the threads of a side, at so many blocks of the cluster.
+
+    `products` as in `BarrierUse.arrive`.
+    """
+
+    kind: str
+    ring: Value
+    use: Any
+    side: str
+    products: Any = True
+    blocks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RingCopy:
+    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, ...]
+    tile: Rectangle
+    ring: Value
+    use: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OnSide:
+    """Statements that run where the copies do ("copies"), or that all threads of the block run ("block")."""
+
+    name: str
+
+
+Word = (
+    StagedTile
+    | TileSums
+    | TileProduct
+    | SumsStored
+    | StoredTile
+    | MatrixStores
+    | Dependent
+    | RingMade
+    | RingPass
+    | RingCopy
+    | OnSide
+)
+"""What a branch that always runs stands for; its statements are the meaning, and are emitted as they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class If:
-    """`condition` is an index condition. A branch with a `mark` is a warp role, or a tile copy that always runs."""
+    """`condition` is an index condition. A branch with a `mark` is a warp role, or a word that always runs."""
 
     condition: Any
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...]
     source: Source
-    mark: WarpRole | TileCopy | None = None
+    mark: WarpRole | TileCopy | Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,7 +674,9 @@ class KernelTrace:
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
     `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it. `maps` are the
     layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
-    `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters.
+    `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters. `phases` are shared
+    tiles that take the memory of those of the phases before. `numbered` counts the values and registers, and the
+    variables of loops, that have a number.
     """
 
     name: str
@@ -554,6 +696,8 @@ class KernelTrace:
     maps: tuple[Layout, ...] = field(default=(), repr=False, compare=False)
     products: tuple[WarpgroupProduct, ...] = field(default=(), repr=False, compare=False)
     cluster: tuple[int, ...] = ()
+    phases: tuple[frozenset[str], ...] = ()
+    numbered: tuple[int, int] = field(default=(0, 0), repr=False, compare=False)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""

@@ -37,6 +37,7 @@ from lego_mlir.tracing.trace import (
     Buffer,
     FromCondition,
     If,
+    KernelTrace,
     Register,
     Source,
     Statement,
@@ -44,6 +45,7 @@ from lego_mlir.tracing.trace import (
     Value,
     WarpRole,
     Width,
+    Word,
 )
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ class Tracer:
         self.role: WarpRole | None = None  # the warps that run the innermost region, if it is a role
         self.path_of_role = 0  # the length of the path where the role begins, whose barriers all its threads reach
         self.common: list[CommonIndex] = []  # indices that have to be the same for all threads that run a word
+        self.phases: tuple[frozenset[str], ...] = ()  # shared tiles that are used one after the other
+        self.at: Source | None = None  # the line of the statement that a schedule rewrites
         self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
@@ -130,6 +134,45 @@ class Tracer:
         self._values += 1
         self._registers[-1].add(register.number)
         return register
+
+    def continue_from(self, old: KernelTrace) -> None:
+        """Take over what is known about another trace whose statements are copied, and number after it."""
+        self.ranges |= {s: r for s, r in old.ranges.items() if s not in self.ids or s not in old.ids}
+        for symbol, (kind, axis) in old.ids.items():
+            self.rename_id(kind, axis, symbol, old.ranges[symbol])
+        self.data.symbols.update(old.data.symbols)
+        self.data.names.update(old.data.names)
+        self.data.claimed.update(old.data.claimed)
+        self.distinct.update(old.distinct)
+        self._divided |= {(old.name, n): division for n, division in enumerate(old.divisions)}  # never looked up
+        self._values, self._loops = old.numbered
+
+    @property
+    def numbered(self) -> tuple[int, int]:
+        """How many values and registers, and how many variables of loops, have a number."""
+        return self._values, self._loops
+
+    def rename_id(self, kind: str, axis: str, symbol: Symbol, range_: Range) -> None:
+        """Another symbol for an id, where a schedule makes its former one the variable of a loop."""
+        (known,) = [s for s, named in self.ids.items() if named == (kind, axis)]
+        if known != symbol:
+            del self.ids[known]
+            self._symbols[0].discard(known)
+            self.ids[symbol], self.ranges[symbol] = (kind, axis), range_
+            self._symbols[0].add(symbol)
+
+    def define_values(self, numbers: Iterable[int]) -> None:
+        """Values of copied statements are alive in the innermost region."""
+        self._live[-1].update(numbers)
+
+    def define_register(self, register: Register) -> None:
+        """A register that a copied statement writes, if no open region defined it."""
+        if not self.is_register_open(register):
+            self._registers[-1].add(register.number)
+
+    def define_symbol(self, symbol: Symbol) -> None:
+        """An index symbol that a copied statement defines."""
+        self._symbols[-1].add(symbol)
 
     def use(self, value: Value) -> Value:
         """The value. Raises TraceError outside the region that defined it."""
@@ -242,6 +285,14 @@ class Tracer:
         part.extend(body[start:])
         del body[start:]
 
+    @contextmanager
+    def word(self, mark: Word | Callable[[], Word]) -> Iterator[None]:
+        """Around the statements of a word about tiles, which keeps its meaning in the trace as `mark`."""
+        source = self.here()
+        with self.recorded() as part:
+            yield
+        self.append(If(sympy.true, tuple(part), (), source, mark() if callable(mark) else mark))
+
     def extend(self, statements: Iterable[Statement]) -> None:
         """Add statements that were taken out to the innermost region."""
         self._regions[-1].extend(statements)
@@ -296,7 +347,8 @@ class Tracer:
 
     def id_symbol(self, kind: str, axis: int) -> Any:
         """The symbol of `thread_id` or `block_id` along an axis."""
-        return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True)
+        named = next((s for s, id_ in self.ids.items() if id_ == (kind, AXES[axis])), None)
+        return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True) if named is None else named
 
     def loop_symbol(self, lo: Expr, hi: Expr, step: Expr) -> tuple[Any, list[Any]]:
         """A loop's variable with its range, and further facts about it inside the loop.
@@ -416,7 +468,7 @@ class Tracer:
 
     def here(self) -> Source:
         """The line of the user's spec that is being traced."""
-        return user_line() or self.source
+        return self.at or user_line() or self.source
 
     def error(self, message: str, kind: type[LegoError] = TraceError) -> LegoError:
         """An error that names the user's line."""

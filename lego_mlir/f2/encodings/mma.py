@@ -14,8 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.f2.boxed import boxed
 from lego_mlir.f2.encodings.blocked import Blocked
-from lego_mlir.f2.encodings.tiles import Blocks, fitted, product_of, require_rank, require_shape, require_sizes
+from lego_mlir.f2.encodings.tiles import (
+    Blocks,
+    fitted,
+    product_of,
+    require_box,
+    require_rank,
+    require_shape,
+    require_sizes,
+)
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import standard_dims
 
@@ -40,11 +49,11 @@ class MmaSync:
 
     def layout(self, shape: Sequence[int]) -> LinearLayout:
         """register, lane, warp, block -> `dim0, ..`; M and N are the last two dimensions."""
-        require_shape("MmaSync", shape, self.rank)
+        wide = require_box("MmaSync", shape, self.rank)
         names = standard_dims(self.rank)
         m, n = self.instruction
         tile = _fragment(names[-1], names[-2], m, n, RESULT_NEIGHBOURS)
-        return fitted(tile * self.warp_layout(names), shape, self.blocks)
+        return boxed(fitted(tile * self.warp_layout(names), wide, self.blocks), shape)
 
     def warp_layout(self, names: Sequence[str], missing: str = "") -> LinearLayout:
         """The warps of a block: N fastest, then M, then the batch; along `missing` they hold copies."""
@@ -103,7 +112,10 @@ class MmaOperand:
 
     def layout(self, shape: Sequence[int]) -> LinearLayout:
         """register, lane, warp, block -> `dim0, ..`, of the operand."""
-        require_shape("MmaOperand", shape, self.rank)
+        tile, shape = shape, require_box("MmaOperand", shape, self.rank)
+        return boxed(self._padded(shape), tile)
+
+    def _padded(self, shape: Sequence[int]) -> LinearLayout:
         names = standard_dims(self.rank)
         k_axis = self.rank - 1 if self.index == 0 else self.rank - 2
         outer_axis = self.rank - 2 if self.index == 0 else self.rank - 1

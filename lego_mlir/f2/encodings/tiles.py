@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lego_mlir.errors import LayoutError, brief
+from lego_mlir.f2.boxed import padded
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import standard_dims
 from lego_mlir.layout.canonical import require_bits
@@ -57,6 +58,14 @@ def require_shape(encoding: str, shape: Sequence[int], rank: int) -> tuple[int, 
     require_rank(encoding, rank, shape=shape)
     require_sizes(encoding, shape=shape)
     return tuple(shape)
+
+
+def require_box(encoding: str, shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The padded sizes of a tensor's shape. Raises LayoutError for another rank, and for sizes below 1."""
+    require_rank(encoding, rank, shape=shape)
+    if any(type(n) is not int or n < 1 for n in shape):
+        raise LayoutError(f"{encoding}: shape={list(shape)} must be ints from 1 on")
+    return padded(shape)
 
 
 def product_of(*factors: LinearLayout) -> LinearLayout:

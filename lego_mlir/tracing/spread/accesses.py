@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import sympy
 
 from lego_mlir.aliases import Cond, IndexLike, Operand
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Condition, Index
+from lego_mlir.f2.boxed import is_inside, whole_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shape_ops import shape_of
@@ -33,9 +34,11 @@ from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.strided_tiles import StridedTile, selected, strides
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, Store, TensorAccess, Value
+from lego_mlir.tracing.trace import Load, MatrixStores, Store, TensorAccess, Value
 from lego_mlir.tracing.tracer import Tracer, current
 
+STORED_BITS: Final = 16
+"""Bits of the elements that `stmatrix` stores."""
 Group: TypeAlias = tuple[list[int], TensorAccess]
 """Registers that are accessed at once, in order."""
 
@@ -56,7 +59,7 @@ def load(
         for lane, register in enumerate(registers):
             found[tile.elements.offset(register)] = loaded if len(registers) == 1 else loaded[lane]
     count = layout.in_sizes["register"]
-    return Spread(layout, tile.view.dtype, [found[tile.elements.offset(register)] for register in range(count)])
+    return Spread(layout, tile.view.dtype, [found.get(tile.elements.offset(register)) for register in range(count)])
 
 
 def _loaded(
@@ -96,14 +99,51 @@ def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = N
             f"with .to(lego.{tile.view.dtype})"
         )
     owners = _owners(tracer, value.layout)
+    by_mask = _by_mask(tile.accesses(_distinct(value.layout), stored=True))
+    matrices = _matrices(tracer, tile, value) if owners is None and [*by_mask] == [sympy.true] else None
+    if matrices is not None:
+        with tracer.word(matrices):
+            _store_all(tracer, by_mask, value)
+        return
     with nullcontext() if owners is None else control.when(owners):
-        for mask, groups in _by_mask(tile.accesses(_distinct(value.layout), stored=True)).items():
-            with nullcontext() if mask == True or len(groups) == 1 else control.when(Condition(mask)):  # noqa: E712
-                for registers, access in groups:
-                    values = [Scalar(as_value(value.registers[r], value.dtype)) for r in registers]
-                    stored = as_value(values[0] if len(values) == 1 else vector(*values), value.dtype, _lanes(access))
-                    alone = access if len(groups) == 1 else replace(access, mask=sympy.true)
-                    tracer.append(Store(stored, alone, access.source))
+        _store_all(tracer, by_mask, value)
+
+
+def _store_all(tracer: Tracer, by_mask: dict[Cond, list[Group]], value: Spread) -> None:
+    """Stores of a thread's registers; those under one mask share its branch."""
+    for mask, groups in by_mask.items():
+        with nullcontext() if mask == True or len(groups) == 1 else control.when(Condition(mask)):  # noqa: E712
+            for registers, access in groups:
+                values = [Scalar(as_value(value.registers[r], value.dtype)) for r in registers]
+                stored = as_value(values[0] if len(values) == 1 else vector(*values), value.dtype, _lanes(access))
+                alone = access if len(groups) == 1 else replace(access, mask=sympy.true)
+                tracer.append(Store(stored, alone, access.source))
+
+
+def _matrices(tracer: Tracer, tile: _Tile, value: Spread) -> MatrixStores | None:
+    """The store as `stmatrix`, where registers and lanes have its structure; the addresses are those of the layout."""
+    from lego_mlir.tracing.spread.fragments import matrix_loads, memory_of, row_position
+
+    view, bits = tile.view, value.dtype.bits
+    if view.buffer.space != "workgroup" or bits != STORED_BITS or len(tile.at) != 2 or len(value.shape) != 2:
+        return None
+    memory = memory_of(tracer, Part(View(tracer, view.buffer, view.layout), (tile.at[0], tile.at[1]), value.shape))
+    accesses = None if memory is None else matrix_loads(value.layout, memory[0], bits)
+    if memory is None or accesses is None or not all(isinstance(v, Scalar) for v in value.registers if v is not None):
+        return None
+    each = []
+    for access in accesses.each:
+        words = [[value.registers[element[0]] for element in word] for word in access.registers]
+        made = [tuple(v.value.number for v in word) for word in words if word[0] is not None]
+        if (
+            made
+            and len(made) & (len(made) - 1) == 0
+            and all(v is not None for word in words[: len(made)] for v in word)
+        ):
+            each.append((tracer.derive(memory[1] + row_position(tracer, accesses, access)).expr, tuple(made)))
+        elif made:
+            return None
+    return MatrixStores(view.buffer, value.dtype, tuple(each), accesses.transposed)
 
 
 def accesses_of(
@@ -196,7 +236,8 @@ class _Tile:
         columns = set(layout.columns_of("register"))
         start = sum(bits for _, bits in layout.outs[:-1])
         run: list[int] = []
-        while (bit := 1 << (start + len(run))) in columns and not bit & self.elements.support:
+        whole = whole_bits(layout)
+        while (bit := 1 << (start + len(run))) in columns and not bit & self.elements.support and bit & whole:
             if 1 << (len(run) + 1) > WIDEST_ACCESS // self.view.dtype.bytes:
                 break
             run.append(bit)
@@ -220,7 +261,7 @@ def _distinct(layout: LinearLayout) -> list[int]:
     for bit, column in enumerate(layout.columns_of("register")):
         if not echelon.add(column):
             kept += [register | 1 << bit for register in kept]
-    return kept
+    return [register for register in kept if is_inside(layout, register)]
 
 
 def _owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:

@@ -26,6 +26,7 @@ from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.bijections import from_layout
+from lego_mlir.f2.boxed import BoxedLayout
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, bits_of, combine
 from lego_mlir.hardware.memory import WIDEST_ACCESS
@@ -76,7 +77,7 @@ class BitTile:
     def of(cls, tracer: Tracer, view: View, at: Sequence[Index], elements: ThreadElements) -> BitTile | None:
         """The tile, if its view is linear, and it starts at multiples of its sizes and ends inside."""
         memory = _bits_of(view.layout)
-        if memory is None:
+        if memory is None or isinstance(elements.layout, BoxedLayout):
             return None
         outs = elements.layout.outs
         for axis, (first, size) in enumerate(zip(map(tracer.index, at), view.dims(), strict=True)):

@@ -22,6 +22,7 @@ from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq
 from lego_mlir.f2.banks import WORD_BITS, MemoryAccesses
+from lego_mlir.f2.boxed import BoxedLayout, linear, shape_of_box
 from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged, conversion_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS
@@ -50,13 +51,18 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
     """
     tracer = current("lego.convert")
     data, target = movable("lego.convert", value), checked_layout(to)
-    if value.layout.out_sizes != target.out_sizes:
+    if value.shape != shape_of_box(target):
         raise tracer.error(
             f"lego.convert: the value has the shape {list(value.shape)}, the layout "
-            f"{list(target.out_sizes.values())}; both must be the same",
+            f"{list(shape_of_box(target))}; both must be the same",
             LayoutError,
         )
-    plan = conversion_plan(value.layout, target, data.dtype.bits)
+    plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits)
+    if isinstance(target, BoxedLayout) and not isinstance(plan, Unchanged | Renamed):  # what is outside moves as zeros
+        zero = to_dtype(0, data.dtype)
+        padded = Spread(linear(value.layout), data.dtype, [zero if v is None else v for v in data.registers])
+        moved = by_plan(padded, linear(target), plan)
+        return restored(Spread(target, data.dtype, moved.registers), value.dtype)
     if data.dtype.is_f8 and isinstance(plan, SwizzlePlan) and plan.matrices:  # MLIR lowers no ldmatrix of them
         return _as_bits(by_plan(_as_bits(data, u8), target, plan), data.dtype)
     return restored(by_plan(data, target, plan), value.dtype)
@@ -99,7 +105,7 @@ def movable(called: str, value: Spread) -> Spread:
         )
     value = value.get()
     if value.dtype is i1:
-        return Spread(value.layout, u8, [to_dtype(Scalar(as_value(r, i1)), u8) for r in value.registers])
+        return value.map(lambda r: to_dtype(Scalar(as_value(r, i1)), u8), value)
     return value
 
 

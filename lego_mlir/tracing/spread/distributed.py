@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, SymbolicBranchError, brief
 from lego_mlir.expr.index import Condition, Index, PerElement
+from lego_mlir.f2.boxed import boxed, is_inside, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of, standard_dims, without_zero_registers
@@ -31,6 +32,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
+    from lego_mlir.tracing.mma import Part
     from lego_mlir.tracing.tensor import View
 
 V = TypeVar("V")
@@ -79,12 +81,15 @@ class Spread(PerElement):
                 f"layout, got {len(registers)}"
             )
         for register, value in enumerate(registers):
+            if not is_inside(self.layout, register):
+                continue  # never made
             if dtype_of(value) != dtype:
                 raise current("a spread value").error(
                     f"register {register} of a spread value of {dtype} is {brief(repr(value))}; convert it with "
                     f"lego.{dtype}(..)"
                 )
-        self.dtype, self.registers = dtype, self._held(registers)
+        made = [v if is_inside(self.layout, r) else None for r, v in enumerate(registers)]
+        self.dtype, self.registers = dtype, self._held(made)
 
     def _held(self, registers: Sequence[Operand]) -> Sequence[Operand]:
         """The values, where they are variables as they are now; copies are read once."""
@@ -101,7 +106,8 @@ class Spread(PerElement):
         return shape_of(self.layout)
 
     def __repr__(self) -> str:
-        return f"<{' x '.join(map(str, self.shape))} {self.dtype} spread over threads, {len(self.registers)} each>"
+        each = sum(v is not None for v in self.registers)
+        return f"<{' x '.join(map(str, self.shape))} {self.dtype} spread over threads, {each} each>"
 
     def to(self, dtype: DType) -> Spread:
         """The tile in another element type."""
@@ -116,6 +122,16 @@ class Spread(PerElement):
         from lego_mlir.tracing.spread.accesses import store
 
         store(target, self, at)
+
+    def copy_out(self, target: View, at: Sequence[Operand], through: View | Part, *, again: bool = True) -> None:
+        """Store the tile with its first element at the index `at` of a tensor, by tile copies through shared buffers.
+
+        `through` has buffers of the tile's rows and at most its columns below each other: `copied_stores.buffers`.
+        All threads of the block or of the role take part. The value is converted to the tensor's type.
+        """
+        from lego_mlir.tracing.spread.copied_stores import copy_out
+
+        copy_out(self, target, at, through, again=again)
 
     # -- shape: `spread.reshaping`
 
@@ -294,18 +310,24 @@ def dtype_of(value: object) -> DType | None:
 def each_element(layout: LinearLayout, compute: Callable[[int], object]) -> Spread:
     """A tile of this layout from a function of the register, called once for registers with copies of an element."""
     registers = once_each(layout, compute)
-    dtype = dtype_of(registers[0])
+    dtype = dtype_of(registers[0])  # register 0 is inside of every box
     if dtype is None:
         raise current("a spread value").error(f"{registers[0]!r} cannot be an element of a spread value")
     return Spread(layout, dtype, registers)
 
 
-def once_each(layout: LinearLayout, compute: Callable[[int], V]) -> list[V]:
-    """A function's result for each register, computed once for registers with copies of an element."""
+def once_each(layout: LinearLayout, compute: Callable[[int], V]) -> list[V | None]:
+    """A function's result for each register, computed once for registers with copies of an element.
+
+    It is None for registers outside of the layout's box, which are never made.
+    """
     columns, known = layout.columns_of("register"), dict[int, V]()
-    registers = []
+    registers: list[V | None] = []
     for register in range(1 << len(columns)):
         element = combine(columns, register)
+        if not is_inside(layout, register):
+            registers.append(None)
+            continue
         if element not in known:
             known[element] = compute(register)
         registers.append(known[element])
@@ -351,12 +373,13 @@ def checked_layout(layout: object) -> LinearLayout:
             f"the layout of a spread value must place every element, and {layout!r} does not: it is not surjective",
             LayoutError,
         )
-    bits = dict(layout.ins)
-    return (
+    bits, box = dict(layout.ins), dict(zip(layout.out_sizes, shape_of_box(layout), strict=True))
+    checked = (
         layout.sublayout([p for p in PLACES if p in bits], names)
         .with_ins(tuple((p, bits.get(p, 0)) for p in PLACES))
         .transpose_outs(names)
     )
+    return boxed(checked, [box[name] for name in names])
 
 
 def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from lego_mlir.aliases import Operand
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.boxed import BoxedLayout, linear
 from lego_mlir.f2.dims import offsets, split
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, complement, independent, solve
@@ -25,7 +26,7 @@ from lego_mlir.f2.matrix import combine as combined
 from lego_mlir.tracing import functions, warps
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import compute
+from lego_mlir.tracing.scalar import compute, convert
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.filled import arange, require_axis
@@ -43,7 +44,9 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
     """The reduction of that name along an axis, or of all elements without one; see the methods of `Spread`."""
     tracer = current(f"a reduction, {called},")
     if axis is None:
-        x, axis = x.reshape(_count(x)), 0
+        if isinstance(x.layout, BoxedLayout) and len(x.shape) > 1:
+            return folded(called, folded(called, x, -1, combine), None, combine)
+        x, axis = x if len(x.shape) == 1 else x.reshape(_count(x)), 0
     axis = require_axis(called, x.layout, axis)
     if x.dtype.family == "index":
         raise tracer.error(f"{called} of a tile of indices; convert it, for example with .to(lego.i32)")
@@ -94,15 +97,22 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
             for p, mine in values.items()
         }
     result = shape_ops.reduced(layout, axis)
-    kept = [values[p] for p in fibers.of_result()]
+    kept = [values.get(p, (None,) * len(tiles)) for p in fibers.of_result()]
     found = [Spread(result, tile.dtype, [v[k] for v in kept]) for k, tile in enumerate(tiles)]
     if not fibers.missing:
         return tuple(found)
     require_uniform(tracer, "a reduction of a spread value over several warps")
+    boxed_result, result = result, linear(result)
+    if boxed_result is not result:  # what is outside of the box meets as zeros
+        zeros = [convert(0, tile.dtype) for tile in tiles]
+        found = [
+            Spread(result, x.dtype, [z if v is None else v for v in x.registers])
+            for x, z in zip(found, zeros, strict=True)
+        ]
     partial = fibers.partial(result)
     parts = _exchanged(tracer, [Spread(partial, tile.dtype, tile.registers) for tile in found], result)
     joined = _in_order(list(zip(*(tile.registers for tile in parts), strict=True)), 1 << fibers.missing, combine)
-    return tuple(Spread(result, tile.dtype, [v[k] for v in joined]) for k, tile in enumerate(tiles))
+    return tuple(Spread(boxed_result, tile.dtype, [v[k] for v in joined]) for k, tile in enumerate(tiles))
 
 
 class Fibers:
@@ -130,6 +140,8 @@ class Fibers:
         """The values of a thread combined, by the part of their elements off the axis."""
         groups: dict[int, dict[int, Values]] = {}
         for register, value in enumerate(values):
+            if value[0] is None:
+                continue  # outside of the box
             element = combined(self._registers, register)
             groups.setdefault(self._off(element), {}).setdefault(self._along(element), value)
         for element in groups[0]:

@@ -25,6 +25,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.f2.boxed import is_inside, linear, padded, registers_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS, MatrixAccess, MatrixAccesses, accesses_at
 from lego_mlir.layout.base import Layout
@@ -55,7 +56,7 @@ def fragments_of(layout: LinearLayout, tile: LinearLayout) -> dict[Block, list[i
     zero = {"lane": 0, "warp": 0}
     inside = {tuple(tile.apply(register=r, **_only(tile, zero)).values()): r for r in range(tile.in_sizes["register"])}
     found: dict[Block, dict[int, int]] = {}
-    for register in range(layout.in_sizes["register"]):
+    for register in registers_of(layout):
         place = tuple(layout.apply(register=register, **_only(layout, zero)).values())
         slot = inside.get(tuple(p % n for p, n in zip(place, sizes, strict=True)))
         if slot is None:
@@ -165,10 +166,11 @@ def row_position(tracer: Tracer, accesses: MatrixAccesses, access: MatrixAccess)
 
 def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
     """The offset of each element of a part, and the position of its first one; None where it is not linear."""
-    tile = _offsets(part.view.layout, part.shape)
+    dims, wide = part.view.dims(), padded(part.shape)
+    shape = tuple(next(s for s in (n, w, d) if d % s == 0) for n, w, d in zip(part.shape, wide, dims, strict=True))
+    tile = _offsets(part.view.layout, shape)
     aligned = all(
-        isinstance(tracer.prove(Eq(FloorMod(as_expr(at), n), 0)), Proved)
-        for at, n in zip(part.at, part.shape, strict=True)
+        isinstance(tracer.prove(Eq(FloorMod(as_expr(at), n), 0)), Proved) for at, n in zip(part.at, shape, strict=True)
     )
     if tile is None or not aligned:
         return None
@@ -181,7 +183,7 @@ def _offsets(layout: Layout, shape: tuple[int, int]) -> LinearLayout | None:
     import numpy as np
 
     dims = tuple(map(int, layout.dims()))
-    if any(d % n or n & (n - 1) for d, n in zip(dims, shape, strict=True)):
+    if any(d % n for d, n in zip(dims, shape, strict=True)):
         return None
     positions = np.asarray(layout.apply(*np.indices(dims)))
     rows, columns = shape
@@ -201,7 +203,7 @@ def _linear(offsets: Array) -> LinearLayout | None:
         return None
     bases = {
         f"dim{axis}": [int(offsets[(1 << k, 0) if axis == 0 else (0, 1 << k)]) for k in range(n.bit_length() - 1)]
-        for axis, n in enumerate(offsets.shape)
+        for axis, n in enumerate(padded(offsets.shape))
     }
     layout = LinearLayout(bases, {"offset": 1 << int(offsets.max()).bit_length()})
     found = layout.apply(*np.indices(offsets.shape))["offset"]
@@ -209,11 +211,20 @@ def _linear(offsets: Array) -> LinearLayout | None:
 
 
 def matrix_loads(value: LinearLayout, tile: LinearLayout, bits: int) -> MatrixAccesses | None:
-    """The accesses that load a value (register, lane, warp -> dims) from a tile (dims -> offset); None if none."""
+    """The accesses that load a value (register, lane, warp -> dims) from a tile (dims -> offset); None if none.
+
+    Accesses of a boxed value may reach outside of its box.
+    """
     try:
-        return accesses_at(tile @ value.with_outs(tuple(tile.ins)), bits)
+        return accesses_at(tile @ linear(value).with_outs(tuple(tile.ins)), bits)
     except LayoutError:
         return None
+
+
+def are_whole(accesses: MatrixAccesses, value: LinearLayout) -> bool:
+    """Whether each access is inside the box of a value, or outside: one that is both would leave the tile."""
+    inside = [{is_inside(value, r) for matrix in a.registers for word in matrix for r in word} for a in accesses.each]
+    return all(len(both) == 1 for both in inside)
 
 
 def composed(tracer: Tracer, dtype: DType, shape: tuple[int, int], elements: Sequence[Value]) -> Value:

@@ -31,9 +31,10 @@ def compare_indices(function: Callable[..., object], a: Spread, b: object) -> Sp
         return a.map(function, a, b)
     tracer = current("a comparison")
     difference = a - b
-    parts = [sympy.expand(as_expr(value)).as_coeff_Add() for value in difference.registers]
-    common = {rest: _narrow(tracer, rest) for _, rest in parts}
-    if 2 * len(common) > len(parts) or any(abs(constant) >= LIMIT for constant, _ in parts):
+    made = {r: value for r, value in enumerate(difference.registers) if value is not None}
+    parts = {r: sympy.expand(as_expr(value)).as_coeff_Add() for r, value in made.items()}
+    common = {rest: _narrow(tracer, rest) for _, rest in parts.values()}
+    if 2 * len(common) > len(parts) or any(abs(constant) >= LIMIT for constant, _ in parts.values()):
         return a.map(function, a, b)
 
     def of_register(register: int) -> object:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir.errors import LayoutError, brief
+from lego_mlir.f2.boxed import boxed, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.dtypes import DType, bf16, f16, f32, i8, i32
@@ -35,6 +36,7 @@ from lego_mlir.tracing.spread.fragments import (
     MemoryOperand,
     Operand,
     RegisterOperand,
+    are_whole,
     composed,
     fragments_of,
     matrix_loads,
@@ -110,7 +112,7 @@ def _multiplied(
     b: Spread | Part | View,
     acc: Spread,
     pieces: dict[Block, list[int]],
-) -> tuple[list[Scalar], Operand, dict[Block, Value]]:
+) -> tuple[list[Scalar | None], Operand, dict[Block, Value]]:
     """The registers of the result by `mma.sync`, the left operand, and the pieces that are added to."""
     steps = _shape(a)[1] // kind.depth
     left = _operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
@@ -127,7 +129,7 @@ def _multiplied(
     found: dict[int, Scalar] = {}
     for block, registers in pieces.items():
         found.update(zip(registers, taken_apart(tracer, totals[block]), strict=True))
-    return [found[r] for r in range(len(acc.registers))], left, sums
+    return [found.get(r) for r in range(len(acc.registers))], left, sums
 
 
 def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
@@ -159,7 +161,8 @@ def _operand(
         tile, base = memory
         accesses = matrix_loads(layout, tile, part.view.dtype.bits)
         pieces = fragments_of(layout, kind.tile(index))
-        if accesses is not None and pieces is not None and needed <= pieces.keys():
+        whole = accesses is not None and are_whole(accesses, layout)
+        if accesses is not None and whole and pieces is not None and needed <= pieces.keys():
             return MemoryOperand(tracer, part, accesses, base, pieces, kind.registers(index))
     from lego_mlir.tracing.spread.accesses import load
 
@@ -193,9 +196,11 @@ def _operand_layout(index: int, shape: tuple[int, int], acc: LinearLayout, kind:
     tile = kind.tile(index)
     warps = [tuple(w if axis == index else 0 for axis, w in enumerate(basis)) for basis in acc.bases["warp"]]
     taken = {basis[across] for basis in warps}
-    outer = [n for n in _powers(PIECE[index], shape[across]) if n not in taken]
-    inner = _powers(kind.depth, shape[k_axis])
-    first = outer[:1] if index == 1 else []
+    wide = padded(shape)
+    outer = [n for n in _powers(PIECE[index], wide[across]) if n not in taken]
+    inner = _powers(kind.depth, wide[k_axis])
+    # Two pieces of B are loaded at once: across, or along K where their number across is odd.
+    first = outer[:1] if index == 1 and shape[across] % (2 * PIECE[1]) == 0 else []
 
     def along(axis: int, sizes: list[int]) -> list[tuple[int, ...]]:
         return [(n, 0) if axis == 0 else (0, n) for n in sizes]
@@ -207,7 +212,7 @@ def _operand_layout(index: int, shape: tuple[int, int], acc: LinearLayout, kind:
         *along(across, outer[len(first) :]),
     ]
     bases = {"register": registers, "lane": tile.bases["lane"], "warp": warps}
-    return LinearLayout(bases, dict(zip(("dim0", "dim1"), shape, strict=True)))
+    return boxed(LinearLayout(bases, dict(zip(("dim0", "dim1"), wide, strict=True))), shape)
 
 
 def _powers(first: int, end: int) -> list[int]:

@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, LegoError, brief
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.boxed import registers_of
+from lego_mlir.f2.dims import split as split_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
@@ -50,8 +53,9 @@ def join(a: Spread, b: Spread) -> Spread:
             "one with lego.convert(b, to=a.layout)",
             LayoutError,
         )
+    layout = _derived("join", lambda: shape_ops.join_tensors(a.layout))
     pairs = [value for pair in zip(a.registers, b.registers, strict=True) for value in pair]
-    return Spread(shape_ops.join_tensors(a.layout), a.dtype, pairs)
+    return Spread(layout, a.dtype, pairs)
 
 
 def split(x: Spread) -> tuple[Spread, Spread]:
@@ -95,6 +99,28 @@ def broadcast_to(x: Spread, layout: LinearLayout) -> Spread:
         raise _not_free(x, layout, "register")
     columns = [column for column in found if column is not None]
     return Spread(layout, x.dtype, [x.registers[combine(columns, r)] for r in range(1 << len(columns))])
+
+
+def rectangle(x: Spread, layout: LinearLayout, at: Sequence[int]) -> Spread:
+    """The rectangle of x from the element `at` on, in a layout of the same threads: some of its registers.
+
+    Raises LayoutError where a thread would need elements of another one.
+    """
+    layout, own = checked_layout(layout), x.layout
+    places = {split_bits(combine(own.columns_of("register"), r), own.outs): r for r in reversed(registers_of(own))}
+    found: list[Operand | None] = [None] * layout.in_sizes["register"]
+    for axis, first in enumerate(at):
+        reach = [
+            max((basis[axis] for name in ("lane", "warp") for basis in y.bases[name]), default=0) for y in (own, layout)
+        ]
+        if first and max(reach) >= first & -first:
+            raise _not_free(x, layout, "lane")
+    if any(own.bases[name] != layout.bases[name] for name in ("lane", "warp")):
+        raise _not_free(x, layout, "lane")
+    for register in registers_of(layout):
+        place = split_bits(combine(layout.columns_of("register"), register), layout.outs)
+        found[register] = x.registers[places[tuple(p + first for p, first in zip(place, at, strict=True))]]
+    return Spread(layout, x.dtype, found)
 
 
 def _not_free(x: Spread, layout: LinearLayout, place: str) -> LegoError:

@@ -28,6 +28,7 @@ from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.f2.boxed import whole_bits
 from lego_mlir.f2.dims import split
 from lego_mlir.f2.matrix import Echelon, bits_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
@@ -127,8 +128,9 @@ class _Start:
         """The bits of consecutive elements in memory that registers hold and that one access may take: 1, 2, 4, .."""
         first = next(iter(self.constants))
         held = Echelon(constant ^ first for constant in self.constants)
-        support = self.tile.elements.support
-        bits = [1 << k for k in range(self.tile.elements.layout.out_bits) if not support >> k & 1 and 1 << k in held]
+        layout, support = self.tile.elements.layout, self.tile.elements.support
+        free = whole_bits(layout) & ~support
+        bits = [1 << k for k in range(layout.out_bits) if free >> k & 1 and 1 << k in held]
         by_distance = {self.tile.offset(bit): bit for bit in bits}
         run: list[int] = []
         while 2 << len(run) <= WIDEST_ACCESS // self.tile.view.dtype.bytes and 1 << len(run) in by_distance:

@@ -35,8 +35,9 @@ class SpreadVariable(Spread):
         if not isinstance(value, Spread):
             value = each_element(self.layout, lambda r: Scalar(as_value(value, self.dtype)))
         given = value.broadcast_to(self.layout)
-        values = [as_value(v, self.dtype) for v in given.registers]  # all are read before one is written
-        for cell, new in {id(cell): (cell, new) for cell, new in zip(self.registers, values, strict=True)}.values():
+        made = [(cell, v) for cell, v in zip(self.registers, given.registers, strict=True) if cell is not None]
+        held = [(cell, as_value(v, self.dtype)) for cell, v in made]  # all are read before one is written
+        for cell, new in {id(cell): (cell, new) for cell, new in held}.values():
             cell.set(Scalar(new))
 
     def __iadd__(self, other: object) -> SpreadVariable:

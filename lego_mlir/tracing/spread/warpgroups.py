@@ -43,7 +43,7 @@ def of_warpgroups(
     a: tuple[Given, Operand],
     b: Given,
     sums: Mapping[Block, Value],
-    results: Sequence[Scalar],
+    results: Sequence[Scalar | None],
     statements: Sequence[Statement],
 ) -> WarpgroupProduct | None:
     """The product for `wgmma`, None where it cannot compute it; `statements` compute it otherwise.
@@ -63,11 +63,12 @@ def of_warpgroups(
     if left is None or right is None:
         return None
     blocks = [[(row, column) for column in range(columns // 8)] for row in rows]
+    made = {register: value.value.number for register, value in enumerate(results) if value is not None}
     return WarpgroupProduct(
         part.view.dtype,
         columns,
         steps,
-        tuple(tuple(results[r].value.number for block in line for r in pieces[block]) for line in blocks),
+        tuple(tuple(made[r] for block in line for r in pieces[block]) for line in blocks),
         tuple(tuple(n for block in line for n in composed[sums[block].number]) for line in blocks),
         left,
         right,

@@ -1,0 +1,100 @@
+"""Tiles whose sizes are no powers of two: a linear layout of the padded sizes, and the box that is inside.
+
+The result of `wgmma` with 192 columns lies in the registers of one with 256, of which those from column 192 on are
+never made. Nothing else changes: register r, lane and warp hold the element that the linear layout says, so all of its
+algebra stays, and whoever goes over registers leaves those outside of the box out:
+
+>>> from lego_mlir.f2.encodings import MmaSync
+>>> layout = MmaSync((4, 1)).layout((64, 24))
+>>> layout.out_sizes, shape_of_box(layout), [is_inside(layout, r) for r in range(16)].count(True)
+({'dim0': 64, 'dim1': 32}, (64, 24), 12)
+
+A box may cut an axis where only registers tell the elements apart, so that a register is inside for all threads or for
+none. Other boxes are refused: a register would be inside for some threads, and needs a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.dims import join, split
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import combine
+
+
+class BoxedLayout(LinearLayout):
+    """A linear layout of which the first `box` elements along each dimension are a tile. Compared with its box."""
+
+    __slots__ = ("box",)
+    box: tuple[int, ...]
+
+    def __init__(self, bases: object, outs: object, box: Sequence[int]) -> None:
+        super().__init__(bases, outs)  # type: ignore[arg-type]
+        self._set(box=tuple(box))
+
+    def _arguments(self) -> tuple[object, ...]:
+        return self.bases, self.out_sizes, self.box
+
+    def _key(self) -> tuple[object, ...]:
+        return *super()._key(), self.box
+
+
+def boxed(layout: LinearLayout, box: Sequence[int]) -> LinearLayout:
+    """The tile of these sizes in a padded layout; the layout itself where nothing is outside.
+
+    Raises LayoutError for a box that cuts what lanes or warps hold.
+    """
+    sizes, plain = list(layout.out_sizes.values()), linear(layout)
+    if len(box) != len(sizes) or any(not n // 2 < b <= n for b, n in zip(box, sizes, strict=True)):
+        raise LayoutError(f"a box of {list(box)} in a layout of {sizes}: each size is more than half of the layout's")
+    if list(box) == sizes:
+        return plain
+    for axis, (b, n) in enumerate(zip(box, sizes, strict=True)):
+        reach = {
+            name: max((basis[axis] for basis in plain.bases[name]), default=0)
+            for name in plain.bases
+            if name != "register"
+        }
+        holder = max(reach, key=lambda name: reach[name], default="lane")
+        if b < n and reach[holder] >= b & -b:
+            raise LayoutError(
+                f"a tile of {b} along axis {axis} ends inside what {holder}s hold, which reaches to {reach[holder]}; "
+                f"use a multiple of {1 << reach[holder].bit_length()}"
+            )
+    return BoxedLayout(plain.bases, plain.out_sizes, box)
+
+
+def linear(layout: LinearLayout) -> LinearLayout:
+    """The padded layout."""
+    return LinearLayout.of(layout.ins, layout.outs, layout.columns) if isinstance(layout, BoxedLayout) else layout
+
+
+def shape_of_box(layout: LinearLayout) -> tuple[int, ...]:
+    """The sizes of the tile, in the order of the layout's outputs."""
+    return layout.box if isinstance(layout, BoxedLayout) else tuple(layout.out_sizes.values())
+
+
+def padded(shape: Sequence[int]) -> tuple[int, ...]:
+    """The next powers of two."""
+    return tuple(1 << (n - 1).bit_length() for n in shape)
+
+
+def is_inside(layout: LinearLayout, register: int) -> bool:
+    """Whether a register holds elements of the tile, for all threads."""
+    if not isinstance(layout, BoxedLayout):
+        return True
+    place = split(combine(layout.columns_of("register"), register), layout.outs)
+    return all(c & -(b & -b) < b for c, b in zip(place, layout.box, strict=True))
+
+
+def registers_of(layout: LinearLayout) -> list[int]:
+    """The registers that are made."""
+    return [r for r in range(layout.in_sizes["register"]) if is_inside(layout, r)]
+
+
+def whole_bits(layout: LinearLayout) -> int:
+    """The flat bits of an element that change nothing about being inside: an access may extend along them alone."""
+    box = shape_of_box(layout)
+    sizes = list(layout.out_sizes.values())
+    return join([n - 1 if b == n else (b & -b) - 1 for b, n in zip(box, sizes, strict=True)], layout.outs)
