@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import OrderBy, RegP, f2, f32, gallery, i32
+from lego_mlir import f2, f32, gallery, i32
 from lego_mlir.kernels.role_tiles import (
     BUFFERS,
     CHUNK_BYTES,
@@ -27,11 +27,11 @@ from lego_mlir.kernels.role_tiles import (
     WARPS,
     RoleTile,
 )
+from lego_mlir.tracing.schedules.rings import ring_layout
 from lego_mlir.tracing.staging import thread_chunks
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike, Operand
-    from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.dtypes import DType
 
 USES: Final = 2**30
@@ -50,14 +50,6 @@ def first_row(tile: RoleTile) -> Operand:
 def cluster_number(tile: RoleTile) -> Operand:
     """The number of this block's cluster."""
     return lego.block_id.x // tile.cluster
-
-
-def panels(stages: int, rows: int, columns: int, element: int = 2) -> Layout:
-    """`stages` tiles below each other, in panels of 128 bytes a row whose chunks of 16 bytes are swizzled."""
-    line, chunk = LINE_BYTES // element, CHUNK_BYTES // element
-    swizzled = gallery.xor_swizzle(stages * rows * columns // line, line, chunk)
-    blocks = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
-    return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,7 @@ class ProductRings:
         self.tile, self.contiguous = tile, contiguous
         self.extents = (tile.rows, tile.columns)
         self.rings = [
-            lego.shared(dtype, panels(tile.stages, *self._shape(side), dtype.bytes), name)
+            lego.shared(dtype, ring_layout(tile.stages, *self._shape(side), dtype.bytes), name)
             for side, name in enumerate(("left", "right"))
         ]
         self.full = lego.barriers(tile.stages, arrivals=WARPS * tile.cluster)

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from lego_mlir.aliases import Traced
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.store import Cache, key
@@ -117,7 +118,7 @@ def compile_kernel(
             f"the transform script would not run: it makes the stage {SCRIPTED}, which is not on the way from {start} "
             f"to {emit}; the stages are {' -> '.join(NAMES)}"
         )
-    kernels = _kernels_in(given)
+    kernels = _scheduled(_kernels_in(given), settings.script)
     text = merge([_module_of(kernel, settings) for kernel in kernels]) if kernels else given
     called = name or (", ".join(kernel.name for kernel in kernels) if kernels else "module")
     outputs: dict[str, bytes] = {}
@@ -137,6 +138,18 @@ def compile_kernel(
     if last >= NAMES.index("ptx") and any(mark in module for mark in _DYNAMIC):
         _require_shared_memory(compilation)
     return compilation
+
+
+def _scheduled(kernels: tuple[Traced, ...], script: scripts.Script | None) -> tuple[Traced, ...]:
+    """The kernels after the schedules that a script names."""
+    if script is None or not (text := scripts.schedules(script)):
+        return kernels
+    if not kernels:
+        raise UsageError(
+            f"{script.path} names schedules ({text}), which rewrite a kernel before it becomes a module; give the spec "
+            "of the kernel, not its module"
+        )
+    return tuple(kernel.schedule(text) for kernel in kernels)
 
 
 def _module_of(kernel: Any, settings: Settings) -> str:

@@ -10,6 +10,11 @@ A parameter replaces the value of an attribute where an operation names it in `l
     transform.memref.multibuffer %a {factor = 4 : i64, lego.fill = {factor = "stages"}}
     transform.nvgpu.pipeline_shared_memory_copies failures(propagate) %l {depth = 3, lego.fill = {depth = "stages - 1"}}
 
+Schedules rewrite the kernel before it becomes a module; braces hold a parameter, and the schedule of a dictionary is
+applied where its parameter is true or not 0:
+
+    lego.schedules = ["warpgroups", "pipeline(stages={stages})", {apply = "overlay", when = "overlay"}]
+
 The pipeline names, in order, sequences of the file, our passes, and other scripts, whose own pipelines are put in
 their place. Without one, the pipeline is `@__transform_main`. A script with operations of the lego dialect's plugin,
 `transform.lego.*`, has no parameters and no pipeline: mlir-opt runs its `@__transform_main`.
@@ -35,6 +40,7 @@ ENTRY: Final = "__transform_main"
 PARAMETERS: Final = "lego.parameters"
 PIPELINE: Final = "lego.pipeline"
 FILL: Final = "lego.fill"
+SCHEDULES: Final = "lego.schedules"
 Number = int | bool
 _SUFFIX: Final = ".mlir"
 _PARTS: Final = re.compile(r"lego\.pipeline\s*=\s*\[([^\]]*)\]")
@@ -170,6 +176,34 @@ def pipeline(script: Script, schedule: Op) -> list[str]:
             )
         steps.append(step)
     return steps
+
+
+def schedules(script: Script) -> str:
+    """The composition of schedules that a script names, with its parameters; empty without one."""
+    if SCHEDULES not in script.text:
+        return ""
+    ir = bindings.load().ir
+    with bindings.context():
+        operation = ir.Module.parse(script.text).operation
+        if SCHEDULES not in operation.attributes:
+            return ""
+        chosen = values(script, operation, {})
+        found = [_schedule(script, item, chosen) for item in operation.attributes[SCHEDULES]]
+    return ", ".join(text for text in found if text)
+
+
+def _schedule(script: Script, item: Attribute, chosen: Mapping[str, Number]) -> str:
+    ir = bindings.load().ir
+    if isinstance(item, ir.DictAttr):
+        rows = {row.name: str(ir.StringAttr(row.attr).value) for row in item}
+        if set(rows) != {"apply", "when"}:
+            raise ModuleError(f"{script.path}: {SCHEDULES} takes texts and {{apply = .., when = ..}}, got {item}")
+        if not _formula(script, rows["when"], chosen):
+            return ""
+        text = rows["apply"]
+    else:
+        text = str(ir.StringAttr(item).value)
+    return re.sub(r"\{([^{}]*)\}", lambda found: str(_formula(script, found.group(1), chosen)), text)
 
 
 def fill(script: Script, schedule: Op, chosen: Mapping[str, Number]) -> None:

@@ -18,15 +18,16 @@ SCRIPTS = {
     "matmul_narrow": (["matmul_narrow.mlir"], {}),
     "matmul_sm80": (["matmul_sm80.mlir"], {"stages": 3}),
     "matmul_sm90": (["matmul_sm90.mlir"], {"stages": 2}),
+    "tiles_sm90": (["tiles_sm90.mlir"], {"stages": 2}),
 }
 """Name -> the steps, each script after those that it expects, and the parameters."""
-WARPGROUPS = "matmul_sm90"
-"""Its module launches warpgroups, which run on a GPU alone: no interpreter of MLIR has their units."""
+WARPGROUPS = ("matmul_sm90", "tiles_sm90")
+"""Their modules launch warpgroups, which run on a GPU alone: no interpreter of MLIR has their units."""
 
 
 def after(name, folder):
     steps, parameters = SCRIPTS[name]
-    if name == WARPGROUPS:
+    if name in WARPGROUPS:
         kernel = build(b=Col, result=f16, tiling=Tiling(64, 64, 64, (4, 1)), order="row")
         return transformed(kernel, steps[0], target="sm_90a", **parameters)
     script = steps[0] if len(steps) == 1 else composed(folder, *steps)
@@ -38,7 +39,7 @@ def test_module_after_a_script(name, tmp_path, request):
     compare(after(name, tmp_path), GOLDEN / f"{name}.mlir", request)
 
 
-@pytest.mark.parametrize("name", [name for name in SCRIPTS if name != WARPGROUPS])
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in WARPGROUPS])
 def test_the_golden_text_multiplies(name):
     kernel, (a, b) = build(), operands(*SIZES)
     report, c = launch(kernel, (GOLDEN / f"{name}.mlir").read_text(), a, b, np.zeros((SIZES[0], SIZES[1])))

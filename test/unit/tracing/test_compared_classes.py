@@ -26,10 +26,10 @@ COMPUTED = (Index, Condition, Scalar, Spread)
 """What a comparison by value gives."""
 KNOWN = {
     "declarations, which are Python values": (
-        "DType DeviceFunction GenericKernel Kernel KernelProgram ProgramStep ProgramTensor Tensor"
+        "DType DeviceFunction GenericKernel Kernel KernelProgram ProgramStep ProgramTensor Scheduled Tensor"
     ),
     "records of a finished trace, and parts of one": (
-        "FunctionTrace KernelTrace Register Roundings TensorAccess Value"
+        "FunctionTrace KernelTrace Rectangle Register Roundings TensorAccess Value"
     ),
     "a base class": "ElementAccess",
 }

@@ -1,0 +1,19 @@
+"""Schedules: functions from a kernel to a kernel that rewrite its trace statement by statement.
+
+    fast = product.schedule("warpgroups, pipeline(stages=4), roles")
+
+A schedule works on anybody's kernel, refuses by the statement that stands in its way, and composes with others in any
+order that its input allows. What it returns is a kernel: it is printed, interpreted, checked and counted without a GPU.
+
+    warpgroups            accumulators of warps become one of the block, in the layout of `wgmma`
+    pipeline(stages)      staged tiles become rings that tile copies fill ahead of the products
+    roles                 copies and products get warps of their own
+    clusters(blocks)      blocks copy the tiles that they have in common once
+    persistent(blocks)    few blocks compute all tiles
+    overlay               tiles of the epilogue take the memory of the rings
+    copied_out(buffers)   results leave by tile copies
+    dependent             the kernel begins while the one before it ends
+
+`scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings` and `sides` serve `pipeline` and `roles`,
+`composition` reads the text.
+"""

@@ -1,0 +1,158 @@
+"""`warpgroups`: the accumulators of a block's warps become one accumulator of the block, in the layout of `wgmma`.
+
+A kernel that calls `lego.accumulator`, `lego.mma` and `acc.store` gives each warp a part of the block's product, and
+says nothing about which lane holds which element. The parts have to tile a rectangle once; then
+
+    acc = lego.accumulator(f32, 32, 64)              total = lego.register(lego.zeros(f32, layout of 128 x 128))
+    lego.mma(part of a, part of b, acc)       -->    total.set(lego.mma(a, b, total))
+    acc.store(tile, at=part)                         total.get().to(f16).store(tile)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import sympy
+
+from lego_mlir.aliases import Expr
+from lego_mlir.expr.ranges import Range
+from lego_mlir.f2.encodings import MmaSync
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.control import register
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
+from lego_mlir.tracing.spread.filled import zeros
+from lego_mlir.tracing.spread.variables import SpreadVariable
+from lego_mlir.tracing.trace import If, Rectangle, Register, SumsStored, TileProduct, TileSums
+
+GROUP = 4  # warps of a warpgroup
+ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, wgmma.mma_async
+
+
+@dataclass(frozen=True, slots=True)
+class Warpgroups:
+    """Give the accumulators of a block the layout of `wgmma`. Raises ScheduleError for parts that do not tile."""
+
+    def __str__(self) -> str:
+        return "warpgroups"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return Scheduled(kernel, _Unified(), str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """How warps divide a product: first rows and columns by warp, relative to the least, and the whole sizes."""
+
+    places: tuple[tuple[int, int], ...]
+    extent: tuple[int, int]
+
+
+class _Unified(Replay):
+    def run(self) -> None:
+        self.words = {TileSums: self._make, TileProduct: self._multiply, SumsStored: self._store}
+        self.divided: dict[tuple[Register, ...], _Division] = {}
+        self.variables: dict[tuple[Register, ...], SpreadVariable] = {}
+        for statement, product in words_in(self.trace.body, TileProduct):
+            found = self._divide(statement, product)
+            if self.divided.setdefault(product.sums, found) != found:
+                raise refused(
+                    statement.source,
+                    "another product of this accumulator gives its parts to other warps; let each warp add to the same "
+                    "rows and columns in all of them",
+                )
+        super().run()
+
+    @cached_property
+    def warps(self) -> int:
+        return self.threads // WARP
+
+    def _of_warps(self, statement: If, expr: Expr) -> tuple[int, ...]:
+        """An index of the warps' parts, relative to the first warp's."""
+        if len(self.trace.block) != 1 or not isinstance(self.threads, int) or self.threads % (WARP * GROUP):
+            raise refused(
+                statement.source,
+                f"warpgroups takes a block of one dimension and of whole groups of {GROUP} warps, got "
+                f"{self.trace.block} threads",
+            )
+        thread, lane, expr = self.id("thread_id"), sympy.Symbol("lane", integer=True), sympy.sympify(expr)
+        first = expr.xreplace({thread: sympy.Integer(0)})
+        found = []
+        for warp in range(self.warps):
+            moved = expr.xreplace({thread: WARP * warp + lane}) - first
+            place = self.tracer.simplified(moved, {lane: Range(0, WARP)})
+            if not place.is_Integer:
+                raise refused(
+                    statement.source,
+                    f"the part at {expr} is not proved to be the same for all lanes of warp {warp}: {place} after the "
+                    "first warp's; compute it from lego.warp_id",
+                )
+            found.append(int(place))
+        return tuple(found)
+
+    def _divide(self, statement: If, product: TileProduct) -> _Division:
+        rows, columns = self._of_warps(statement, product.a.at[0]), self._of_warps(statement, product.b.at[1])
+        if any(self._of_warps(statement, product.a.at[1])) or any(self._of_warps(statement, product.b.at[0])):
+            raise refused(
+                statement.source, "the warps divide K of a product; write the sum over them, or give each all of K"
+            )
+        (m, n), least = (product.a.shape[0], product.b.shape[1]), (min(rows), min(columns))
+        places = tuple((r - least[0], c - least[1]) for r, c in zip(rows, columns, strict=True))
+        extent = max(r for r, _ in places) + m, max(c for _, c in places) + n
+        tiles = {(r, c) for r in range(0, extent[0], m) for c in range(0, extent[1], n)}
+        if set(places) != tiles or len(places) != len(tiles):
+            raise refused(
+                statement.source,
+                f"the warps' parts of {m} x {n} do not tile a rectangle once: they begin at {sorted(places)}",
+            )
+        if extent[0] % (ROWS * len(places)):
+            raise refused(
+                statement.source,
+                f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {GROUP * ROWS} rows for "
+                f"each {GROUP} warps; use a multiple of {ROWS * len(places)} rows, or fewer warps",
+            )
+        return _Division(places, extent)
+
+    def _layout(self, sums: tuple[Register, ...]) -> LinearLayout:
+        return MmaSync((self.warps, 1)).layout(self.divided[sums].extent)
+
+    def _registers(self, sums: tuple[Register, ...]) -> tuple[Register, ...]:
+        return tuple(cell.register for cell in self.variables[sums].registers if cell is not None)
+
+    def _make(self, statement: If, mark: TileSums) -> None:
+        if mark.sums not in self.divided:
+            raise refused(statement.source, "this accumulator has no product; give it a lego.mma, or leave it out")
+        with self.tracer.word(lambda: TileSums(self._registers(mark.sums), mark.dtype, self.divided[mark.sums].extent)):
+            self.variables[mark.sums] = register(zeros(mark.dtype, self._layout(mark.sums)))
+
+    def _whole(self, rectangle: Rectangle, axis: int, extent: int) -> Rectangle:
+        """The block's rectangle of the warps' ones, which begins where that of thread 0 does."""
+        first = {self.id("thread_id"): sympy.Integer(0)}
+        at = tuple(sympy.sympify(i).xreplace(first) for i in rectangle.at)
+        shape = (extent, rectangle.shape[1]) if axis == 0 else (rectangle.shape[0], extent)
+        return Rectangle(rectangle.buffer, rectangle.layout, (at[0], at[1]), shape)
+
+    def _multiply(self, statement: If, mark: TileProduct) -> None:
+        rows, columns = self.divided[mark.sums].extent
+        a, b = self._whole(mark.a, 0, rows), self._whole(mark.b, 1, columns)
+        self.product(TileProduct(a, b, self._registers(mark.sums), self._layout(mark.sums)))
+
+    def _store(self, statement: If, mark: SumsStored) -> None:
+        divided = self.divided[mark.sums]
+        rows, columns = (self._of_warps(statement, i) for i in mark.target.at)
+        moved = {
+            (r - dr, c - dc) for r, c, (dr, dc) in zip(rows, columns, divided.places, strict=True)
+        }  # by as much for all warps
+        if moved != {(-divided.places[0][0], -divided.places[0][1])}:
+            raise refused(
+                statement.source,
+                "the accumulator's parts are stored in another order than they are multiplied; store each at the rows "
+                "and columns of its product",
+            )
+        whole = self._whole(self._whole(mark.target, 0, divided.extent[0]), 1, divided.extent[1])
+        part = self.part(whole)
+        with self.tracer.word(SumsStored(self._registers(mark.sums), whole, self._layout(mark.sums))):
+            self.variables[mark.sums].get().to(whole.buffer.dtype).store(part.view, at=part.at)

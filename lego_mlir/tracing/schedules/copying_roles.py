@@ -1,0 +1,257 @@
+"""`roles`: a pipelined kernel as two programs of one block, copies and products, which meet in the rings alone.
+
+The warps of the block keep their numbers and multiply. The copies get warps of their own after them: one group of 4
+warps, or as many as the block has where threads compute what they copy. Each program is a slice of the kernel
+(`sides`), so loops over tiles and steps stand in both, and registers go from the copies' warps to the products'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from math import prod
+from typing import Any
+
+import sympy
+
+from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.errors import ScheduleError
+from lego_mlir.expr.index import Index
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.async_copies import copy_async
+from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
+from lego_mlir.tracing.clustered_blocks import cluster_barrier
+from lego_mlir.tracing.control import barrier
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
+from lego_mlir.tracing.schedules.sides import require_copies, slice_of
+from lego_mlir.tracing.trace import (
+    Barrier,
+    For,
+    If,
+    OnSide,
+    Register,
+    RingCopy,
+    RingMade,
+    RingPass,
+    Statement,
+    TensorAccess,
+    TileProduct,
+    ToIndex,
+    Value,
+    While,
+    Write,
+)
+from lego_mlir.tracing.warp_roles import warps as role
+
+GROUP = 4  # warps
+REGISTERS = 1 << 16  # of a multiprocessor, in words of 32 bits. CUDA C++ guide, compute capability 9.0
+UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
+MOST_REGISTERS = 240
+COPYING, STORING = 24, 40  # registers of a thread that issues tile copies; of one that stores into stages itself
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Divide a pipelined kernel between warps that copy and warps that multiply.
+
+    `copies` are the registers of a copying thread; 0 takes as few as its program needs. Raises ScheduleError, with the
+    line, for copies that need what the products compute.
+    """
+
+    copies: int = 0
+
+    def __post_init__(self) -> None:
+        if (
+            type(self.copies) is not int
+            or self.copies % UNIT
+            or not (self.copies == 0 or COPYING <= self.copies <= 232)
+        ):
+            raise ScheduleError(
+                f"roles: copies={self.copies!r} must be 0 or a multiple of {UNIT} from {COPYING} to 232"
+            )
+
+    def __str__(self) -> str:
+        return f"roles(copies={self.copies})" if self.copies else "roles"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        trace = kernel.trace()
+        threads = prod(trace.block)
+        stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
+        more = threads if stores else GROUP * WARP
+        few = self.copies or (STORING if stores else COPYING)
+        granted = REGISTERS // WARP // UNIT * UNIT * WARP - few * more
+        return Scheduled(
+            kernel, _Divided(more, (few, min(MOST_REGISTERS, granted // threads // UNIT * UNIT)), threads), str(self)
+        )
+
+
+class _Divided(Replay):
+    def __init__(self, more: int, registers: tuple[int, int], threads: int) -> None:
+        self.more, self.registers, self.block = more, registers, (threads + more,)
+
+    def run(self) -> None:
+        self.words = {
+            RingMade: self._make,
+            RingPass: self._pass,
+            RingCopy: self._copy_tile,
+            TileProduct: self._multiply,
+            OnSide: self._store,
+        }
+        self.rings: dict[Value, BarrierRing] = {}
+        self.side = ""
+        self.kept: set[int] = set()
+        self.renamed: dict[int, Value] = {}
+        self.moved: dict[Register, Register] = {}
+        self.replaced: dict[Symbol, Symbol] = {}
+        body = self.trace.body
+        made = [s for s in body if isinstance(s, If) and isinstance(s.mark, RingMade)]
+        if not made:
+            raise refused(
+                self.trace.source, "no copy of this kernel completes on a ring; apply pipeline(stages) before roles"
+            )
+        self.shared()
+        self.body(made)
+        last = [s for s in body if isinstance(s, If) and s.mark == OnSide("block")]
+        rest = tuple(s for s in body if s not in made and s not in last)
+        first, end = self.threads // WARP, (self.threads + self.more) // WARP
+        for side, between, count in ((COPIES, (first, end), 0), (PRODUCTS, (0, first), 1)):
+            self.side, self.kept = side, slice_of(rest, side)
+            if side == COPIES:
+                require_copies(self.trace, rest, self.kept)
+            self.tracer.at = self.trace.source
+            with role(*between, registers=self.registers[count]):
+                self.body(rest)
+        self.side = ""
+        for statement in last:
+            super().branch(statement)
+
+    # -- the statements of one side
+
+    def statement(self, statement: Statement) -> None:
+        """A statement of the side's slice; those of the copies get numbers of their own."""
+        if self.side and id(statement) not in self.kept:
+            return
+        if self.side == COPIES and not isinstance(statement, If | For | While):
+            self.copy(self._renamed(statement))
+        elif isinstance(statement, Barrier):
+            barrier(products=statement.waits)  # of the role
+        else:
+            super().statement(statement)
+
+    def loop(self, loop: For) -> None:
+        """A loop with the bounds of the side."""
+        if self.side == COPIES:
+            loop = replace(loop, lo=self._expr(loop.lo), hi=self._expr(loop.hi), step=self._expr(loop.step))
+        super().loop(loop)
+
+    def branch(self, branch: If) -> None:
+        """A branch with the condition of the side."""
+        if self.side == COPIES:
+            branch = replace(branch, condition=self._expr(branch.condition))
+        super().branch(branch)
+
+    def _expr(self, expr: Expr | Cond) -> Expr | Cond:
+        """An expression of the block's threads for those of the copies, whose numbers come after them."""
+        expr = sympy.sympify(expr)
+        if self.side != COPIES:
+            return expr
+        moved: Mapping[Symbol, Expr] = {
+            s: s - self.threads for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")
+        }
+        if not expr.free_symbols & {*moved, *self.replaced}:
+            return expr
+        return self.tracer.simplified(expr.xreplace({**moved, **self.replaced}))
+
+    def _value(self, value: Value, *, new: bool = False) -> Value:
+        if new:
+            self.renamed[value.number] = self.tracer.value(value.dtype, value.width)
+        return self.renamed.get(value.number, value)
+
+    def _renamed(self, statement: Statement) -> Statement:
+        """A statement of the copies' program, with its own values, registers and index symbols."""
+        changed: dict[str, Any] = {}
+        for entry in fields(statement):
+            held = getattr(statement, entry.name)
+            if isinstance(held, TensorAccess):
+                changed[entry.name] = self._access(held)
+            elif isinstance(held, Register):
+                if isinstance(statement, Write) and held not in self.moved:
+                    self.moved[held] = self.tracer.register(held.dtype, held.width)
+                changed[entry.name] = self.moved.get(held, held)
+            elif isinstance(held, Value):
+                changed[entry.name] = self._value(held, new=entry.name == "result")
+            elif isinstance(held, tuple) and held and all(isinstance(v, Value) for v in held):
+                changed[entry.name] = tuple(self._value(v, new=entry.name == "results") for v in held)
+            elif entry.name in ("expr", "condition") and isinstance(held, sympy.Basic):
+                changed[entry.name] = self._expr(held)
+        if isinstance(statement, ToIndex):
+            changed["symbol"] = self._symbol(statement.symbol, changed["operand"])
+        return replace(statement, **changed)
+
+    def _symbol(self, symbol: Symbol, operand: Value) -> Symbol:
+        fresh = sympy.Symbol(f"v{self.tracer.value(operand.dtype).number}", integer=True)
+        self.tracer.define_data(fresh, operand, self.trace.ranges[symbol])
+        if symbol in self.trace.data.claimed:
+            self.tracer.data.claimed[fresh] = self.trace.data.claimed[symbol]
+        self.replaced[symbol] = fresh
+        return fresh
+
+    def _access(self, access: TensorAccess) -> TensorAccess:
+        index = tuple(self._expr(i) for i in access.index)
+        if index == access.index:
+            return access
+        place = self.view(access).place(*map(Index, index))
+        return replace(place.access(access.width), mask=self._expr(access.mask), source=access.source)
+
+    # -- words
+
+    def _make(self, statement: If, mark: RingMade) -> None:
+        warps = (self.more if mark.side == COPIES else self.threads) // WARP
+        found: list[BarrierRing] = []
+        with self.tracer.word(lambda: replace(mark, ring=found[0].group)):
+            found.append(barriers(mark.count, arrivals=warps * mark.blocks))
+            if mark.blocks > 1:
+                cluster_barrier()
+        self.rings[mark.ring] = found[0]
+
+    def _pass(self, statement: If, mark: RingPass) -> None:
+        ring, use = self.rings[mark.ring], Index(self._expr(mark.use))
+        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr)):
+            pass_ring(ring, mark, use)
+
+    def _copy_tile(self, statement: If, mark: RingCopy) -> None:
+        at, ring = tuple(Index(self._expr(i)) for i in mark.at), self.rings[mark.ring]
+        row, column = (self._expr(i) for i in mark.tile.at)
+        use, tile = Index(self._expr(mark.use)), replace(mark.tile, at=(row, column))
+        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at))):
+            copy_async(
+                self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks="all" if mark.shared else None
+            )
+
+    def _multiply(self, statement: If, mark: TileProduct) -> None:
+        before = len(self.tracer.products)
+        self.product(mark)
+        if len(self.tracer.products) == before:
+            raise refused(
+                statement.source,
+                f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use f16 or bf16 tiles that "
+                "pipeline has made rings of",
+            )
+
+    def _store(self, statement: If, mark: OnSide) -> None:
+        for s in statement.then:
+            self.copy(self._renamed(s))
+
+
+def pass_ring(ring: BarrierRing, mark: RingPass, use: Index) -> None:
+    """Record the wait or arrival of a mark, here or in all blocks of the cluster."""
+    if mark.kind == "wait":
+        ring[use].wait()
+    elif mark.blocks == 1:
+        ring[use].arrive(products=mark.products)
+    else:
+        for block in range(mark.blocks):
+            ring[use].arrive(block=block, products=mark.products)

@@ -1,0 +1,56 @@
+"""`overlay`: shared tiles that are first used after the last product take the memory of the rings.
+
+The tile through which an epilogue stores its result then leaves more room for stages. One barrier separates the two
+uses of the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lego_mlir.tracing.control import barrier
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.trace import RingCopy, RingPass, TileProduct
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Lay the tiles of the epilogue over the rings; those used before the last product keep their own memory.
+
+    Raises ScheduleError for a kernel without rings, and where all later tiles are in use while the rings are.
+    """
+
+    def __str__(self) -> str:
+        return "overlay"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return Scheduled(kernel, _Overlaid(), str(self))
+
+
+class _Overlaid(Replay):
+    def run(self) -> None:
+        body = self.trace.body
+        rings = {m.tile.buffer.name for _, m in words_in(body, RingCopy)}
+        rings |= {r.buffer.name for _, p in words_in(body, TileProduct) for r in (p.a, p.b)}
+        last = max((n for n, s in enumerate(body) if any(words_in((s,), RingPass))), default=-1)
+        if last < 0:
+            raise refused(self.trace.source, "no tile is in a ring; apply pipeline(stages) before overlay")
+        during = {name for s in body[: last + 1] for name in shared_in(s)}
+        after = {name for s in body[last + 1 :] for name in shared_in(s)}
+        if not (late := frozenset(after - during - rings)) and during - rings:
+            raise refused(
+                body[last].source,
+                f"{', '.join(sorted(during - rings))} is used while the rings are, and keeps its own memory; leave out "
+                "overlay",
+            )
+        self.shared()
+        if late:
+            self.tracer.phases = (frozenset(rings), late)
+        first = next((n for n, s in enumerate(body) if n > last and shared_in(s) & late), None)
+        for number, statement in enumerate(body):
+            if number == first:
+                self.tracer.at = getattr(statement, "source", None)
+                barrier()
+            self.body((statement,))

@@ -1,0 +1,305 @@
+"""`pipeline(stages)`: the tiles of a staged loop become rings of stages, filled by tile copies that run ahead.
+
+A staged loop copies tiles (`lego.stage`, or stores by threads), meets at a barrier, multiplies them (`lego.mma`), and
+meets again. Its tiles become rings (`rings`), and its barriers two rings of mbarriers, full and empty:
+
+    for k in lego.range(steps):               for k in lego.range(steps):
+        lego.stage(a, (row, k), ta)               empty[use - stages].wait()
+        lego.stage(b, (k, column), tb)            lego.copy_async(a, ta[use], barrier=full[use])   # and b
+        lego.barrier()                   -->      full[use].arrive(); full[use].wait()
+        lego.mma(ta, tb, acc)                     lego.mma(ta[use], tb[use], acc)
+        lego.barrier()                            empty[use - 1].arrive(products="previous")       # not in the first
+
+The first product of a step releases the stage of the step before: products of the matrix unit are in flight across the
+edge of the loop. The program is right as it is, and `roles` divides it between warps that copy and warps that multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lego_mlir.aliases import IndexLike
+from lego_mlir.errors import ScheduleError
+from lego_mlir.expr.index import Index
+from lego_mlir.expr.nodes import Lt
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.async_copies import copy_async
+from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
+from lego_mlir.tracing.control import barrier, when
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.shared_lines import lines_of
+from lego_mlir.tracing.tensor import shared
+from lego_mlir.tracing.trace import (
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Load,
+    OnSide,
+    Rectangle,
+    RingCopy,
+    RingMade,
+    RingPass,
+    StagedTile,
+    Statement,
+    Store,
+    TileProduct,
+    accesses_of,
+    statements_in,
+)
+
+COPIES, PRODUCTS = "copies", "products"
+FEWEST, MOST = 2, 24  # stages
+
+
+@dataclass(frozen=True, slots=True)
+class RingPipeline:
+    """Keep `stages` of each staged tile in flight, and let copies run ahead.
+
+    With `narrow`, the panels of a tile have 64 bytes a row where 128 don't divide it; otherwise its last panel is
+    filled beyond the tile. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
+    """
+
+    stages: int = 4
+    narrow: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.stages) is not int or not FEWEST <= self.stages <= MOST:
+            raise ScheduleError(f"pipeline: stages={self.stages!r} must be an int from {FEWEST} to {MOST}")
+
+    def __str__(self) -> str:
+        return f"pipeline(stages={self.stages}{', narrow=True' if self.narrow else ''})"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return Scheduled(kernel, _Pipelined(self.stages, self.narrow), str(self))
+
+
+class _Pipelined(Replay):
+    def __init__(self, stages: int, narrow: bool) -> None:
+        self.stages, self.narrow = stages, narrow
+
+    def run(self) -> None:
+        self.words = {StagedTile: self._alone, TileProduct: self._other_product}
+        body = self.trace.body
+        self.operands = {r.buffer.name for _, p in words_in(body, TileProduct) for r in (p.a, p.b)}
+        self.loops = {id(s): s for s in self.trace.statements() if isinstance(s, For) and self._is_staged(s)}
+        self.tiles = frozenset(n for loop in self.loops.values() for s in loop.body for n in self._written(s))
+        self.rings: dict[str, TileRing] = {}
+        if not self.loops:
+            raise refused(
+                self.trace.source,
+                "no loop stages a tile and multiplies it; write lego.stage, lego.barrier and lego.mma in a lego.range",
+            )
+        self._require_order()
+        self._require_uses()
+        self.shared(self.tiles)
+        for buffer in self.trace.shared:
+            if buffer.name in self.tiles:
+                self.rings[buffer.name] = self._ring(buffer)
+        self.tracer.at = self.trace.source
+        self.full, self.empty = self._barriers(COPIES), self._barriers(PRODUCTS)
+        self.turn = StageCounter(self.stages)
+        self.body(body)
+
+    # -- what is staged
+
+    def _written(self, statement: Statement) -> set[str]:
+        """The operands of products that a statement fills."""
+        inside = statements_in((statement,))
+        return {a.buffer.name for s in inside if isinstance(s, Store) for a in accesses_of(s)} & self.operands
+
+    def _read(self, statement: Statement) -> set[str]:
+        return {r.buffer.name for _, p in words_in((statement,), TileProduct) for r in (p.a, p.b)}
+
+    def _is_staged(self, loop: For) -> bool:
+        read = {n for s in loop.body if isinstance(s, If) and isinstance(s.mark, TileProduct) for n in self._read(s)}
+        return bool(read & {n for s in loop.body for n in self._written(s)})
+
+    def _fills(self, body: Sequence[Statement]) -> list[int]:
+        return [n for n, s in enumerate(body) if self._written(s)]
+
+    def _multiplies(self, body: Sequence[Statement]) -> list[int]:
+        return [n for n, s in enumerate(body) if self._read(s) & self.tiles]
+
+    def _ring(self, buffer: Buffer) -> TileRing:
+        lines, (rows, columns) = lines_of(buffer.layout), (int(n) for n in buffer.layout.dims())
+        transposed = lines is not None and lines.transposed
+        inner = (columns, rows) if transposed else (rows, columns)
+        self.tracer.at, size = buffer.source, buffer.dtype.bytes
+        beyond = -inner[1] % panel(inner[1], size, narrow=self.narrow)
+        layout = ring_layout(self.stages, inner[0], inner[1] + beyond, size, narrow=self.narrow)
+        return TileRing(shared(buffer.dtype, layout, buffer.name), (rows, columns), transposed, beyond)
+
+    def _barriers(self, side: str) -> BarrierRing:
+        found: list[BarrierRing] = []
+        with self.tracer.word(lambda: RingMade(found[0].group, self.stages, side)):
+            found.append(barriers(self.stages, arrivals=self.threads // WARP))
+        return found[0]
+
+    # -- what a ring cannot serve
+
+    def _require_order(self) -> None:
+        stored = {
+            a.buffer.name: s
+            for s, a in self.trace.accesses()
+            if not isinstance(s, Load) and a is accesses_of(s)[-1] and a.buffer.space == "global"
+        }
+        for loop in self.loops.values():
+            fills, multiplies = self._fills(loop.body), self._multiplies(loop.body)
+            if fills[-1] > multiplies[0]:
+                raise refused(
+                    loop.body[fills[-1]].source,
+                    "a tile is filled after the product of its step; move lego.stage in front of lego.mma",
+                )
+            if not any(isinstance(s, Barrier) for s in loop.body[fills[-1] : multiplies[0]]):
+                raise refused(
+                    loop.body[multiplies[0]].source,
+                    "no lego.barrier() is between the copies and the product; add it, or elements are read too early",
+                )
+            for s, mark in words_in(loop.body, StagedTile):
+                if mark.tensor.name in stored:
+                    raise refused(
+                        s.source,
+                        f"{mark.tensor.name} is written by this kernel ({stored[mark.tensor.name].source}), and copies "
+                        "run ahead of it; write the result to another tensor",
+                    )
+
+    def _require_uses(self) -> None:
+        inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}
+        products = {id(s) for w, _ in words_in(self.trace.body, TileProduct) for s in statements_in(w.then)}
+        for s in self.trace.statements():
+            names = set() if isinstance(s, If | For) else shared_in(s) & self.tiles
+            if names and id(s) not in inside:
+                raise refused(
+                    s.source,
+                    f"{', '.join(sorted(names))} is used outside of the loop that stages it; use another shared tile "
+                    "there",
+                )
+            if names and isinstance(s, Load) and id(s) not in products:
+                raise refused(
+                    s.source,
+                    f"elements of the staged tile {', '.join(sorted(names))} are loaded; a ring serves copies and "
+                    "products alone: load them from the tensor, or stage them in a tile that no product reads",
+                )
+
+    def _alone(self, statement: If, mark: StagedTile) -> None:
+        raise refused(
+            statement.source,
+            f"lego.stage of {mark.tensor.name} is outside of a loop that multiplies its tile; load the tile by "
+            "threads, or move it into the loop",
+        )
+
+    def _other_product(self, statement: If, mark: TileProduct) -> None:
+        self._require_layout(statement, mark)
+        self.product(mark)
+
+    def _require_layout(self, statement: Statement, mark: TileProduct) -> None:
+        if mark.layout is None:
+            raise refused(statement.source, "the accumulator's layout is open; apply warpgroups before pipeline")
+
+    # -- the new program
+
+    def loop(self, loop: For) -> None:
+        """A staged loop is pipelined, and its last stage released after it; any other is copied."""
+        if id(loop) not in self.loops:
+            super().loop(loop)
+            return
+        kept = self._meets_in(loop.body)
+        if not kept and self._meets_around(loop):
+            barrier()
+        with self.open_loop(loop) as body:
+            self._steps(loop.body, Index(loop.symbol), Index(loop.lo), kept)
+        self.tracer.append(For(loop.symbol, loop.lo, loop.hi, loop.step, tuple(body), loop.source))
+        self.tracer.at = loop.source
+        if isinstance(self.tracer.prove(Lt(loop.lo, loop.hi)), Proved):
+            self._word("arrive", self.empty, self.turn.previous(), PRODUCTS)
+            return
+        with when(Index(loop.lo) < Index(loop.hi)):
+            self._word("arrive", self.empty, self.turn.previous(), PRODUCTS)
+
+    def _steps(self, statements: Sequence[Statement], k: Index, first: Index, kept: bool) -> None:
+        use, last = self.turn.use(), self.turn.previous()
+        fills, multiplies = self._fills(statements), self._multiplies(statements)
+        for number, statement in enumerate(statements):
+            self.tracer.at = getattr(statement, "source", None)
+            if number == fills[0]:
+                self._word("wait", self.empty, use - self.stages, COPIES)
+            if number == multiplies[0]:
+                self._word("wait", self.full, use, PRODUCTS)
+            if isinstance(statement, Barrier) and not kept:
+                continue
+            if number in fills:
+                self._fill(statement, use)
+            elif number in multiplies:
+                self._multiply(statement, use)
+            else:
+                self.statement(statement)
+            if number == fills[-1]:
+                self._word("arrive", self.full, use, COPIES)
+            if number == multiplies[0]:  # what was issued before this product, all of the step before, is complete
+                with when(k > first):
+                    self._word("arrive", self.empty, last, PRODUCTS, "previous")
+        self.turn.next()
+
+    def _word(self, kind: str, ring: BarrierRing, use: IndexLike, side: str, products: bool | str = True) -> None:
+        expr = self.tracer.simplified(self.tracer.index(use))
+        with self.tracer.word(RingPass(kind, ring.group, expr, side, products)):
+            if kind == "wait":
+                ring[Index(expr)].wait()
+            else:
+                ring[Index(expr)].arrive(products=products)
+
+    def _fill(self, statement: Statement, use: IndexLike) -> None:
+        """A copy of a tile as a copy on the stage's barrier; a thread's own stores as stores into the stage."""
+        slot = use % self.stages
+        if isinstance(statement, If) and isinstance(mark := statement.mark, StagedTile):
+            ring = self.rings[mark.tile.buffer.name]
+            part, source, at = ring.whole(slot), self.view(mark), mark.at
+            if ring.transposed:
+                source, at = source.T, at[::-1]
+            expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
+            with self.tracer.word(RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr)):
+                copy_async(source, part, at=tuple(map(Index, at)), barrier=self.full[Index(expr)])
+        elif isinstance(statement, Store):
+            ring = self.rings[statement.access.buffer.name]
+            if ring.transposed:
+                raise refused(
+                    statement.source, "threads store into a staged tile of columns; use a tile of rows, or lego.stage"
+                )
+            row, column = statement.access.index
+            part = ring.part(slot, (row, column), (1, statement.access.width))
+            with self.tracer.word(OnSide(COPIES)):
+                part.view.store(Scalar(statement.value), *part.at)
+        else:
+            raise refused(
+                statement.source,
+                "a staged tile is filled in a branch or an inner loop; fill it in the loop's body, by lego.stage "
+                "or in a lego.unroll",
+            )
+
+    def _multiply(self, statement: Statement, use: IndexLike) -> None:
+        if not isinstance(statement, If) or not isinstance(mark := statement.mark, TileProduct):
+            raise refused(statement.source, "a staged tile is multiplied in a branch; multiply it in the loop's body")
+        self._require_layout(statement, mark)
+        slot = use % self.stages
+
+        def here(given: Rectangle) -> Rectangle:
+            ring = self.rings.get(given.buffer.name)
+            return given if ring is None else ring.part(slot, given.at, given.shape).rectangle(self.tracer)
+
+        self.product(TileProduct(here(mark.a), here(mark.b), mark.sums, mark.layout))
+
+    def _meets_in(self, body: Sequence[Statement]) -> bool:
+        """Whether elements of a shared tile that is no ring are accessed, so that the body's barriers are needed."""
+        return any(shared_in(s) - self.tiles for s in body)
+
+    def _meets_around(self, loop: For) -> bool:
+        """Whether the loop's barriers order accesses before it and after it."""
+        top = next((n for n, s in enumerate(self.trace.body) if s is loop), None)
+        return self._meets_in(self.trace.body if top is None else self.trace.body[:top])

@@ -1,0 +1,93 @@
+"""Shared tiles as rings of stages, and the counters that walk through them.
+
+A ring holds `stages` tiles below each other, in panels of 128 bytes a row whose chunks of 16 bytes are swizzled: what
+tensor copies fill and `wgmma` reads. Elements of a staged tile are accessed by logical index, so the layout is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lego_mlir.aliases import Expr, IndexLike
+from lego_mlir.expr.index import Index
+from lego_mlir.layout import OrderBy, RegP, gallery
+from lego_mlir.layout.base import Layout
+from lego_mlir.tracing.claimed import claim
+from lego_mlir.tracing.control import register
+from lego_mlir.tracing.dtypes import i32
+from lego_mlir.tracing.functions import where
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.tensor import View
+
+PANEL_BYTES = (128, 64)  # of a row, swizzled as a tensor map has it; the second where a schedule asks for it
+CHUNK_BYTES = 16
+
+
+def panel(columns: int, element: int, *, narrow: bool = False) -> int:
+    """The columns of a panel, for elements of so many bytes; the last panel of a row may be partly outside of the tile.
+
+    Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't.
+    """
+    whole = [bytes_ // element for bytes_ in PANEL_BYTES[: 1 + narrow]]
+    return next((n for n in whole if columns % n == 0), min(whole[0], columns))
+
+
+def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: bool = False) -> Layout:
+    """The layout of `stages` tiles of `rows` x `columns`, in whole panels, below each other."""
+    line = panel(columns, element, narrow=narrow)
+    height = stages * rows * columns // line
+    swizzled = gallery.xor_swizzle(height, line, CHUNK_BYTES // element, per_phase=PANEL_BYTES[0] // (line * element))
+    panels = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
+    return OrderBy(swizzled).OrderBy(panels).GroupBy([stages * rows, columns])
+
+
+@dataclass(frozen=True, slots=True)
+class TileRing:
+    """The stages of a shared tile of `shape`; those of a tile of columns hold its transpose.
+
+    The last panel of each row is filled to its end, `beyond` columns outside of the tile.
+    """
+
+    view: View
+    shape: tuple[int, int]
+    transposed: bool
+    beyond: int = 0
+
+    def whole(self, slot: Index) -> Part:
+        """What a copy fills: whole panels, as the ring has them in memory."""
+        rows, columns = self.shape[::-1] if self.transposed else self.shape
+        return Part(self.view, (slot * rows, Index(0)), (rows, columns + self.beyond))
+
+    def part(self, slot: Index, at: tuple[Expr, Expr], shape: tuple[int, int]) -> Part:
+        """A part of the tile in a stage, from the index `at` of the tile on."""
+        if self.transposed:
+            return Part(self.view, (slot * self.shape[1] + Index(at[1]), Index(at[0])), shape[::-1]).T
+        return Part(self.view, (slot * self.shape[0] + Index(at[0]), Index(at[1])), shape)
+
+
+class StageCounter:
+    """The stage in use, and the parity of its phase, as registers: each program of the block counts for itself.
+
+    Several loops, nested and persistent ones go on where the one before ended, and need nothing more.
+    """
+
+    def __init__(self, stages: int) -> None:
+        self.stages = stages
+        self._slot, self._parity, self._last = (register(i32, 0) for _ in range(3))
+
+    def use(self) -> IndexLike:
+        """The use of the rings in this step, modulo twice the stages: it has the step's stage and parity."""
+        slot = claim(self._slot.get(), (0, self.stages))
+        return slot + self.stages * claim(self._parity.get(), (0, 2))
+
+    def previous(self) -> IndexLike:
+        """The stage of the step before."""
+        return claim(self._last.get(), (0, self.stages))
+
+    def next(self) -> None:
+        """Go on to the next stage."""
+        slot = self._slot.get()
+        wraps = slot == self.stages - 1
+        self._last.set(slot)
+        self._parity.set(where(wraps, 1 - self._parity.get(), self._parity.get()))
+        self._slot.set(where(wraps, 0, slot + 1))

@@ -1,0 +1,103 @@
+"""A kernel whose trace is rewritten from that of another kernel.
+
+A schedule takes a kernel to a kernel. It runs no function again: it reads the trace of its origin, a program of
+statements, and writes another one, in which words about tiles are called again with other arguments. Whatever a kernel
+can do, a scheduled one can: it is printed, interpreted, checked, counted, compiled, launched and scheduled further.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from lego_mlir.aliases import Expr
+from lego_mlir.errors import ScheduleError
+from lego_mlir.layout.naming import NamedMaps
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.reference import Referenced
+from lego_mlir.tracing.trace import (
+    Buffer,
+    If,
+    KernelTrace,
+    ScalarParameter,
+    Source,
+    Statement,
+    TileLoad,
+    TileStore,
+    accesses_of,
+    statements_in,
+)
+from lego_mlir.tracing.tracer import Tracer, record
+
+Mark = TypeVar("Mark")
+
+
+class TraceRewriter(ABC):
+    """What a schedule does with the trace of a kernel."""
+
+    block: tuple[Expr, ...] | None = None
+    """The threads of the new kernel's blocks; None for those of its origin."""
+    grid: tuple[Expr, ...] | None = None
+    cluster: tuple[int, ...] | None = None
+
+    @abstractmethod
+    def rewrite(self, trace: KernelTrace, tracer: Tracer) -> None:
+        """Record the new program. Raises ScheduleError, with the line, for a statement that stands in the way."""
+
+
+class Scheduled(Kernel):
+    """The kernel that a rewriter makes of `origin`; `schedule` is its text."""
+
+    def __init__(self, origin: Kernel, rewriter: TraceRewriter, schedule: str) -> None:
+        Referenced.__init__(self)
+        self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
+        self.name, self.function, self.source = origin.name, origin.function, origin.source
+        self.signature = origin.signature
+        self._texts = {}
+        self.block = origin.block if rewriter.block is None else rewriter.block
+        self.grid = origin.grid if rewriter.grid is None else rewriter.grid
+        self.cluster = origin.cluster if rewriter.cluster is None else rewriter.cluster
+        self.origin, self.rewriter = origin, rewriter
+        self.schedules = (*origin.schedules, schedule)
+
+    def _completed(self, trace: KernelTrace) -> KernelTrace:
+        """Room for shared tiles is judged where the kernel is compiled: a later schedule may make room."""
+        return trace
+
+    def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
+        old = self.origin.trace()
+        tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
+        tracer.continue_from(old)
+        tracer.requirements += old.requirements[len(self.origin._implied(old.sizes)) :]
+        for requirement in tracer.requirements:
+            tracer.assume(requirement.condition)
+        parameters = [p for p in old.parameters if p.name in self.signature]
+        tracer.define_values(p.value.number for p in parameters if isinstance(p, ScalarParameter))
+        maps.ranges = tracer.ranges
+        with maps.current():
+            record(tracer, lambda: self.rewriter.rewrite(old, tracer), [])
+        tracer.at = None
+        return tracer, parameters
+
+
+def refused(source: Source, message: str) -> ScheduleError:
+    """An error that names the statement in the schedule's way."""
+    return ScheduleError(f"{source}: {message}")
+
+
+def words_in(body: Iterable[Statement], kind: type[Mark]) -> Iterator[tuple[If, Mark]]:
+    """The words of one kind in a body, with their statements."""
+    for statement in statements_in(tuple(body)):
+        if isinstance(statement, If) and isinstance(statement.mark, kind):
+            yield statement, statement.mark
+
+
+def shared_in(statement: Statement) -> set[str]:
+    """The names of the shared tiles whose elements a statement, or one in its body, accesses."""
+    found: set[str] = set()
+    for s in statements_in((statement,)):
+        found |= {a.buffer.name for a in accesses_of(s) if a.buffer.space == "workgroup"}
+        if isinstance(s, TileLoad | TileStore):
+            found.add(s.buffer.name)
+    return found

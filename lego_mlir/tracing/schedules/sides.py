@@ -1,0 +1,180 @@
+"""The statements that the copies of a pipelined kernel need, and those that its products need: two backward slices.
+
+A statement with an effect is on one side: tile copies, waits for empty stages and arrivals at full ones belong to the
+copies, everything else to the products. A statement without an effect is on each side that uses what it defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import sympy
+
+from lego_mlir.aliases import Symbol
+from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
+from lego_mlir.tracing.schedules.scheduled import refused
+from lego_mlir.tracing.symbols import expressions
+from lego_mlir.tracing.trace import (
+    Assume,
+    AsyncCopy,
+    Atomic,
+    Barrier,
+    For,
+    If,
+    KernelTrace,
+    Load,
+    MlirOperation,
+    OnSide,
+    Read,
+    Register,
+    RingCopy,
+    RingPass,
+    Statement,
+    Store,
+    TileLoad,
+    TileProduct,
+    TileStore,
+    ToIndex,
+    While,
+    Write,
+    operands_of,
+    statements_in,
+)
+
+_EFFECTS = ("nvvm", "nvgpu", "gpu.")  # dialects whose operations are kept on the products' side, with results or not
+
+
+def side_of(statement: Statement) -> str | None:
+    """The side of a statement's effect; None for one without."""
+    match statement:
+        case If(mark=RingPass(side=side)):
+            return side
+        case If(mark=RingCopy()) | If(mark=OnSide()):
+            return COPIES
+        case If(mark=TileProduct()):
+            return PRODUCTS
+        case If(mark=mark) if mark is not None:
+            return PRODUCTS if any(side_of(s) == PRODUCTS for s in statements_in(statement.then)) else None
+        case Store() | Atomic() | TileStore() | AsyncCopy() | Barrier():
+            return PRODUCTS
+        case MlirOperation(results=results) if not results or statement.name.startswith(_EFFECTS):
+            return PRODUCTS
+    return None
+
+
+def slice_of(body: tuple[Statement, ...], side: str) -> set[int]:
+    """The ids of the statements that a side executes."""
+    return _Slice(side).of(body)
+
+
+def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[int]) -> None:
+    """Raise ScheduleError for a statement in the copies' slice whose result is the products'."""
+    written = {a.buffer.name: s for s, a in trace.accesses() if isinstance(s, Store | Atomic)}
+    words = {
+        id(inner)
+        for s in statements_in(body)
+        if isinstance(s, If) and s.mark is not None
+        for inner in statements_in(s.then)
+        if side_of(s) == COPIES
+    }
+    for s in statements_in(body):
+        if id(s) not in kept - words or isinstance(s, If | For | While):
+            continue
+        if isinstance(s, Load) and s.access.buffer.name in written:
+            raise refused(
+                s.source,
+                f"the copies need this element of {s.access.buffer.name}, which the kernel writes "
+                f"({written[s.access.buffer.name].source}): they run ahead of it; read it from a tensor that is not "
+                "written",
+            )
+        if side_of(s) == PRODUCTS:
+            raise refused(
+                s.source,
+                f"the copies need the result of this {type(s).__name__}, which the warps of the products compute; "
+                "compute it from what the kernel loads",
+            )
+        if isinstance(s, TileLoad):
+            raise refused(s.source, "the copies need an element of shared memory that the warps of the products fill")
+
+
+class _Slice:
+    def __init__(self, side: str) -> None:
+        self.side = side
+        self.kept: set[int] = set()
+        self.values: set[int] = set()
+        self.registers: set[Register] = set()
+        self.symbols: set[Symbol] = set()
+
+    def of(self, body: tuple[Statement, ...]) -> set[int]:
+        """Visit the body backwards until nothing more is needed: a loop's step may need what a later one defines."""
+        size = -1
+        while size != (size := len(self.kept) + len(self.values) + len(self.registers) + len(self.symbols)):
+            self._visit(body)
+        return self.kept
+
+    def _visit(self, statements: tuple[Statement, ...]) -> bool:
+        found = False
+        for s in reversed(statements):
+            if isinstance(s, If) and s.mark is None:
+                wanted = any([self._visit(s.then), self._visit(s.otherwise)])
+            elif isinstance(s, For | While):
+                wanted = self._visit(s.body)
+            else:
+                side = side_of(s)
+                may_define = side is None or not isinstance(s, If)  # the other side's word is not taken over
+                wanted = side == self.side or (may_define and self._defines(s))
+            if wanted:
+                self._need(s)
+                found = True
+        return found
+
+    def _need(self, statement: Statement) -> None:
+        if id(statement) in self.kept:
+            return
+        self.kept.add(id(statement))
+        for s in self._executed(statement):
+            self.values.update(v.number for v in operands_of(s))
+            if isinstance(s, Read):
+                self.registers.add(s.register)
+            if isinstance(s, ToIndex):
+                self.values.add(s.operand.number)
+        self.symbols.update(s for e in expressions((_shallow(statement),)) for s in sympy.sympify(e).free_symbols)
+        if isinstance(statement, If) and isinstance(statement.mark, RingPass | RingCopy):
+            self.symbols.update(sympy.sympify(statement.mark.use).free_symbols)
+        if isinstance(statement, While):
+            self.registers.add(statement.condition)
+
+    def _executed(self, statement: Statement) -> Iterator[Statement]:
+        """A statement, with those of a word; those of a branch or loop are judged for themselves."""
+        if isinstance(statement, If) and statement.mark is not None:
+            for s in statements_in((statement,)):
+                self.kept.add(id(s))
+                yield s
+        else:
+            yield statement
+
+    def _defines(self, statement: Statement) -> bool:
+        return any(self._defines_one(s) for s in statements_in((statement,)))
+
+    def _defines_one(self, s: Statement) -> bool:
+        results = s.results if isinstance(s, MlirOperation) else (getattr(s, "result", None),)
+        if any(v is not None and v.number in self.values for v in results):
+            return True
+        match s:
+            case Assume(condition=condition):
+                return bool(sympy.sympify(condition).free_symbols & self.symbols)
+            case Write(register=register):
+                return register in self.registers
+            case ToIndex(symbol=symbol):
+                return symbol in self.symbols
+        return False
+
+
+def _shallow(statement: Statement) -> Statement:
+    """A branch or loop without its body; a word with it."""
+    if isinstance(statement, For | While):
+        return replace(statement, body=())
+    if isinstance(statement, If) and statement.mark is None:
+        return replace(statement, then=(), otherwise=())
+    return statement

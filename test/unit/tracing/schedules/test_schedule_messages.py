@@ -1,0 +1,366 @@
+"""What a schedule cannot take: each message names a line of the user's kernel, and the remedy."""
+
+from pathlib import Path
+
+import pytest
+import tiled_products
+from tiled_products import BK, PRODUCTS, SQUARE
+
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, f32, i32
+from lego_mlir.errors import ScheduleError
+
+M = N = 128
+K = 256
+
+
+def product(body, *, threads=128, grid=1, cluster=None):
+    """A kernel whose body gets the tensors."""
+
+    @lego.kernel(grid=grid, block=threads, cluster=cluster)
+    def kernel(
+        a: lego.Tensor(f16, Row(M, K)), b: lego.Tensor(f16, Col(K, N)), n: lego.Tensor(i32, Row(4)),
+        c: lego.Tensor(f16, Row(M, N)),
+    ):  # fmt: skip
+        body(a, b, n, c)
+
+    return kernel
+
+
+def plain(a, b, n, c):
+    (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
+    acc = lego.accumulator(f32, 64, 64)
+    SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def stepped(step, *, after=None, before=None):
+    """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
+
+    def body(a, b, n, c):
+        (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
+        acc = lego.accumulator(f32, 64, 64)
+        if before is not None:
+            before(a, b, ta, tb, acc)
+        for k in lego.range(K // BK):
+            step(k, a, b, ta, tb, acc)
+        if after is not None:
+            after(a, b, ta, tb, acc, c)
+        acc.store(out, at=SQUARE.part_of_warp())
+        lego.barrier()
+        SQUARE.store(out, c, (0, 0))
+
+    return body
+
+
+def multiply(ta, tb, acc):
+    row, column = SQUARE.part_of_warp()
+    lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
+
+
+def stage(k, a, b, ta, tb):
+    lego.stage(a, (0, k), ta)
+    lego.stage(b, (k, 0), tb)
+
+
+def late_copy(k, a, b, ta, tb, acc):
+    lego.stage(a, (0, k), ta)
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.stage(b, (k, 0), tb)
+    lego.barrier()
+
+
+def no_barrier(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def filled_in_a_branch(k, a, b, ta, tb, acc):
+    lego.stage(b, (k, 0), tb)
+    with lego.when(lego.thread_id.x < 64):
+        ta[lego.thread_id.x, 0] = a[lego.thread_id.x, k]
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def in_a_branch(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
+    lego.barrier()
+    with lego.when(k > 0):
+        multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def element_loaded(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.printf("%f", ta[lego.thread_id.x, 0])
+    lego.barrier()
+
+
+def usual(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def used_after(a, b, ta, tb, acc, c):
+    c[0, lego.thread_id.x % 64] = ta[0, lego.thread_id.x % 64]
+
+
+def staged_alone(a, b, ta, tb, acc):
+    other = lego.shared(f16, Row(128, BK))
+    lego.stage(a, (0, 0), other)
+    lego.barrier()
+
+
+def written_operand(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    for k in lego.range(2):
+        lego.stage(c, (0, k), ta)
+        lego.stage(b, (k, 0), tb)
+        lego.barrier()
+        multiply(ta, tb, acc)
+        lego.barrier()
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def unrolled(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    for k in lego.unroll(2):
+        usual(k, a, b, ta, tb, acc)
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def along_k(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 128, 128)
+    out = lego.shared(f16, Row(128, 128))
+    part = lego.warp_id * 16
+    for k in lego.range(K // BK):
+        stage(k, a, b, ta, tb)
+        lego.barrier()
+        lego.mma(ta.part((0, part), (128, 16)), tb.part((part, 0), (16, 128)), acc)
+        lego.barrier()
+    acc.store(out, at=(0, 0))
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def overlapping(a, b, n, c):
+    parts(a, b, c, lambda: (lego.warp_id // 2 * 64, 0))
+
+
+def by_lanes(a, b, n, c):
+    parts(a, b, c, lambda: (lego.thread_id.x // 16 % 2 * 64, lego.warp_id % 2 * 64))
+
+
+def parts(a, b, c, place):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    row, column = place()
+    for k in lego.range(K // BK):
+        stage(k, a, b, ta, tb)
+        lego.barrier()
+        lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
+        lego.barrier()
+    acc.store(out, at=(row, column))
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def two_divisions(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    row, column = SQUARE.part_of_warp()
+    for k in lego.range(K // BK):
+        stage(k, a, b, ta, tb)
+        lego.barrier()
+        lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
+        lego.mma(ta.part((column, 0), (64, BK)), tb.part((0, row), (BK, 64)), acc)
+        lego.barrier()
+    acc.store(out, at=(row, column))
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def stored_elsewhere(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    row, column = SQUARE.part_of_warp()
+    for k in lego.range(K // BK):
+        usual(k, a, b, ta, tb, acc)
+    acc.store(out, at=(column, row))
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def few_rows(a, b, n, c):
+    ta, tb = lego.shared(f16, Row(32, BK)), lego.shared(f16, Col(BK, 128))
+    acc, out = lego.accumulator(f32, 16, 64), lego.shared(f16, Row(32, 128))
+    row, column = lego.warp_id // 2 * 16, lego.warp_id % 2 * 64
+    for k in lego.range(K // BK):
+        lego.stage(a, (0, k), ta)
+        lego.stage(b, (k, 0), tb)
+        lego.barrier()
+        lego.mma(ta.part((row, 0), (16, BK)), tb.part((0, column), (BK, 64)), acc)
+        lego.barrier()
+    acc.store(out, at=(row, column))
+    lego.barrier()
+    c[lego.thread_id.x // 4, lego.thread_id.x % 4] = out[lego.thread_id.x // 4, lego.thread_id.x % 4]
+
+
+def without_a_product(a, b, n, c):
+    lego.accumulator(f32, 64, 64)
+    plain(a, b, n, c)
+
+
+def column_stores(k, a, b, ta, tb, acc):
+    lego.stage(a, (0, k), ta)
+    tb[0, lego.thread_id.x] = b[k, lego.thread_id.x]
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def place_from_shared(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out, own = lego.shared(f16, Row(128, 128)), lego.shared(i32, Row(4))
+    with lego.when(lego.thread_id.x < 4):
+        own[lego.thread_id.x] = n[lego.thread_id.x]
+    lego.barrier()
+    for k in lego.range(K // BK):
+        stage(lego.index(own[k], range=(0, K // BK)), a, b, ta, tb)
+        lego.barrier()
+        multiply(ta, tb, acc)
+        lego.barrier()
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def place_that_is_written(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    for k in lego.range(K // BK):
+        column = lego.index(n[k], range=(0, K))
+        for j in lego.unroll(BK):
+            ta[lego.thread_id.x, j] = a[lego.thread_id.x, column]
+        lego.stage(b, (k, 0), tb)
+        lego.barrier()
+        multiply(ta, tb, acc)
+        lego.barrier()
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+    n[lego.thread_id.x % 4] = 0
+
+
+def wide_elements(a, b, n, c):
+    """f32 operands, which wgmma would round to TF32."""
+    ta, tb = lego.shared(f32, Row(128, 32)), lego.shared(f32, Row(32, 128))
+    acc, out = lego.accumulator(f32, 64, 64), lego.shared(f16, Row(128, 128))
+    row, column = SQUARE.part_of_warp()
+    for k in lego.range(4):
+        for i in lego.unroll(32):
+            ta[lego.thread_id.x, i] = a[lego.thread_id.x, k * 32 + i].to(f32)
+        lego.barrier()
+        lego.mma(ta.part((row, 0), (64, 32)), tb.part((0, column), (32, 64)), acc)
+        lego.barrier()
+    acc.store(out, at=(row, column))
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+PIPELINE = "warpgroups, pipeline(stages=3)"
+REFUSALS = {
+    "parts overlap": (overlapping, "warpgroups", "the warps' parts of 64 x 64 do not tile a rectangle once"),
+    "parts of lanes": (by_lanes, "warpgroups", "is not proved to be the same for all lanes of warp 0"),
+    "K divided": (along_k, "warpgroups", "the warps divide K of a product; write the sum over them"),
+    "rows": (few_rows, "warpgroups", "a product of 32 x 128 by 4 warps: wgmma has 64 rows for each 4 warps; use a mul"),
+    "two divisions": (two_divisions, "warpgroups", "another product of this accumulator gives its parts to other warp"),
+    "stored elsewhere": (stored_elsewhere, "warpgroups", "stored in another order than they are multiplied; store eac"),
+    "no product": (without_a_product, "warpgroups", "this accumulator has no product; give it a lego.mma, or leave it"),
+    "late copy": (stepped(late_copy), PIPELINE, "filled after the product of its step; move lego.stage in front of"),
+    "no barrier": (stepped(no_barrier), PIPELINE, r"no lego.barrier\(\) is between the copies and the product; add it"),
+    "written operand": (written_operand, PIPELINE, r"c is written by this kernel \(.*\), and copies run ahead of it"),
+    "element loaded": (stepped(element_loaded), PIPELINE, "elements of the staged tile .* are loaded; a ring serves c"),
+    "used outside": (stepped(usual, after=used_after), PIPELINE, "is used outside of the loop that stages it; use ano"),
+    "unrolled": (unrolled, PIPELINE, "no loop stages a tile and multiplies it; write lego.stage, lego.barrier and leg"),
+    "in a branch": (stepped(in_a_branch), PIPELINE, "no loop stages a tile and multiplies it"),
+    "filled in a branch": (stepped(filled_in_a_branch), PIPELINE, "filled in a branch or an inner loop; fill it in th"),
+    "staged alone": (stepped(usual, before=staged_alone), PIPELINE, "lego.stage of a is outside of a loop that multip"),
+    "columns": (stepped(column_stores), PIPELINE, "threads store into a staged tile of columns; use a tile of rows, o"),
+    "open layout": (plain, "pipeline(stages=3)", "the accumulator's layout is open; apply warpgroups before pipeline"),
+    "no ring": (plain, "warpgroups, roles", r"no copy .* completes on a ring; apply pipeline\(stages\) before roles"),
+    "no ring to overlay": (plain, "warpgroups, overlay", r"no tile is in a ring; apply pipeline\(stages\) before over"),
+    "no ring to share": (plain, "warpgroups, clusters(blocks=2)", r"apply pipeline\(stages\) before clusters"),
+    "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
+    "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
+    "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use f16 or bf16 ti"),
+    "not copied out": (plain, "warpgroups, copied_out", "no shared tile is stored as it is"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_names_a_line_and_the_remedy(name):
+    body, text, message = REFUSALS[name]
+    kernel = product(body)
+    with pytest.raises(ScheduleError, match=message) as found:
+        kernel.schedule(text)
+    line = str(found.value).split(": ")[0]
+    file, number = line.rsplit(":", 1)
+    assert file in (__file__, tiled_products.__file__)
+    source = Path(file).read_text().splitlines()[int(number) - 1]
+    assert "lego." in source or "def kernel" in source or "@lego" in source or "acc" in source or "tb[" in source, (
+        source
+    )
+
+
+def test_tiles_that_blocks_do_not_share():
+    kernel, _ = PRODUCTS["symmetric"](256, 256, 128)
+    with pytest.raises(ScheduleError, match=r"no tile is the same for 4 blocks that follow each other .*one row"):
+        kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=4)")
+
+
+def test_threads_that_store_what_a_cluster_would_share():
+    kernel, _ = PRODUCTS["doubled"](256, 256, 128)
+    with pytest.raises(
+        ScheduleError, match="threads store this tile, and a cluster shares copies of tiles only; stage"
+    ):
+        kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=2)")
+
+
+@pytest.mark.parametrize("schedule", ["persistent(blocks=2)", "warpgroups, pipeline(stages=2), clusters(blocks=2)"])
+def test_a_grid_of_two_dimensions(schedule):
+    with pytest.raises(ScheduleError, match=r"takes a grid of one dimension, got \(2, 2\); number the tiles by lego"):
+        product(plain, grid=(2, 2)).schedule(schedule)
+
+
+def test_unequal_numbers_of_tiles():
+    kernel, _ = PRODUCTS["plain"](384, 128, 128)
+    with pytest.raises(ScheduleError, match="a cluster of 2 need equal numbers of tiles: 3 by steps of 2; use numbers"):
+        kernel.schedule("persistent(blocks=2), warpgroups, pipeline(stages=2), clusters(blocks=2)")
+
+
+def test_a_block_of_two_dimensions():
+    with pytest.raises(ScheduleError, match=r"a block of one dimension and of whole groups of 4 warps, got \(64, 2\)"):
+        product(lambda a, b, n, c: plain(a, b, n, c), threads=(64, 2)).schedule("warpgroups")
+
+
+def test_tiles_in_use_while_the_rings_are():
+    kernel, _ = PRODUCTS["plain"](256, 128, 128)
+    with pytest.raises(ScheduleError, match="is used while the rings are, and keeps its own memory; leave out overlay"):
+        kernel.schedule("persistent(blocks=2), warpgroups, pipeline(stages=2), overlay")

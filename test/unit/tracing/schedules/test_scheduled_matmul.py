@@ -1,0 +1,118 @@
+"""The shipped product, unchanged, through schedules: layouts of its matrices, epilogues, symbolic sizes, odd sizes."""
+
+import numpy as np
+import pytest
+from tiled_products import emulated, interpreted, run
+
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, f32
+from lego_mlir.errors import ScheduleError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.toolchain import compile_kernel
+
+M, N, K = 136, 264, 192
+FAST = "warpgroups, copied_out, pipeline(stages=3), overlay, roles, dependent"
+
+
+def tiling(n=128, m=128):
+    return Tiling(m=m, n=n, k=64, warps=(2, 2))
+
+
+def built(a=Row, b=Row, result=f16, **options):
+    kernel = matmul.build(
+        M, N, K, f16, a=a(M, K), b=b(K, N), result=result, tiling=options.pop("tiling", tiling()), **options
+    )
+    return kernel, lambda a, b: a @ b
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+@pytest.mark.parametrize(("a", "b"), [(Row, Row), (Row, Col), (Col, Row), (Col, Col)])
+def test_orders_of_the_matrices(a, b, machine):
+    kernel, reference = built(a, b)
+    faults, difference = run(kernel.schedule(FAST), reference, machine)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+@pytest.mark.parametrize("columns", [96, 192, 224])
+def test_tiles_of_other_widths(columns):
+    kernel, reference = built(Row, Col, tiling=tiling(columns))
+    faults, difference = run(kernel.schedule(FAST), reference, emulated)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_panels_that_do_not_divide_the_columns(narrow):
+    kernel, reference = built(Row, Row, tiling=tiling(160))
+    text = f"warpgroups, pipeline(stages=2, narrow={narrow}), roles"
+    faults, difference = run(kernel.schedule(text), reference, emulated)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+def test_an_epilogue_stays_between_the_product_and_its_store():
+    kernel, _ = built(Row, Col, result=f16, epilogue=matmul.relu())
+    faults, difference = run(
+        kernel.schedule("warpgroups, pipeline(stages=3), overlay, roles"), lambda a, b: np.maximum(a @ b, 0), emulated
+    )
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+def test_sizes_that_are_known_at_launch():
+    m, n, k = (lego.size(name, multiple_of=8) for name in "MNK")
+    kernel = matmul.build(m, n, k, f16, b=Col(k, n), result=f32, tiling=tiling(), blocks=2)
+    scheduled = kernel.schedule("warpgroups, pipeline(stages=3), roles")
+    sizes = {"M": 136, "N": 264, "K": 72}
+    rng = np.random.default_rng(0)
+    a = (rng.integers(-8, 9, (136, 72)) / 16).astype(np.float16)
+    b = (rng.integers(-8, 9, (72, 264)) / 16).astype(np.float16)
+    given = {"a": a.ravel(), "b": b.ravel(order="F"), "c": np.zeros(136 * 264, np.float32)}
+    report = PtxRun(target="sm_90a")(scheduled, given, sizes)
+    assert report.clean, report.faults[0]
+    np.testing.assert_allclose(given["c"].reshape(136, 264), a.astype("f4") @ b.astype("f4"), atol=1e-5)
+
+
+def test_results_leave_by_matrices_and_tile_copies():
+    text = compile_kernel(built(Row, Col)[0].schedule(FAST), target="sm_90a").text
+    assert "stmatrix" in text
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
+    assert text.index("griddepcontrol.launch_dependents") < text.index("mbarrier.init")
+    assert text.count("griddepcontrol.wait") == 1  # the role that copies
+
+
+def test_the_attribute_of_a_dependent_launch():
+    kernel, _ = built(Row, Col)
+    (facts,) = compile_kernel(kernel.schedule(FAST), target="sm_90a").kernels
+    assert facts.dependent
+    (facts,) = compile_kernel(kernel.schedule("warpgroups, pipeline(stages=2), roles"), target="sm_90a").kernels
+    assert not facts.dependent
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        (
+            {"epilogue": matmul.relu()},
+            "warpgroups, copied_out",
+            "no shared tile is stored as it is .*; leave out copied_out",
+        ),
+        ({}, "copied_out", "is not filled by one accumulator of the block; apply warpgroups before copied_out"),
+        ({}, "warpgroups, copied_out, persistent(blocks=2)", "apply persistent before copied_out"),
+    ],
+)
+def test_messages(options, text, message):
+    kernel, _ = built(Row, Col, **options)
+    with pytest.raises(ScheduleError, match=message):
+        kernel.schedule(text)
+
+
+def test_rows_that_tile_copies_cannot_store():
+    kernel = matmul.build(128, 129, 128, f16, b=Col(128, 129), result=f16, tiling=tiling())
+    with pytest.raises(
+        ScheduleError, match=r"rows of c are not proved to be multiples of 16 bytes, .*; pad them, declare"
+    ):
+        kernel.schedule("warpgroups, copied_out")

@@ -1,0 +1,76 @@
+"""Schedules on products as users write them: right values, no faults, and tensor cores of warpgroups."""
+
+import re
+
+import pytest
+from tiled_products import PRODUCTS, emulated, interpreted, run
+
+from lego_mlir.toolchain import compile_kernel
+
+CLOSE = 0.02  # of sums of at most 256 products of magnitude 1/4, rounded to f16
+SIZES = {"symmetric": (256, 256, 128)}
+SPECIAL = "warpgroups, pipeline(stages=3), overlay, roles"
+COMPOSITIONS = [
+    "warpgroups",
+    *(f"warpgroups, pipeline(stages={stages}){roles}" for stages in (2, 3, 6) for roles in ("", ", roles")),
+    "warpgroups, pipeline(stages=2), overlay, roles(copies=40), dependent",
+    "persistent(blocks=1), warpgroups, pipeline(stages=3), roles",
+    "persistent(blocks=2), warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
+    "warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
+]
+
+
+def made(name, *sizes):
+    return PRODUCTS[name](*(sizes or SIZES.get(name, (128, 128, 256))))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_without_a_schedule(name):
+    kernel, reference = made(name)
+    faults, difference = run(kernel, reference, interpreted)
+    assert not faults, faults[0]
+    assert difference <= CLOSE
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_a_product_by_warpgroups_that_copy_and_multiply(name, machine):
+    kernel, reference = made(name)
+    faults, difference = run(kernel.schedule(SPECIAL), reference, machine)
+    assert not faults, faults[0]
+    assert difference <= CLOSE
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
+    text = compile_kernel(made(name)[0].schedule(SPECIAL), target="sm_90a").text
+    assert "wgmma.mma_async" in text
+    assert "cp.async.bulk.tensor" in text
+    assert not re.search(r"\bmma\.sync|ldmatrix|cp\.async\.c[ag]", text)
+    assert "wgmma.wait_group.sync.aligned 1;" in text  # the products of a step go on while the next one is issued
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_compositions_agree(composition, machine):
+    kernel, reference = made("plain", 256, 128, 192)
+    faults, difference = run(kernel.schedule(composition), reference, machine)
+    assert not faults, faults[0]
+    assert difference <= CLOSE
+
+
+def test_a_schedule_leaves_its_origin_as_it_was():
+    kernel, _ = made("plain")
+    before = kernel.mlir()
+    scheduled = kernel.schedule("warpgroups", "pipeline(stages=2), roles")
+    assert scheduled.schedules == ("warpgroups", "pipeline(stages=2)", "roles")
+    assert kernel.mlir() == before != scheduled.mlir()
+    assert kernel.schedules == ()
+    assert (kernel.block, scheduled.block) == ((128,), (256,))
+
+
+def test_a_scheduled_kernel_is_called_and_keeps_its_reference():
+    kernel, _ = made("plain")
+    kernel.reference(lambda a, b: (a.astype("f4") @ b.astype("f4")).astype("f2"))
+    assert kernel.schedule(SPECIAL).expected is kernel.expected
+    assert {f.name for f in kernel.schedule(SPECIAL).params if f.written} == {"c"}
