@@ -1,0 +1,186 @@
+"""Products as users write them, through schedules, next to PyTorch and to the shipped product.
+
+    python bench/scheduled_products.py render              our cubins, no GPU
+    python bench/scheduled_products.py static              registers, spills, instructions of the main loop, no GPU
+    python bench/scheduled_products.py time [WORD ..]      on the GPU machine: correctness, then times
+    python bench/scheduled_products.py table               the tables of docs/results/scheduled-products.md
+
+The kernels are those of test/tiled_products.py, f16 with K contiguous in both operands, one size each. `shipped` is
+lego_mlir/kernels/matmul.py through matmul_sm90.mlir with the same tile. PyTorch computes the epilogues in kernels of
+their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import comparison
+import harness
+import mlir_kernels
+import steps
+
+sys.path.insert(0, str(harness.BENCH.parent / "test"))
+
+NAME, TARGET = "scheduled_products", "sm_90a"
+PRODUCTS = ("plain", "two_sums", "gated", "row_maximum", "biased")
+SIZES = (2048, 4096, 8192)
+CASES = list(product(PRODUCTS, SIZES))
+TILES = {"gated": (128, 128, 32)}  # two accumulators
+WIDE = (128, 256)
+COMPOSITIONS = {
+    "rings": "warpgroups, pipeline(stages=4), overlay, roles",
+    "dependent": "warpgroups, pipeline(stages=4), overlay, roles, dependent",
+    "clusters": "warpgroups, pipeline(stages=4), clusters(blocks=2), overlay, roles",
+    "persistent": "persistent(blocks=132), warpgroups, pipeline(stages=3), roles, dependent",
+}
+ROOM = ("plain", "two_sums", "row_maximum")
+"""The products whose tile of the result is f16, and fits beside three stages."""
+MULTIPLICATIONS = {"two_sums": 2, "gated": 2}
+TOLERANCE = 2e-2
+
+
+def kernels(name: str, n: int) -> dict[str, Any]:
+    """The kernels of a case by the name of their composition."""
+    from tiled_products import PRODUCTS as BUILT
+    from tiled_products import Tile
+
+    kernel, _ = BUILT[name](n, n, n, Tile(*TILES.get(name, WIDE)))
+    return {key: kernel.schedule(COMPOSITIONS[key]) for key in compositions(name)}
+
+
+def compositions(name: str) -> list[str]:
+    return [key for key in COMPOSITIONS if key != "persistent" or name in ROOM]
+
+
+def shipped(n: int) -> Any:
+    """The shipped product with the same tile, compiled through its script."""
+    from lego_mlir import Col, f16
+    from lego_mlir.kernels import matmul
+    from lego_mlir.toolchain import compile_kernel
+
+    tile = matmul.Tiling(*WIDE, 64, warps=(2, 4))
+    kernel = matmul.build(n, n, n, f16, b=Col(n, n), result=f16, tiling=tile)
+    return compile_kernel(kernel, target=TARGET, transform="matmul_sm90.mlir", emit="cubin", parameters={"stages": 4})
+
+
+def label(name: str, n: int, key: str) -> str:
+    return f"{name}_{n}_{key}"
+
+
+def render(folder: Path) -> None:
+    from lego_mlir.toolchain import compile_kernel
+
+    for name, n in CASES:
+        for key, kernel in kernels(name, n).items():
+            _keep(
+                folder, label(name, n, key), lambda kernel=kernel: compile_kernel(kernel, target=TARGET, emit="cubin")
+            )
+    for n in SIZES:
+        _keep(folder, label("plain", n, "shipped"), lambda n=n: shipped(n))
+
+
+def _keep(folder: Path, name: str, compiled: Callable[[], Any]) -> None:
+    import json
+
+    if (folder / f"{name}.cubin").is_file():
+        return
+    made = compiled()
+    (folder / f"{name}.cubin").write_bytes(made.bytes)
+    (folder / f"{name}.json").write_text(json.dumps(made.manifest))
+    print(name, flush=True)
+
+
+def static() -> list[dict[str, Any]]:
+    from lego_mlir.toolchain import compile_kernel
+
+    rows = []
+    for name in PRODUCTS:
+        for key, kernel in kernels(name, 4096).items():
+            made = compile_kernel(kernel, target=TARGET)
+            ours = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            rows.append(harness.static_row(ours, "HGMMA", kernel=f"{name}, {key}", name=name, composition=key))
+    return rows
+
+
+# -- on the GPU machine
+
+
+def timed(folder: Path, name: str, n: int) -> list[harness.Contender]:
+    import cupy
+    import torch
+    from torch.nn import functional
+
+    from lego_mlir.runtime import cuda
+
+    def matrix(rows: int, columns: int) -> Any:
+        return torch.randn((rows, columns), device="cuda").mul_(n**-0.25).half()
+
+    a, b, a2, b2, residual = (matrix(n, n) for _ in range(5))
+    bias = matrix(1, n)[0]
+    out, most = torch.empty((n, n), device="cuda", dtype=torch.float16), None
+    given: dict[str, tuple[tuple[Any, ...], Callable[[], Any]]] = {
+        "plain": ((a, b), lambda: torch.matmul(a, b.T, out=out)),
+        "two_sums": ((a, b, a2, b2), lambda: torch.addmm(torch.matmul(a, b.T), a2, b2.T, out=out)),
+        "gated": ((a, b, b2), lambda: torch.mul(functional.silu(a @ b.T), a @ b2.T, out=out)),
+        "row_maximum": ((a, b), lambda: torch.matmul(a, b.T, out=out).view(n, -1, WIDE[1]).amax(2)),
+        "biased": ((a, b, bias, residual), lambda: torch.add(torch.addmm(bias, a, b.T), residual, out=out)),
+    }
+    operands, by_torch = given[name]
+    wide = [x.float() for x in (a, b, a2, b2)]
+    whole = wide[0] @ wide[1].T
+    expected = {
+        "plain": lambda: whole,
+        "two_sums": lambda: whole + wide[2] @ wide[3].T,
+        "gated": lambda: functional.silu(whole) * (wide[0] @ wide[3].T),
+        "row_maximum": lambda: whole,
+        "biased": lambda: whole + bias.float() + residual.float(),
+    }[name]()
+    facts = {"name": name, "n": n}
+    by_torch()
+    harness.require_close(out, expected, TOLERANCE, f"PyTorch {name} {n}")
+    rows = [harness.contender(by_torch, kernel="PyTorch", **facts)]
+    results = [torch.empty_like(out)]
+    if name == "row_maximum":
+        most = torch.empty((n, n // WIDE[1]), device="cuda", dtype=torch.float16)
+        results.append(most)
+    keys = [*compositions(name), *(["shipped"] if name == "plain" else [])]
+    for key in keys:
+        kernel = cuda.load(harness.rendered(folder / f"{label(name, n, key)}.cubin")).kernel()
+        results[0].zero_()
+        arguments = [cupy.from_dlpack(tensor) for tensor in (*operands, *results)]
+        launch = partial(kernel, *arguments)
+        launch()
+        torch.cuda.synchronize()
+        harness.require_close(results[0], expected, TOLERANCE, f"{key} {name} {n}")
+        if most is not None:
+            harness.require_close(most, expected.view(n, -1, WIDE[1]).amax(2), TOLERANCE, f"{key} maxima {n}")
+        rows.append(harness.contender(launch, kernel=key, **facts))
+    return rows
+
+
+def table() -> None:
+    rows, lines = comparison.rows_of(NAME), []
+    for name, n in CASES:
+        found = {
+            key: comparison.find(rows, kernel=key, name=name, n=n) for key in (*COMPOSITIONS, "shipped", "PyTorch")
+        }
+        ours = min((found.pop(key) for key in COMPOSITIONS), key=lambda row: row["ms"] if row else float("inf"))
+        more = {"PFLOPS": _rate(name, n, ours), "composition": ours["kernel"] if ours else ""}
+        lines.append(comparison.Line((name, str(n)), ours, found, more))
+    series = {name: [line.ratio("PyTorch") for line in lines if line.case[0] == name] for name in PRODUCTS}
+    comparison.write(
+        NAME, ["product", "size"], lines, ("PyTorch's time over ours", [str(n) for n in SIZES], series), ours="ours"
+    )
+
+
+def _rate(name: str, n: int, row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{2 * n**3 * MULTIPLICATIONS.get(name, 1) / row['ms'] / 1e12:.3f}"
+
+
+if __name__ == "__main__":
+    sys.exit(steps.main(NAME, render, static, CASES, timed, table))
