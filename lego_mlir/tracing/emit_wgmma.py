@@ -33,6 +33,7 @@ from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.packed_registers import packed_registers
+from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
     AsyncCopy,
     Atomic,
@@ -120,7 +121,7 @@ class WarpgroupEmitter(KernelEmitter):
         self._wide: dict[int, int] = {}  # of a value that was rounded to 16 bits, the number of the f32
         self._offsets = tile_offsets(trace, ATOM_BYTES)
         read = {name for product in trace.products for name in product.buffers}
-        self._stores = any(isinstance(s, Store | TileStore) and _written(s) in read for s in trace.statements())
+        self._fenced = fenced_arrivals(trace.body, read)
         self._fences = any(_written(s) in read for s in trace.statements())
 
     def _launch_attributes(self) -> dict[str, Attribute]:
@@ -170,7 +171,7 @@ class WarpgroupEmitter(KernelEmitter):
                 self._wide[result.number] = operand.number
             case Barrier() if self._fences:
                 self._fence()
-            case MlirOperation(name="nvvm.bar.warp.sync") if self._stores:  # in front of an arrival
+            case MlirOperation() if id(statement) in self._fenced:
                 self._fence()
             case _:
                 pass
