@@ -44,13 +44,16 @@ def keep(folder: Path, name: str, compilation: Any) -> None:
     (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
 
 
-def keep_cubin(folder: Path, kernel: Any, target: str) -> None:
-    """A kernel's machine code and its manifest, in a folder of its own or beside others; compiled where missing."""
+def keep_cubin(folder: Path, kernel: Any, target: str, **options: Any) -> None:
+    """A kernel's machine code and its manifest, in a folder of its own or beside others; compiled where missing.
+
+    `options` are those of `compile_kernel`, such as a transform script.
+    """
     from lego_mlir.toolchain import compile_kernel
 
     if (folder / f"{kernel.name}.cubin").is_file():
         return
-    made = compile_kernel(kernel, target=target, emit="cubin")
+    made = compile_kernel(kernel, target=target, emit="cubin", **options)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{kernel.name}.cubin").write_bytes(made.bytes)
     (folder / f"{kernel.name}.json").write_text(json.dumps(made.manifest))

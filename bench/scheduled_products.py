@@ -58,14 +58,12 @@ def compositions(name: str) -> list[str]:
 
 
 def shipped(n: int) -> Any:
-    """The shipped product with the same tile, compiled through its script."""
+    """The shipped product with the same tile, for its script."""
     from lego_mlir import Col, f16
     from lego_mlir.kernels import matmul
-    from lego_mlir.toolchain import compile_kernel
 
     tile = matmul.Tiling(*WIDE, 64, warps=(2, 4))
-    kernel = matmul.build(n, n, n, f16, b=Col(n, n), result=f16, tiling=tile)
-    return compile_kernel(kernel, target=TARGET, transform="matmul_sm90.mlir", emit="cubin", parameters={"stages": 4})
+    return matmul.build(n, n, n, f16, b=Col(n, n), result=f16, tiling=tile)
 
 
 def label(name: str, n: int, key: str) -> str:
@@ -73,26 +71,12 @@ def label(name: str, n: int, key: str) -> str:
 
 
 def render(folder: Path) -> None:
-    from lego_mlir.toolchain import compile_kernel
-
     for name, n in CASES:
         for key, kernel in kernels(name, n).items():
-            _keep(
-                folder, label(name, n, key), lambda kernel=kernel: compile_kernel(kernel, target=TARGET, emit="cubin")
-            )
+            mlir_kernels.keep_cubin(folder / label(name, n, key), kernel, TARGET)
     for n in SIZES:
-        _keep(folder, label("plain", n, "shipped"), lambda n=n: shipped(n))
-
-
-def _keep(folder: Path, name: str, compiled: Callable[[], Any]) -> None:
-    import json
-
-    if (folder / f"{name}.cubin").is_file():
-        return
-    made = compiled()
-    (folder / f"{name}.cubin").write_bytes(made.bytes)
-    (folder / f"{name}.json").write_text(json.dumps(made.manifest))
-    print(name, flush=True)
+        through = {"transform": "matmul_sm90.mlir", "parameters": {"stages": 4}}
+        mlir_kernels.keep_cubin(folder / label("plain", n, "shipped"), shipped(n), TARGET, **through)
 
 
 def static() -> list[dict[str, Any]]:
@@ -150,7 +134,8 @@ def timed(folder: Path, name: str, n: int) -> list[harness.Contender]:
         results.append(most)
     keys = [*compositions(name), *(["shipped"] if name == "plain" else [])]
     for key in keys:
-        kernel = cuda.load(harness.rendered(folder / f"{label(name, n, key)}.cubin")).kernel()
+        entry = "matmul" if key == "shipped" else "product"
+        kernel = cuda.load(harness.rendered(folder / label(name, n, key) / f"{entry}.cubin")).kernel()
         results[0].zero_()
         arguments = [cupy.from_dlpack(tensor) for tensor in (*operands, *results)]
         launch = partial(kernel, *arguments)

@@ -119,7 +119,7 @@ def defers_to_elements(operand: _Class) -> _Class:
 
 _NOT_COMPARED: Any = NotImplemented
 in_kernel: Final[ContextVar[bool]] = ContextVar("a kernel's function runs", default=False)
-"""Whether indices stand for values that differ between threads."""
+"""Whether indices may have different values in different threads."""
 
 
 @defers_to_elements

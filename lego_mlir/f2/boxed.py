@@ -1,8 +1,8 @@
-"""Tiles whose sizes are no powers of two: a linear layout of the padded sizes, and the box that is inside.
+"""Tiles whose sizes are not powers of two: a linear layout of the padded sizes, and the box that is inside.
 
 The result of `wgmma` with 192 columns lies in the registers of one with 256, of which those from column 192 on are
 never made. Nothing else changes: register r, lane and warp hold the element that the linear layout says, so all of its
-algebra stays, and whoever goes over registers leaves those outside of the box out:
+algebra stays, and code that iterates over registers skips those outside the box:
 
 >>> from lego_mlir.f2.encodings import MmaSync
 >>> layout = MmaSync((4, 1)).layout((64, 24))

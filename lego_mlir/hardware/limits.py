@@ -21,6 +21,7 @@ WARP: Final = 32  # threads; same guide, "SIMT Architecture"
 THREADS_PER_BLOCK: Final = 1024
 STATIC_SHARED_BYTES: Final = 48 * 1024  # declared by a block; more is dynamic and must be requested at launch
 LARGEST_SHARED_BYTES: Final = 227 * 1024  # dynamic limit of a block on the largest target, sm_90
+REGISTERS_PER_SM: Final = 64 * 1024  # of 32 bits; a block's most as well
 RESERVED_SHARED_BYTES: Final = 1024  # of each resident block, for the system; same guide, "Compute Capability 9.0"
 LARGEST_BLOCK: Final = (1024, 1024, 64)
 LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)

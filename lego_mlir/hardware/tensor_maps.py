@@ -35,6 +35,8 @@ LARGEST_SIZE: Final = 1 << 32
 LARGEST_STRIDE: Final = 1 << 40
 SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
 """A swizzle's width in bytes, and the number of chunks that it permutes."""
+LINE: Final = 128
+"""Bytes: the widest swizzle, and with it the longest row of a box that is swizzled."""
 ATOM_BYTES: Final = 1024
 """The widest swizzle repeats after this: a tile that it permutes begins at a multiple."""
 # CUtensorMapDataType

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 from lego_mlir.kernels.matmul import LEAST_STEPS
 
@@ -35,7 +35,6 @@ SHARED_WAVEFRONT: Final = 128
 SHARED_PER_SM: Final = 228 * 1024
 SHARED_RESERVED: Final = 1024
 """Bytes of shared memory that the system takes for each block. CUDA C++ Programming Guide."""
-REGISTERS_PER_SM: Final = 65536
 THREADS_PER_SM: Final = 2048
 GROUP_ROWS: Final = 2048
 """Rows of C in a group of the tile order."""

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32, gallery, i32
+from lego_mlir import f2, f32, i32
+from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.kernels.role_tiles import (
     BUFFERS,
-    CHUNK_BYTES,
     DEPTH,
     GROUPS,
-    LINE_BYTES,
     ROWS,
     WARPS,
     RoleTile,
 )
 from lego_mlir.tracing.schedules.rings import ring_layout
+from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.staging import thread_chunks
 
 if TYPE_CHECKING:
@@ -175,9 +175,8 @@ class RowStores:
 
     def __init__(self, tile: RoleTile, result: DType) -> None:
         self.tile, self.result = tile, result
-        self.line, self.width = LINE_BYTES // result.bytes, CHUNK_BYTES // result.bytes
-        swizzled = gallery.xor_swizzle(GROUPS * BUFFERS * ROWS, self.line, self.width)
-        self.buffers = lego.shared(result, swizzled, "out")
+        self.line, self.width = LINE // result.bytes, CHUNK // result.bytes
+        self.buffers = lego.shared(result, copied_lines(GROUPS * BUFFERS * ROWS, self.line, result.bytes), "out")
 
     def write(self, sums: Operand, c: Operand, place: OutputTile, multiple: int) -> None:
         """Store by tile copies where rows of `multiple` elements are whole chunks, else by the threads."""

@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.tensor_maps import LINE
 
 WARPS: Final = 4
 """Warps of a group that computes, and of the role that copies."""
@@ -15,8 +16,6 @@ ROWS: Final = 64
 """Rows of C that a group's instruction computes on sm_90a."""
 DEPTH: Final = 64
 """A step along K: rows of 128 bytes, the widest swizzle."""
-LINE_BYTES: Final = 128
-CHUNK_BYTES: Final = 16
 BUFFERS: Final = 2
 """Buffers of a group for C, in turn."""
 BARRIER_BYTES: Final = 1024
@@ -71,7 +70,7 @@ class RoleTile:
 
     def shared_bytes(self, element: int = 2) -> int:
         """Bytes of shared memory for elements of A and B."""
-        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE_BYTES
+        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.stages}" + (f"x{self.cluster}" if self.cluster > 1 else "")

@@ -27,6 +27,7 @@ from lego_mlir.errors import TraceError, brief
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.marks import WarpRole
 from lego_mlir.tracing.trace import (
     Atomic,
     Compose,
@@ -51,7 +52,6 @@ from lego_mlir.tracing.trace import (
     TileLoad,
     ToIndex,
     Value,
-    WarpRole,
     While,
     Write,
 )

@@ -31,6 +31,7 @@ from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
+from lego_mlir.tracing.marks import TileCopy, WarpRole
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
     Assume,
@@ -62,12 +63,10 @@ from lego_mlir.tracing.trace import (
     Statement,
     Store,
     TensorAccess,
-    TileCopy,
     TileLoad,
     TileStore,
     ToIndex,
     Value,
-    WarpRole,
     While,
     Write,
     registers_written,

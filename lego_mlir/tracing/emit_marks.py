@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.printers.mlir import MlirPrinter
+from lego_mlir.tracing.marks import TileCopy, WarpRole
 from lego_mlir.tracing.tile_units import CopyUnit, copy_unit
-from lego_mlir.tracing.trace import Barrier, If, KernelTrace, TileCopy, WarpRole
+from lego_mlir.tracing.trace import Barrier, If, KernelTrace
 from lego_mlir.transforms.kernel_facts import map_attribute
 
 if TYPE_CHECKING:

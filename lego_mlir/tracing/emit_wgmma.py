@@ -32,6 +32,7 @@ from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
+from lego_mlir.tracing.marks import Dependent, MatrixStores, TileCopy, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -40,21 +41,17 @@ from lego_mlir.tracing.trace import (
     Barrier,
     Constant,
     Convert,
-    Dependent,
     For,
     FunctionCall,
     If,
     KernelTrace,
-    MatrixStores,
     MlirOperation,
     Read,
     Register,
     Return,
     Statement,
     Store,
-    TileCopy,
     TileStore,
-    WarpRole,
     While,
     Write,
     operands_of,

@@ -28,22 +28,10 @@ from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.marks import Rectangle, SumsStored, TileProduct, TileSums
 from lego_mlir.tracing.scalar import Scalar, convert
 from lego_mlir.tracing.shared_lines import RUN, Lines, lines_of
-from lego_mlir.tracing.trace import (
-    Constant,
-    Contract,
-    Piece,
-    Rectangle,
-    Register,
-    SumsStored,
-    TileLoad,
-    TileProduct,
-    TileStore,
-    TileSums,
-    Value,
-    Write,
-)
+from lego_mlir.tracing.trace import Constant, Contract, Piece, Register, TileLoad, TileStore, Value, Write
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.uncompared import Uncompared
 

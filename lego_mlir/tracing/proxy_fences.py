@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from lego_mlir.tracing.marks import WarpRole
 from lego_mlir.tracing.trace import (
     Barrier,
     For,
@@ -18,7 +19,6 @@ from lego_mlir.tracing.trace import (
     Statement,
     Store,
     TileStore,
-    WarpRole,
     While,
     statements_in,
 )

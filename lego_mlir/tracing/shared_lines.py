@@ -18,6 +18,9 @@ from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import FloorDiv, FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
+from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.hardware.tensor_maps import LINE as LINE_BYTES
+from lego_mlir.layout import GenP, gallery
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import is_vector
 
@@ -26,6 +29,11 @@ RUN: Final = 8
 LINE, PLACE = sympy.symbols("line place", integer=True)
 """The number of a line, and the number of an element in it."""
 _ROW, _COLUMN = sympy.symbols("row column", integer=True)
+
+
+def copied_lines(rows: int, columns: int, element: int) -> GenP:
+    """A tile whose rows are at most 128 bytes, in the swizzle that tensor copies give it; `element` is in bytes."""
+    return gallery.xor_swizzle(rows, columns, CHUNK // element, per_phase=LINE_BYTES // (columns * element))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
+from lego_mlir.tracing.marks import Rectangle, StagedTile, StoredTile
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Rectangle, StagedTile, StoredTile
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import linear_thread, threads
 

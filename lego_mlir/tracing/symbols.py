@@ -7,6 +7,7 @@ from typing import Any
 
 from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import tables_of
+from lego_mlir.tracing.marks import MatrixStores, TileCopy
 from lego_mlir.tracing.trace import (
     Assume,
     AsyncCopy,
@@ -19,11 +20,9 @@ from lego_mlir.tracing.trace import (
     If,
     Load,
     MatrixLoad,
-    MatrixStores,
     Return,
     Statement,
     Store,
-    TileCopy,
     TileLoad,
     TileStore,
     Value,

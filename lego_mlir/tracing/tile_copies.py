@@ -42,11 +42,12 @@ from lego_mlir.tracing.barrier_rings import BarrierUse, peer_group
 from lego_mlir.tracing.control import when
 from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
 from lego_mlir.tracing.dtypes import DType, f32, i64
+from lego_mlir.tracing.marks import TileCopy
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TileCopy, Value
+from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import linear_thread
 

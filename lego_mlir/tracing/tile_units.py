@@ -24,7 +24,8 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.tensor_boxes import BoxedTile, derive_boxes, dimensions_of
 from lego_mlir.hardware.tensor_map_forms import MapExtent, SizeTerm, TensorMapForm
 from lego_mlir.layout.base import Layout
-from lego_mlir.tracing.trace import KernelTrace, TileCopy
+from lego_mlir.tracing.marks import TileCopy
+from lego_mlir.tracing.trace import KernelTrace
 
 MOST_STARTS = 512
 """Places of a tile that are compared."""

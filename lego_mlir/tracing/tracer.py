@@ -32,6 +32,7 @@ from lego_mlir.tracing.divergence import CommonIndex
 from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.endless import PATIENCE, EndlessError, stopped_if_endless
+from lego_mlir.tracing.marks import WarpRole, Word
 from lego_mlir.tracing.trace import (
     Barrier,
     Buffer,
@@ -43,9 +44,7 @@ from lego_mlir.tracing.trace import (
     Statement,
     ToIndex,
     Value,
-    WarpRole,
     Width,
-    Word,
 )
 
 if TYPE_CHECKING:

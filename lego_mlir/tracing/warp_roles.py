@@ -28,7 +28,8 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.control import Branch
-from lego_mlir.tracing.trace import If, WarpRole, registers_written
+from lego_mlir.tracing.marks import WarpRole
+from lego_mlir.tracing.trace import If, registers_written
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import thread_of_block, threads
 

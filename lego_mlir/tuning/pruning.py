@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError, LegoError, ToolchainError, UsageError, brief
-from lego_mlir.hardware.limits import refusal
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, refusal
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.tuning.building import TunedTemplate, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime, Pruned
@@ -37,8 +37,6 @@ SLOW: Final = 1.6
 """Configurations predicted to be slower than the best by this factor are not measured; see docs/how-to/tuning.md."""
 REGISTERS_PER_THREAD: Final = 255
 """CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
-REGISTERS_PER_BLOCK: Final = 65536
-"""Same table."""
 INTERPRETED_ELEMENTS: Final = 1 << 24
 """Elements of all tensors up to which the interpreter runs sampled blocks on real input."""
 TAIL: Final = 0.3
@@ -259,10 +257,10 @@ def _refused(counts: LaunchCounts, device: DeviceModel) -> tuple[str, str] | Non
         )
     if counts.held > REGISTERS_PER_THREAD:
         return "registers", f"loops carry {counts.held} registers of a thread, and it has {REGISTERS_PER_THREAD}"
-    if counts.held * counts.threads > REGISTERS_PER_BLOCK:
+    if counts.held * counts.threads > REGISTERS_PER_SM:
         return "registers", (
             f"loops carry {counts.held} registers of each of {counts.threads} threads, "
-            f"{counts.held * counts.threads} of a block's {REGISTERS_PER_BLOCK}"
+            f"{counts.held * counts.threads} of a block's {REGISTERS_PER_SM}"
         )
     return None
 

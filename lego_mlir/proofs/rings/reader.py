@@ -45,6 +45,7 @@ from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
 from lego_mlir.tracing import barrier_rings
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.marks import TileCopy, WarpRole
 from lego_mlir.tracing.trace import (
     AsyncCopy,
     Compute,
@@ -63,12 +64,10 @@ from lego_mlir.tracing.trace import (
     Statement,
     Store,
     TensorAccess,
-    TileCopy,
     TileLoad,
     TileStore,
     ToIndex,
     Value,
-    WarpRole,
     While,
     Write,
     accesses_of,

@@ -22,13 +22,14 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.control import register
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.marks import Rectangle, SumsStored, TileProduct, TileSums
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.spread.filled import zeros
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace import If, Rectangle, Register, SumsStored, TileProduct, TileSums
+from lego_mlir.tracing.trace import If, Register
+from lego_mlir.tracing.warp_roles import WARPGROUP
 
-GROUP = 4  # warps of a warpgroup
 ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, wgmma.mma_async
 
 
@@ -72,10 +73,10 @@ class _Unified(Replay):
 
     def _of_warps(self, statement: If, expr: Expr) -> tuple[int, ...]:
         """An index of the warps' parts, relative to the first warp's."""
-        if len(self.trace.block) != 1 or not isinstance(self.threads, int) or self.threads % (WARP * GROUP):
+        if len(self.trace.block) != 1 or not isinstance(self.threads, int) or self.threads % (WARP * WARPGROUP):
             raise refused(
                 statement.source,
-                f"warpgroups takes a block of one dimension and of whole groups of {GROUP} warps, got "
+                f"warpgroups takes a block of one dimension and of whole groups of {WARPGROUP} warps, got "
                 f"{self.trace.block} threads",
             )
         thread, lane, expr = self.id("thread_id"), sympy.Symbol("lane", integer=True), sympy.sympify(expr)
@@ -111,8 +112,8 @@ class _Unified(Replay):
         if extent[0] % (ROWS * len(places)):
             raise refused(
                 statement.source,
-                f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {GROUP * ROWS} rows for "
-                f"each {GROUP} warps; use a multiple of {ROWS * len(places)} rows, or fewer warps",
+                f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} rows for "
+                f"each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} rows, or fewer warps",
             )
         return _Division(places, extent)
 

@@ -64,7 +64,7 @@ def apply(kernel: Kernel, *given: str | Schedule) -> Kernel:
 
 
 def _unreadable(text: str) -> ScheduleError:
-    return ScheduleError(f"{text!r} is no composition of schedules; write 'warpgroups, pipeline(stages=4), roles'")
+    return ScheduleError(f"{text!r} is not a composition of schedules; write 'warpgroups, pipeline(stages=4), roles'")
 
 
 def _schedule(node: ast.expr, text: str) -> Schedule:

@@ -13,16 +13,17 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Eq, FloorMod
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.marks import StoredTile, SumsStored
 from lego_mlir.tracing.schedules.replay import Replay, variable_of
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.spread.copied_stores import buffers, copy_out
 from lego_mlir.tracing.spread.strided_tiles import strides
 from lego_mlir.tracing.tensor import shared
-from lego_mlir.tracing.trace import Barrier, For, If, Statement, StoredTile, SumsStored, While, statements_in
+from lego_mlir.tracing.trace import Barrier, For, If, Statement, While, statements_in
 
 FEWEST, MOST = 2, 8  # buffers
-ROW_BYTES = 16  # rows of a tensor that tile copies store are multiples of this. CUDA driver API, cuTensorMapEncodeTiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,11 @@ class _Copied(Replay):
             )
         steps, size = strides(mark.layout), mark.tensor.dtype.bytes
         if steps is None or not all(
-            s == 1 or isinstance(self.tracer.prove(Eq(FloorMod(s * size, ROW_BYTES), 0)), Proved) for s in steps
+            s == 1 or isinstance(self.tracer.prove(Eq(FloorMod(s * size, CHUNK), 0)), Proved) for s in steps
         ):
             raise refused(
                 statement.source,
-                f"rows of {mark.tensor.name} are not proved to be multiples of {ROW_BYTES} bytes, as tile copies need "
+                f"rows of {mark.tensor.name} are not proved to be multiples of {CHUNK} bytes, as tile copies need "
                 f"them (strides {steps}); pad them, declare the size's divisor, or leave out copied_out",
             )
         words = (*words_in(self.trace.body, SumsStored), *words_in(self.trace.body, StoredTile))

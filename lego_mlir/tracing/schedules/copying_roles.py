@@ -17,40 +17,24 @@ import sympy
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
-from lego_mlir.tracing.trace import (
-    Barrier,
-    For,
-    If,
-    OnSide,
-    Register,
-    RingCopy,
-    RingMade,
-    RingPass,
-    Statement,
-    TensorAccess,
-    TileProduct,
-    ToIndex,
-    Value,
-    While,
-    Write,
-)
+from lego_mlir.tracing.trace import Barrier, For, If, Register, Statement, TensorAccess, ToIndex, Value, While, Write
+from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP
 from lego_mlir.tracing.warp_roles import warps as role
 
-GROUP = 4  # warps
-REGISTERS = 1 << 16  # of a multiprocessor, in words of 32 bits. CUDA C++ guide, compute capability 9.0
 UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
-MOST_REGISTERS = 240
-COPYING, STORING = 24, 40  # registers of a thread that issues tile copies; of one that stores into stages itself
+LEAST, MOST = REGISTERS
+STORING = 40  # registers of a thread that stores into stages itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +48,8 @@ class Roles:
     copies: int = 0
 
     def __post_init__(self) -> None:
-        if (
-            type(self.copies) is not int
-            or self.copies % UNIT
-            or not (self.copies == 0 or COPYING <= self.copies <= 232)
-        ):
-            raise ScheduleError(
-                f"roles: copies={self.copies!r} must be 0 or a multiple of {UNIT} from {COPYING} to 232"
-            )
+        if type(self.copies) is not int or self.copies % UNIT or not (self.copies == 0 or LEAST <= self.copies <= 232):
+            raise ScheduleError(f"roles: copies={self.copies!r} must be 0 or a multiple of {UNIT} from {LEAST} to 232")
 
     def __str__(self) -> str:
         return f"roles(copies={self.copies})" if self.copies else "roles"
@@ -80,11 +58,11 @@ class Roles:
         trace = kernel.trace()
         threads = prod(trace.block)
         stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
-        more = threads if stores else GROUP * WARP
-        few = self.copies or (STORING if stores else COPYING)
-        granted = REGISTERS // WARP // UNIT * UNIT * WARP - few * more
+        more = threads if stores else WARPGROUP * WARP
+        few = self.copies or (STORING if stores else LEAST)
+        granted = REGISTERS_PER_SM // WARP // UNIT * UNIT * WARP - few * more
         return Scheduled(
-            kernel, _Divided(more, (few, min(MOST_REGISTERS, granted // threads // UNIT * UNIT)), threads), str(self)
+            kernel, _Divided(more, (few, min(MOST, granted // threads // UNIT * UNIT)), threads), str(self)
         )
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.marks import RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
-from lego_mlir.tracing.trace import RingCopy, RingPass, TileProduct
 
 
 @dataclass(frozen=True, slots=True)

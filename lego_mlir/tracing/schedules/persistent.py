@@ -16,12 +16,14 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.ranges import Range
+from lego_mlir.hardware.limits import LARGEST_GRID
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.marks import TileCopy
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace import For, TileCopy
+from lego_mlir.tracing.trace import For
 
-MOST_BLOCKS = (1 << 31) - 1  # of a grid along x. CUDA C++ guide
+MOST_BLOCKS = LARGEST_GRID[0]
 
 
 @dataclass(frozen=True, slots=True)

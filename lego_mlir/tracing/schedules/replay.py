@@ -20,6 +20,7 @@ from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.f2.boxed import registers_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.control import Cell
+from lego_mlir.tracing.marks import Rectangle, RingCopy, StagedTile, StoredTile, TileProduct
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.schedules.scheduled import TraceRewriter
 from lego_mlir.tracing.spread.variables import SpreadVariable
@@ -29,14 +30,9 @@ from lego_mlir.tracing.trace import (
     If,
     KernelTrace,
     MlirOperation,
-    Rectangle,
     Register,
-    RingCopy,
-    StagedTile,
     Statement,
-    StoredTile,
     TensorAccess,
-    TileProduct,
     ToIndex,
     While,
     Write,

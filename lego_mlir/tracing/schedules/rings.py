@@ -10,21 +10,22 @@ from dataclasses import dataclass
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.index import Index
-from lego_mlir.layout import OrderBy, RegP, gallery
+from lego_mlir.hardware.tensor_maps import LINE
+from lego_mlir.layout import OrderBy, RegP
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.control import register
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.functions import where
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.tensor import View
 
-PANEL_BYTES = (128, 64)  # of a row, swizzled as a tensor map has it; the second where a schedule asks for it
-CHUNK_BYTES = 16
+PANEL_BYTES = (LINE, LINE // 2)  # of a row; the second where a schedule asks for it
 
 
 def panel(columns: int, element: int, *, narrow: bool = False) -> int:
-    """The columns of a panel, for elements of so many bytes; the last panel of a row may be partly outside of the tile.
+    """The columns of a panel; the last panel of a row may be partly outside the tile. `element` is in bytes.
 
     Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't.
     """
@@ -36,9 +37,8 @@ def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: b
     """The layout of `stages` tiles of `rows` x `columns`, in whole panels, below each other."""
     line = panel(columns, element, narrow=narrow)
     height = stages * rows * columns // line
-    swizzled = gallery.xor_swizzle(height, line, CHUNK_BYTES // element, per_phase=PANEL_BYTES[0] // (line * element))
     panels = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
-    return OrderBy(swizzled).OrderBy(panels).GroupBy([stages * rows, columns])
+    return OrderBy(copied_lines(height, line, element)).OrderBy(panels).GroupBy([stages * rows, columns])
 
 
 @dataclass(frozen=True, slots=True)

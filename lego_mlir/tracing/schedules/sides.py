@@ -12,6 +12,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
+from lego_mlir.tracing.marks import OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.scheduled import refused
 from lego_mlir.tracing.symbols import expressions
@@ -25,15 +26,11 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Load,
     MlirOperation,
-    OnSide,
     Read,
     Register,
-    RingCopy,
-    RingPass,
     Statement,
     Store,
     TileLoad,
-    TileProduct,
     TileStore,
     ToIndex,
     While,

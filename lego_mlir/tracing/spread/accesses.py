@@ -27,6 +27,7 @@ from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing import control
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.marks import MatrixStores
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.bit_tiles import BitTile
@@ -34,7 +35,7 @@ from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.strided_tiles import StridedTile, selected, strides
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, MatrixStores, Store, TensorAccess, Value
+from lego_mlir.tracing.trace import Load, Store, TensorAccess, Value
 from lego_mlir.tracing.tracer import Tracer, current
 
 STORED_BITS: Final = 16

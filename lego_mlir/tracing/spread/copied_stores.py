@@ -19,25 +19,21 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import boxed, padded, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.tensor_maps import LINE
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.async_copies import commit_copies, copy_async, wait_copies
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import current
 
-LINE_BYTES = 128
-CHUNK_BYTES = 16
 
-
-def buffers(dtype: DType, rows: int, count: int = 2, columns: int = LINE_BYTES) -> Layout:
-    """The layout of `count` buffers below each other, for values of so many rows and at least a line of columns."""
-    from lego_mlir.layout import gallery
-
-    line = min(LINE_BYTES // dtype.bytes, columns)
-    return gallery.xor_swizzle(count * rows, line, CHUNK_BYTES // dtype.bytes, LINE_BYTES // (line * dtype.bytes))
+def buffers(dtype: DType, rows: int, count: int = 2, columns: int = LINE) -> Layout:
+    """The layout of `count` buffers below each other, for values of `rows` rows and at least a line of columns."""
+    return copied_lines(count * rows, min(LINE // dtype.bytes, columns), dtype.bytes)
 
 
 def lines(columns: int, line: int) -> list[int]:

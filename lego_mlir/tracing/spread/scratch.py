@@ -22,8 +22,9 @@ from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.marks import WarpRole
 from lego_mlir.tracing.tensor import View, declare_scratch
-from lego_mlir.tracing.trace import Barrier, Statement, WarpRole
+from lego_mlir.tracing.trace import Barrier, Statement
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import warp_sync
 

@@ -25,6 +25,7 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
@@ -47,7 +48,6 @@ ROLE_REGISTERS: Final = "lego.registers"
 RING: Final = "lego.ring"
 TENSOR_COPIES: Final = (9, 0)
 """The first compute capability with tensor copies."""
-REGISTERS_OF_AN_SM: Final = 65536
 _WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 _ARRIVE: Final = "nvgpu.mbarrier.arrive"
 _BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
@@ -436,7 +436,7 @@ def _set_registers(function: Op) -> None:
         return
     extents = list(ir.DenseI32ArrayAttr(function.attributes["known_block_size"]))
     threads = extents[0] * extents[1] * extents[2]
-    given = min(REGISTERS_OF_AN_SM // threads // 8 * 8, 248)
+    given = min(REGISTERS_PER_SM // threads // 8 * 8, 248)
     for role in roles:
         wanted = int(ir.IntegerAttr(role.attributes[ROLE_REGISTERS]).value)
         action = "increase" if wanted > given else "decrease"

@@ -1,0 +1,207 @@
+"""Marks: what a marked branch of a trace is.
+
+The statements of the branch are its meaning on every target. The mark keeps what the user wrote: a warp role, a tile
+copy, or a word about tiles. A target with a unit for it replaces the statements, and a schedule calls the word again
+with other arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.tracing.dtypes import DType
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.trace import Buffer, Register, Value
+
+
+@dataclass(frozen=True, slots=True)
+class WarpRole:
+    """Warps `first` to `end - 1` of a block, in equal `groups`; adjacent branches with roles run concurrently.
+
+    `registers` is the number that each of its threads keeps, where declared; `number` that of the hardware barrier of
+    its first group, the next ones are those of the other groups.
+    """
+
+    first: int
+    end: int
+    groups: int
+    registers: int | None
+    number: int
+
+    @property
+    def warps(self) -> int:
+        """The warps of a group."""
+        return (self.end - self.first) // self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class TileCopy:
+    """One asynchronous tile copy: the statements of the branch are those of the threads that share it.
+
+    A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
+    along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
+    Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
+    name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
+    copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
+    thread's.
+    """
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, ...]
+    shape: tuple[int, int]
+    tile: Buffer
+    tile_layout: Layout
+    into: tuple[Any, Any]
+    position: Any
+    warp: Any
+    stores: bool
+    ring: Value | None
+    slot: Value | None
+    adds: bool = False
+    blocks: Any = None
+    use: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a shared tile: `shape` elements from the index `at` on, in this layout of the buffer."""
+
+    buffer: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTile:
+    """`lego.stage`: the tile of the view `layout` of `tensor` from the element `at` on, into a whole shared tile."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    tile: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class TileSums:
+    """`lego.accumulator`: the registers of one. Which warp holds which elements is open while only words use it."""
+
+    sums: tuple[Register, ...]
+    dtype: DType
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TileProduct:
+    """`lego.mma`: `sums += a @ b`. By each warp, where `layout` is None; else by the block, sums in that layout."""
+
+    a: Rectangle
+    b: Rectangle
+    sums: tuple[Register, ...]
+    layout: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SumsStored:
+    """`acc.store`: the elements of an accumulator into a part of a shared tile; without a `layout` it is open."""
+
+    sums: tuple[Register, ...]
+    target: Rectangle
+    layout: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTile:
+    """The threads of the block store a whole shared tile at the element `at` of the view `layout` of `tensor`."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, Any]
+    tile: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """Let the next kernel of the stream begin, or wait for the previous one to end. Without statements."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixStores:
+    """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
+
+    `each` has, for each instruction, the position of the row that this thread addresses, and the numbers of the two
+    values of each matrix' word.
+    """
+
+    buffer: Buffer
+    dtype: DType
+    each: tuple[tuple[Any, tuple[tuple[int, ...], ...]], ...]
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RingMade:
+    """`lego.barriers` by a schedule: those who arrive are the copies' threads, or the products'."""
+
+    ring: Value
+    count: int
+    side: str
+    blocks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RingPass:
+    """A use of a ring: "wait" or "arrive", by the threads of a side, in this number of blocks of the cluster.
+
+    `products` as in `BarrierUse.arrive`.
+    """
+
+    kind: str
+    ring: Value
+    use: Any
+    side: str
+    products: Any = True
+    blocks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RingCopy:
+    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`."""
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, ...]
+    tile: Rectangle
+    ring: Value
+    use: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OnSide:
+    """Statements that run where the copies do ("copies"), or that all threads of the block run ("block")."""
+
+    name: str
+
+
+Word = (
+    StagedTile
+    | TileSums
+    | TileProduct
+    | SumsStored
+    | StoredTile
+    | MatrixStores
+    | Dependent
+    | RingMade
+    | RingPass
+    | RingCopy
+    | OnSide
+)
+"""A word of the language: its branch always runs, and emitters print the statements of the branch in place."""
+Mark = WarpRole | TileCopy | Word
