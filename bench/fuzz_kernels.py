@@ -220,7 +220,7 @@ def shipped(target: str) -> Iterator[tuple[str, Any, bytes]]:
     from lego_mlir.kernels import matmul
     from lego_mlir.kernels.narrow_tiles import LEAST_COPY
     from lego_mlir.runtime import data, data_files
-    from lego_mlir.runtime.products import NOT_AHEAD, PIPELINED
+    from lego_mlir.runtime.products.kernels import NOT_AHEAD, PIPELINED
     from lego_mlir.toolchain import compile_kernel
 
     def made(name: str, kernel: Any, sizes: dict[str, int], script: str | None = None, **options: int) -> Any:

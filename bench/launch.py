@@ -55,13 +55,15 @@ def multiply(n: int) -> Any:
 
 
 def render() -> None:
-    from lego_mlir.runtime import packs, products
+    from lego_mlir.runtime import packs
+    from lego_mlir.runtime.products.kernels import compiled as compiled_product
+    from lego_mlir.runtime.products.problem import Problem
     from lego_mlir.toolchain import compile_kernel
 
     compiled = {f"mul_{n}": compile_kernel(multiply(n), target=TARGET) for n in SIZES}
     for n in SIZES:
-        problem = products.Problem(n, n, n, "f16", "f16", "NN", TARGET, 132)
-        compiled[problem.name] = products.compiled(problem)
+        problem = Problem(n, n, n, "f16", "f16", "NN", TARGET, 132)
+        compiled[problem.name] = compiled_product(problem)
     for path in packs.write(FOLDER, compiled):
         print(path)
 

@@ -85,7 +85,8 @@ def render(sizes: list[Size]) -> None:
 
 def _product(folder: Path, size: Size, layouts: str, dtype: str, target: str) -> str:
     """The file of the kernel that lego_mlir.matmul takes for a product on a target."""
-    from lego_mlir.runtime.products import Problem, compiled
+    from lego_mlir.runtime.products.kernels import compiled
+    from lego_mlir.runtime.products.problem import Problem
 
     name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{target}"
     if not (folder / f"{name}.cubin").is_file():

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from lego_mlir.layout.notation_parser import parse_layout as parse_layout
     from lego_mlir.runtime.attention_calls import attention as attention
     from lego_mlir.runtime.calls import calls_of as calls_of
-    from lego_mlir.runtime.grouped_calls import grouped_matmul as grouped_matmul
     from lego_mlir.runtime.packed_attention_calls import attention_varlen as attention_varlen
     from lego_mlir.runtime.packs import load_kernels as load_kernels
-    from lego_mlir.runtime.products import matmul as matmul
+    from lego_mlir.runtime.products.door import matmul as matmul
+    from lego_mlir.runtime.products.groups import grouped_matmul as grouped_matmul
     from lego_mlir.tracing.async_copies import commit_copies as commit_copies
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
@@ -237,9 +237,9 @@ _MODULES = {
         "group_id lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.attention_calls": "attention",
-    "lego_mlir.runtime.grouped_calls": "grouped_matmul",
+    "lego_mlir.runtime.products.groups": "grouped_matmul",
     "lego_mlir.runtime.packed_attention_calls": "attention_varlen",
-    "lego_mlir.runtime.products": "matmul",
+    "lego_mlir.runtime.products.door": "matmul",
     "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",
     "lego_mlir.tuning.launch_counts": "LaunchCounts",
     "lego_mlir.tuning.template_launches": "AddressesOf TemplateLaunch",

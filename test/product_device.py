@@ -8,8 +8,9 @@ import pytest
 from cuda_stand_in import Machine, OwnLibrary
 
 from lego_mlir import interp
-from lego_mlir.runtime import driver, products
+from lego_mlir.runtime import driver
 from lego_mlir.runtime.data import concrete
+from lego_mlir.runtime.products import backends, kernels, known
 
 
 def run_launch(compilation, entry, parameters, grid=None):
@@ -37,10 +38,10 @@ class Device:
         self.machine = Machine().plug_in(monkeypatch)
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
-        real = products.compiled
-        monkeypatch.setattr(products, "compiled", lambda p: self.compiled.setdefault(p, real(p)))
-        copies = products.compiled_copy
-        monkeypatch.setattr(products, "compiled_copy", lambda *given: self.run_copies(copies(*given)))
+        real = kernels.compiled
+        monkeypatch.setattr(kernels, "compiled", lambda p: self.compiled.setdefault(p, real(p)))
+        copies = kernels.compiled_copy
+        monkeypatch.setattr(kernels, "compiled_copy", lambda *given: self.run_copies(copies(*given)))
 
     def run_copies(self, compilation):
         """Launches of a copy run its code for this CPU. Copies of each type are entries with the type in the name."""
@@ -61,6 +62,12 @@ class Device:
         run_launch(compilation, "matmul", parameters)  # clusters: not the grid of the module before its script
 
 
+def forget():
+    """Drop what the process keeps of products."""
+    known.known.clear()
+    backends.forget()
+
+
 @pytest.fixture(scope="module")
 def cache_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
@@ -69,12 +76,8 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def device(monkeypatch, cache_folder):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
-    monkeypatch.setattr(products, "backend_of_class", lambda problem, device: None)  # test_class_backends has them
-    products._known.clear()
-    products.backend_for.cache_clear()
-    products.copy_backend.cache_clear()
+    monkeypatch.setattr(kernels, "class_of", lambda problem: None)  # test_class_backends has them
+    forget()
     yield Device(monkeypatch)
-    products._known.clear()
-    products.backend_for.cache_clear()
-    products.copy_backend.cache_clear()
+    forget()
     driver.driver.cache_clear()

@@ -10,7 +10,7 @@ from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.runtime.products import Problem
+    from lego_mlir.runtime.products.problem import Problem
     from lego_mlir.toolchain.compile import Compilation
 
 HELP: Final = "Compile kernels into a folder for machines that only launch."
@@ -91,19 +91,19 @@ def _kernels(args: argparse.Namespace) -> dict[str, Compilation]:
 
 def _products(args: argparse.Namespace) -> dict[str, Compilation]:
     """The kernels of the products, by the names that `lego_mlir.matmul` looks for."""
-    from lego_mlir.runtime import products
+    from lego_mlir.runtime.products import kernels
 
     problems = [problem for size in args.sizes for problem in _problems(args, *_size(size))]
     found: dict[str, Compilation] = {}
     for problem in problems:
-        found |= products.compilations(problem, args.emit)
+        found |= kernels.compilations(problem, args.emit)
     return found
 
 
 def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
     """The kernels of batched or grouped products, in every tile, by the names that the calls look for."""
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.runtime.role_kernels import ORDERS, RoleKernel, pairs_blocks
+    from lego_mlir.runtime.products.role_kernels import ORDERS, RoleKernel, pairs_blocks
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
     orders, found, target = ORDERS[args.what], {}, target_named(args.target)
@@ -120,7 +120,7 @@ def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
 
 
 def _problems(args: argparse.Namespace, m: int, n: int, k: int) -> list[Problem]:
-    from lego_mlir.runtime.products import Problem
+    from lego_mlir.runtime.products.problem import Problem
 
     return [
         Problem(m, n, k, dtype, result, layouts, args.target, args.multiprocessors)

@@ -20,7 +20,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
-from lego_mlir.runtime.grouped_calls import dense
+from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -55,7 +55,7 @@ def attention(
     form, sizes = _problem(q, k, v, causal, window, scale)
     if is_empty(q, k):
         return without_keys(q, k, v)
-    flat = [dense(x, []).reshape(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
+    flat = [in_rows(x).reshape(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
     if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
         found = _function().apply(*flat, form, sizes, deterministic, check)
     else:
@@ -198,7 +198,7 @@ def _function() -> Foreign:
             deterministic: bool | None,
             check: bool,
         ) -> Tensor:
-            q, k, v = (dense(x.detach(), []) for x in (q, k, v))
+            q, k, v = (in_rows(x.detach()) for x in (q, k, v))
             o, lse = _kernel(form, sizes, multiprocessors_of(q, check))(q, k, v, check=check)
             context.save_for_backward(q, k, v, o, lse)
             context.form, context.check = form, check

@@ -17,7 +17,8 @@ from lego_mlir.kernels import added_gradients, packed_attention, packed_gradient
 from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.runtime.arrays import library_of
 from lego_mlir.runtime.attention_calls import is_empty, without_keys
-from lego_mlir.runtime.grouped_calls import dense, require_rising
+from lego_mlir.runtime.products.groups import require_rising
+from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -59,7 +60,7 @@ def attention_varlen(
         added_gradients.require_parts(form, added_gradients.default_tile(form))
         result: Tensor = _function().apply(q, k, v, *starts, form, heads, check)
         return result
-    found: Tensor = _kernel(form, heads)(*(_by_heads(dense(x, [])) for x in (q, k, v)), *starts, check=check)[0]
+    found: Tensor = _kernel(form, heads)(*(_by_heads(in_rows(x)) for x in (q, k, v)), *starts, check=check)[0]
     return _by_heads(found)
 
 
@@ -152,7 +153,7 @@ def _function() -> Foreign:
         @staticmethod
         def forward(context: Foreign, *given: Foreign) -> Tensor:
             *arrays, form, heads, check = given
-            q, k, v, *starts = held = [dense(x.detach(), []) for x in arrays]
+            q, k, v, *starts = held = [in_rows(x.detach()) for x in arrays]
             o, lse = _kernel(form, heads)(*map(_by_heads, (q, k, v)), *starts, check=check)
             o = _by_heads(o)
             context.save_for_backward(*held, o, lse)

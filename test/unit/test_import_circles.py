@@ -53,8 +53,6 @@ CLOSING = {
     ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",
     ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
     ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",
-    ("lego_mlir.runtime.products", "lego_mlir.runtime.fused_products"): "epilogues and other types load when given",
-    ("lego_mlir.runtime.products", "lego_mlir.runtime.batched_calls"): "a product with leading dimensions is another",
     ("lego_mlir.runtime.calls", "lego_mlir.runtime.program_calls"): "calls of a program are a kind of calls",
 }
 

@@ -12,7 +12,8 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import family_choices, warpgroup_choices
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.product_classes import ProductClass, class_for, divisors
-from lego_mlir.runtime.products import Problem, kernel_for
+from lego_mlir.runtime.products.kernels import kernel_for
+from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand, operand_tile
 
 UNITS = {"f16": "f16", "f8e4m3fn": "e4m3", "i8": "s8", "f32": "tf32"}

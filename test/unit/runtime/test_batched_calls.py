@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding
-from lego_mlir.runtime.batched_calls import batched_matmul, shared
+from lego_mlir.runtime.products.batches import batched_product, shared
+from lego_mlir.runtime.products.operands import read
 
 
 def drawn(*shape):
     return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float16)
 
 
+def checked(a, b, result=None):
+    return batched_product(read("a", a), read("b", b), result, check=True)
+
+
 def require_right(a, b):
-    found = batched_matmul(a, b, check=True)
+    found = checked(a, b)
     np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32))
 
 
@@ -68,13 +73,13 @@ def test_the_matrix_of_each_product_is_numpys(data):
 ])  # fmt: skip
 def test_arrays_that_are_refused(a, b, words):
     with pytest.raises(UsageError, match=words):
-        batched_matmul(a, b, check=True)
+        checked(a, b)
 
 
 def test_options_of_matrices_are_refused():
     a, b = drawn(2, 5, 16), drawn(2, 16, 8)
     with pytest.raises(UsageError, match="the result is one of"):
-        batched_matmul(a, b, "int8", check=True)
+        checked(a, b, "int8")
     with pytest.raises(UsageError, match="for products of two matrices"):
         lego_mlir.matmul(a, b, fixed=True)
     with pytest.raises(UsageError, match="in the host's memory"):

@@ -6,13 +6,14 @@ import time
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
-from product_device import run_launch
+from product_device import forget, run_launch
 
 import lego_mlir
 from lego_mlir.kernels import family_choices
 from lego_mlir.kernels.class_tiles import MOST
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
-from lego_mlir.runtime import class_backends, driver, fused_products, products
+from lego_mlir.runtime import driver
+from lego_mlir.runtime.products import backends, kernels
 
 
 class Device:
@@ -23,22 +24,22 @@ class Device:
         self.machine = Machine().plug_in(monkeypatch)
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
-        real = class_backends.compiled_class
+        real = kernels.compiled_class
 
         def compiled(found, target):
             self.compiled.append(found)
             self.compilations[found] = real(found, target)
             return self.compilations[found]
 
-        monkeypatch.setattr(class_backends, "compiled_class", compiled)
-        backend_of = class_backends.backend_of
+        monkeypatch.setattr(kernels, "compiled_class", compiled)
+        of_class = backends.of_class
 
         def backend(found, target, device):
-            made = backend_of(found, target, device)
+            made = of_class(found, target, device)
             self.latest = self.compilations[found]  # every product of these tests has another shape, and is bound
             return made
 
-        monkeypatch.setattr(class_backends, "backend_of", backend)
+        monkeypatch.setattr(backends, "of_class", backend)
 
     def launch(self, parameters, grid):
         self.launched.append(self.latest)
@@ -53,13 +54,9 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def device(monkeypatch, cache_folder):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
-    products._known.clear()
-    fused_products._known.clear()
-    class_backends.forget()
+    forget()
     yield Device(monkeypatch)
-    products._known.clear()
-    fused_products._known.clear()
-    class_backends.forget()
+    forget()
     driver.driver.cache_clear()
 
 
@@ -135,23 +132,23 @@ def test_other_types_share_kernels_too(device):
 
 def test_fixed_sizes_are_asked_for(device, monkeypatch):
     seen = []
-    monkeypatch.setattr(products, "backend_for", lambda problem, *others: seen.append(problem) or pytest.skip("seen"))
+    monkeypatch.setattr(backends, "of_problem", lambda problem, *others: seen.append(problem) or pytest.skip("seen"))
     with pytest.raises(pytest.skip.Exception):
         multiply(65, 64, 160, fixed=True)
     assert (seen[0].m, device.compiled) == (65, [])
 
 
 def test_threads_compile_a_class_once(device, monkeypatch):
-    compiled = class_backends.compiled_class
+    compiled = kernels.compiled_class
 
     def slow(found, target):
         time.sleep(0.05)
         return compiled(found, target)
 
-    monkeypatch.setattr(class_backends, "compiled_class", slow)
+    monkeypatch.setattr(kernels, "compiled_class", slow)
     found = class_for((100, 64, 160), "NN", "f16", "f16", "sm_90a", 132)
     got = []
-    threads = [threading.Thread(target=lambda: got.append(class_backends.backend_of(found, "sm_90a", 0)))
+    threads = [threading.Thread(target=lambda: got.append(backends.of_class(found, "sm_90a", 0)))
                for _ in range(4)]  # fmt: skip
     for thread in threads:
         thread.start()

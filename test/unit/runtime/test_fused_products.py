@@ -8,17 +8,11 @@ from cuda_stand_in import own
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import aligned_products
-from lego_mlir.runtime import fused_products, products
-from lego_mlir.runtime.fused_products import FusedEpilogue
+from lego_mlir.kernels.fused_epilogues import FusedEpilogue
+from lego_mlir.runtime.products import kernels
+from lego_mlir.runtime.products.problem import Problem
 
 M, N, K = 24, 32, 48
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    fused_products._known.clear()
-    yield
-    fused_products._known.clear()
 
 
 def matrix(shape, dtype, seed=0, order="C"):
@@ -147,9 +141,9 @@ def test_what_is_refused(device, dtype, fused, message):
 
 def test_sizes_that_no_unit_takes():
     """A packed kernel is for sizes as they are; `matmul` would crop wider rows."""
-    problem = products.Problem(M, N + 1, K, "i8", "i32", "NT", "sm_90a", 132)
+    problem = Problem(M, N + 1, K, "i8", "i32", "NT", "sm_90a", 132)
     with pytest.raises(UsageError, match="the rows of a, the columns of b and the rows of the result are multiples of"):
-        products.kernel_for(problem)
+        kernels.kernel_for(problem)
 
 
 def saturated(values, dtype):
@@ -181,3 +175,13 @@ def test_a_plain_result_of_8_bits(device):
     found = lego_mlir.matmul(own(a), own(b), result="float8_e4m3fn")
     expected = saturated(a.astype(np.float32) @ b.astype(np.float32), dtype)
     np.testing.assert_array_equal(np.asarray(found).view(np.uint8), expected.view(np.uint8))
+
+
+def test_operands_that_are_not_aligned_take_the_same_kernel(device):
+    """The second call has arrays like those of the first, at other addresses."""
+    a, b, bias = matrix((M, K), np.float16), matrix((K, N), np.float16, 1, order="F"), matrix(N, np.float16, 2)
+    expected = (a.astype(np.float32) @ b.astype(np.float32) + bias).astype(np.float16)
+    for shift in (0, 2):
+        found = lego_mlir.matmul(own(a, shift=shift), own(b, shift=shift), bias=own(bias))
+        np.testing.assert_array_equal(found, expected)
+    assert len(device.compiled) == 1

@@ -6,16 +6,9 @@ import pytest
 from cuda_stand_in import own
 
 import lego_mlir
-from lego_mlir.runtime import fused_products
+from lego_mlir.runtime.products import known
 
 M, N = 24, 32
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    fused_products._known.clear()
-    yield
-    fused_products._known.clear()
 
 
 def launched(device):
@@ -98,6 +91,6 @@ def test_odd_rows_of_integers(device):
 def test_no_scratch_memory_is_left(device):
     a, b = operands(48, np.int8, "FC")
     lego_mlir.matmul(own(a), own(b))
-    (known,) = fused_products._known.values()
-    assert known.plan.bytes >= 48 * (M + N)
-    assert known.copies == (None, None)
+    (bound,) = known.known.values()
+    assert bound.plan.bytes >= 48 * (M + N)
+    assert bound.in_place

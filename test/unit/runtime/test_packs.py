@@ -12,7 +12,8 @@ from cuda_stand_in import DeviceArray, Machine, OwnLibrary, library_file, own
 import lego_mlir
 from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.runtime import driver, packs, products
+from lego_mlir.runtime import driver, packs
+from lego_mlir.runtime.products import backends, kernels, known
 
 SPEC = """
 import lego_mlir as lego
@@ -52,11 +53,11 @@ def packed(tmp_path_factory):
 
 @pytest.fixture
 def machine(monkeypatch):
-    products._known.clear()
-    products.backend_for.cache_clear()
+    known.known.clear()
+    backends.forget()
     yield Machine().plug_in(monkeypatch)
-    products._known.clear()
-    products.backend_for.cache_clear()
+    known.known.clear()
+    backends.forget()
     driver.driver.cache_clear()
 
 
@@ -85,7 +86,7 @@ def test_a_packed_kernel_is_called_as_any_other(packed, machine):
 def test_matmul_takes_its_kernel_from_a_folder(packed, machine, monkeypatch):
     OwnLibrary(monkeypatch)
     a, b = own(np.zeros((32, 64), np.float16)), own(np.zeros((64, 16), np.float16))
-    monkeypatch.setattr(products, "compiled", None)
+    monkeypatch.setattr(kernels, "compiled", None)
     assert lego_mlir.matmul(a, b, kernels=packed).shape == (32, 16)
     monkeypatch.setenv("LEGO_MLIR_KERNELS", str(packed))
     assert lego_mlir.matmul(a, b).shape == (32, 16)
@@ -97,7 +98,7 @@ def test_matmul_takes_its_kernel_from_a_folder(packed, machine, monkeypatch):
     with pytest.raises(UsageError, match=message):
         lego_mlir.matmul(a.T, own(np.zeros((32, 16), np.float16)))
     machine.set(major=8)
-    products.backend_for.cache_clear()
+    backends.forget()
     with pytest.raises(UsageError, match="the code is for sm_90 and this device is sm_80; compile with --target sm_80"):
         lego_mlir.matmul(a, b, kernels=str(packed))
 
@@ -117,7 +118,7 @@ sys.path.insert(0, TESTS)
 import ctypes
 import numpy as np
 import lego_mlir
-from lego_mlir.runtime import driver, products
+from lego_mlir.runtime import driver
 from cuda_stand_in import DeviceArray, OwnLibrary, own
 
 library = ctypes.CDLL(LIBRARY)

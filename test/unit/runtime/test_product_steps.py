@@ -6,13 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
-from product_device import run_launch
+from product_device import forget, run_launch
 
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import aligned_products, family_choices, split_choices
-from lego_mlir.runtime import driver, products
-from lego_mlir.runtime.products import Problem, wide_of
+from lego_mlir.runtime import driver
+from lego_mlir.runtime.products import kernels
+from lego_mlir.runtime.products.problem import Problem
 
 
 class StepsDevice:
@@ -22,7 +23,7 @@ class StepsDevice:
         self.machine, self.compiled = Machine().plug_in(monkeypatch), {}
         self.library = OwnLibrary(monkeypatch)
         for name in ("compiled", "compiled_copy"):
-            monkeypatch.setattr(products, name, self.recording(getattr(products, name)))
+            monkeypatch.setattr(kernels, name, self.recording(getattr(kernels, name)))
         for kernel in ("matmul", "pad_rows", "pad_columns", "crop"):
             self.machine.kernels[kernel] = lambda parameters, grid, kernel=kernel: self.launch(kernel, parameters, grid)
 
@@ -53,14 +54,9 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def device(monkeypatch, cache_folder):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
-    kept = (products.backend_for, products.copy_backend)
-    products._known.clear()
-    for function in kept:
-        function.cache_clear()
+    forget()
     yield StepsDevice(monkeypatch)
-    products._known.clear()
-    for function in kept:
-        function.cache_clear()
+    forget()
     driver.driver.cache_clear()
 
 
@@ -127,8 +123,8 @@ def test_small_odd_products_are_one_launch(device):
 def test_other_targets_copy_only_what_they_load():
     """mma.sync stores rows of C that begin anywhere; a tensor copy does not."""
     odd = Problem(1024, 1023, 1024, "f16", "f16", "NT", "sm_80", 108)
-    assert wide_of(odd) is None
-    assert wide_of(Problem(1024, 1023, 1024, "f16", "f16", "NT", "sm_90a", 132)).cropped
+    assert odd.wide() is None
+    assert Problem(1024, 1023, 1024, "f16", "f16", "NT", "sm_90a", 132).wide().cropped
 
 
 @pytest.fixture
@@ -161,16 +157,16 @@ def test_a_captured_product_clears_its_own_counters(split):
 
 
 def test_the_parts_fit_the_problem():
-    kernel, script, parameters = products.kernel_for(Problem(16, 1024, 8192, "f16", "f16", "NT", "sm_80", 108))
+    kernel, script, parameters = kernels.kernel_for(Problem(16, 1024, 8192, "f16", "f16", "NT", "sm_80", 108))
     assert [p.name for p in kernel.params] == ["a", "b", "c", "partial", "counters"]
-    assert (script, 2 <= parameters["stages"] <= 5) == (products.PIPELINED, True)
+    assert (script, 2 <= parameters["stages"] <= 5) == (kernels.PIPELINED, True)
 
 
 def test_a_pack_holds_every_kernel_of_an_odd_product(device, always, tmp_path):
     from lego_mlir.runtime import packs
 
     problem = Problem(33, 41, 67, "f16", "f16", "NT", "sm_90", 132)
-    packs.write(tmp_path, products.compilations(problem))
+    packs.write(tmp_path, kernels.compilations(problem))
     assert {file.stem for file in tmp_path.glob("*.ptx")} == {
         "pad_f16_N", "pad_f16_T", "matmul_33x41x128_f16_f16_NT",
     }  # fmt: skip
@@ -180,7 +176,7 @@ def test_a_pack_without_the_copies_is_refused(device, always, tmp_path):
     from lego_mlir.runtime import packs
 
     problem = Problem(33, 41, 67, "f16", "f16", "NT", "sm_90a", 132)
-    made = products.compilations(problem)
+    made = kernels.compilations(problem)
     packs.write(tmp_path, {name: one for name, one in made.items() if not name.startswith("pad")})
     a, b = operands(33, 41, 67)
     with pytest.raises(UsageError, match="has no kernel pad_f16_N, which products of odd sizes need; pack them again"):

@@ -13,8 +13,9 @@ from cuda_stand_in import DeviceArray, OwnArray, own
 import lego_mlir
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import family_choices, product_classes, warpgroup_choices
-from lego_mlir.runtime import arrays, products
-from lego_mlir.runtime.products import Problem, target_of
+from lego_mlir.runtime import arrays
+from lego_mlir.runtime.products import kernels
+from lego_mlir.runtime.products.problem import Problem, target_of
 
 
 def operands(m, n, k, dtype=np.float16):
@@ -56,6 +57,16 @@ def test_depths_of_one_tile_and_a_little_more(device, k):
     a, b = operands(33, 20, k)
     product = lego_mlir.matmul(own(a), own(b), result="float32")
     np.testing.assert_array_equal(product, exact(a, b, np.float32))
+
+
+def test_each_array_is_read_once(device, monkeypatch):
+    """And not at all where arrays like these are known."""
+    library, read = arrays._by_type[OwnArray], []
+    monkeypatch.setitem(arrays._by_type, OwnArray, replace(library, facts=lambda x: read.append(x) or library.facts(x)))
+    a, b = (own(x) for x in operands(32, 32, 32))
+    for _ in range(2):
+        lego_mlir.matmul(a, b)
+        assert [id(x) for x in read] == [id(a), id(b)]
 
 
 def test_bfloat16(device):
@@ -205,21 +216,21 @@ def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, bloc
 @pytest.mark.parametrize(
     ("problem", "script"),
     [
-        (Problem(1024, 1024, 1024, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(1024, 1024, 1024, "bf16", "f16", "TT", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(1024, 1024, 1024, "f16", "f16", "NN", "sm_90", 132), products.PIPELINED),
-        (Problem(1024, 1024, 1024, "f16", "f32", "NN", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(1024, 1028, 1024, "f16", "f16", "NT", "sm_90a", 132), products.PIPELINED),
-        (Problem(1024, 1024, 1028, "f16", "f16", "NT", "sm_90a", 132), products.PIPELINED),
-        (Problem(1028, 1024, 1024, "f16", "f16", "TN", "sm_90a", 132), products.PIPELINED),
-        (Problem(32, 8192, 8192, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(32, 8192, 8192, "f16", "f32", "NN", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(256, 256, 256, "f16", "f16", "NN", "sm_90a", 132), products.WARPGROUPS),
-        (Problem(64, 64, 64, "f16", "f16", "NN", "sm_90a", 132), products.PIPELINED),
+        (Problem(1024, 1024, 1024, "f16", "f16", "NN", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(1024, 1024, 1024, "bf16", "f16", "TT", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(1024, 1024, 1024, "f16", "f16", "NN", "sm_90", 132), kernels.PIPELINED),
+        (Problem(1024, 1024, 1024, "f16", "f32", "NN", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(1024, 1028, 1024, "f16", "f16", "NT", "sm_90a", 132), kernels.PIPELINED),
+        (Problem(1024, 1024, 1028, "f16", "f16", "NT", "sm_90a", 132), kernels.PIPELINED),
+        (Problem(1028, 1024, 1024, "f16", "f16", "TN", "sm_90a", 132), kernels.PIPELINED),
+        (Problem(32, 8192, 8192, "f16", "f16", "NN", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(32, 8192, 8192, "f16", "f32", "NN", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(256, 256, 256, "f16", "f16", "NN", "sm_90a", 132), kernels.WARPGROUPS),
+        (Problem(64, 64, 64, "f16", "f16", "NN", "sm_90a", 132), kernels.PIPELINED),
     ],
 )
 def test_the_script_is_that_of_the_units_that_can(problem, script):
-    assert products.kernel_for(problem)[1] == script
+    assert kernels.kernel_for(problem)[1] == script
 
 
 def test_without_a_device_the_remedy_is_said(device):
@@ -230,10 +241,10 @@ def test_without_a_device_the_remedy_is_said(device):
 
 def test_a_kernel_is_compiled_into_the_cache_once(device):
     problem = Problem(64, 64, 64, "bf16", "f32", "NT", "sm_80", 108)
-    text = products.compiled(problem).text
+    text = kernels.compiled(problem).text
     assert "m16n8k16.row.col.f32.bf16.bf16.f32" in text
     device.compiled.clear()
-    again = products.compiled(problem)
+    again = kernels.compiled(problem)
     assert again.text == text
     assert "ptx" in again.cached
 

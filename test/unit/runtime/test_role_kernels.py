@@ -13,8 +13,9 @@ import lego_mlir
 from lego_mlir.cli.main import main
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import role_choices
-from lego_mlir.runtime import driver, grouped_calls, products, role_kernels
+from lego_mlir.runtime import driver
 from lego_mlir.runtime.calls import Calls
+from lego_mlir.runtime.products import known, role_kernels
 
 SHAPE = (64, 128)
 """Of the only tile in the folder."""
@@ -35,8 +36,7 @@ def packed(tmp_path_factory):
 @pytest.fixture
 def machine(monkeypatch):
     monkeypatch.setattr(role_choices, "SHAPES", (SHAPE,))
-    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, products._known.clear,
-                 grouped_calls._known.clear)  # fmt: skip
+    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, known.known.clear)
     for forget in forgotten:
         forget()
     found = Machine().plug_in(monkeypatch)

@@ -9,8 +9,8 @@ from lego_mlir import bf16, f16
 from lego_mlir.errors import ToolchainError
 from lego_mlir.kernels import copy, matmul, narrow_tiles
 from lego_mlir.kernels.split_k import SplitK
-from lego_mlir.runtime import products
-from lego_mlir.runtime.products import Problem
+from lego_mlir.runtime.products import kernels
+from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.transforms.passes import load_tiles_early
 
 SCRIPT = "matmul_narrow.mlir"
@@ -93,9 +93,9 @@ def test_narrow_rows_are_those_that_no_asynchronous_copy_takes(kind, size):
 @pytest.mark.parametrize("size", [(129, 129, 63), (16, 300, 701), (1, 33, 65)])
 def test_the_chosen_kernel_of_odd_rows_compiles(size):
     problem = Problem(*size, "f16", "f16", "NN", "sm_80", 108)
-    kernel, script, parameters = products.kernel_for(problem)
+    kernel, script, parameters = kernels.kernel_for(problem)
     assert (script, parameters) == (SCRIPT, {})
-    assert "mma.sync" in products.compiled(problem).text
+    assert "mma.sync" in kernels.compiled(problem).text
     assert kernel.block[0] <= 256
 
 

@@ -8,38 +8,36 @@ neither MLIR nor SymPy; `lego-mlir pack grouped_matmul` and `pack batched_matmul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.errors import UsageError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.kernels import role_choices
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import packs
-from lego_mlir.runtime.products import kernels_folder, target_of
+from lego_mlir.runtime.products import backends
+from lego_mlir.runtime.products.operands import ALIGNED
+from lego_mlir.runtime.products.problem import kernels_folder
 
 if TYPE_CHECKING:
+    from lego_mlir.runtime.arrays import Device
     from lego_mlir.runtime.calls import Calls
+    from lego_mlir.runtime.products.problem import Problem
     from lego_mlir.tracing.definition import Kernel
 
 BATCHED: Final = "batched_matmul"
 GROUPED: Final = "grouped_matmul"
 ORDERS: Final = {BATCHED: ("NN", "NT", "TN", "TT"), GROUPED: ("NN", "NT", "TN")}
 """The orders of a and b, T for columns; TN of a grouped product has groups along K."""
-ALIGNED: Final = 8
-LINE: Final = 64
-"""Elements of a line of the L2 cache, 128 bytes."""
 CLUSTERS: Final = (9, 0)
 """The first compute capability with clusters."""
 CHECKED_TILE: Final = RoleTile(64, 128, 2)
 CHECKED_BLOCKS: Final = 4
 """Blocks in the interpreter."""
 _KEPT: Final = 1024
-Size = tuple[int, int, int, int]
-"""All rows, the number of groups or matrices, N and K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +77,23 @@ def multiple_of(columns: int) -> int:
     return next(n for n in (ALIGNED, 4, 2, 1) if columns % n == 0)
 
 
-def kernel_for(wanted: RoleKernel, device: tuple[str, int], size: Size, pitches: Sequence[int], check: bool) -> Calls:
-    """The kernel in the tile that a size takes on a device, or a small one for arrays of the host.
+def kernel_for(problem: Problem, device: Device, check: bool) -> Calls:
+    """The kernel of a batch or of groups in the tile that its size takes, or a small one for arrays of the host.
 
-    `pitches` are those of the rows of a and b, in elements. With `check` its calls run in the interpreter. Raises
-    UsageError where a folder of packed kernels is named and lacks the kernel.
+    With `check` its calls run in the interpreter. Raises UsageError where a folder of packed kernels is named and lacks
+    the kernel.
     """
+    p = problem
+    wanted = RoleKernel(BATCHED if p.batch else GROUPED, p.dtype, p.result, p.layouts, multiple_of(p.n))
     if device[0] != "cuda" or check:
         return calls_of(wanted)
-    blocks, room, target = device_room(device[1])
-    lines = 2 if any(pitch % LINE for pitch in pitches) else 1
-    clusters = wanted.may_pair and pairs_blocks(target, blocks)
-    chosen = replace(wanted, tile=role_choices.choose(size, blocks, room, lines, clusters), blocks=blocks)
+    room, lines = target_named(p.target).shared_per_block, 1 if p.whole_lines else 2
+    clusters = wanted.may_pair and pairs_blocks(p.target, p.multiprocessors)
+    size = (p.m, p.batch or p.groups, p.n, p.k)
+    tile = role_choices.choose(size, p.multiprocessors, room, lines, clusters)
+    chosen = replace(wanted, tile=tile, blocks=p.multiprocessors)
     folder = kernels_folder(None)
-    return calls_of(chosen) if folder is None else _packed(chosen, target, folder)
+    return calls_of(chosen) if folder is None else _packed(chosen, p.target, folder)
 
 
 def calls_of(wanted: RoleKernel) -> Calls:
@@ -106,28 +107,16 @@ def pairs_blocks(target: str, blocks: int) -> bool:
     return target_named(target).compute_capability >= CLUSTERS and blocks % 2 == 0
 
 
-def device_room(device: int) -> tuple[int, int, str]:
-    """The multiprocessors of a device, the bytes of shared memory that a block may have there, and its target."""
-    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
-
-    target = target_of(driver().capability(device))
-    return driver().attribute(device, MULTIPROCESSORS), target_named(target).shared_per_block, target
-
-
 @lru_cache(_KEPT)
 def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
     """The kernel of a folder."""
-    found = packs.find(folder, chosen.name)
-    if found is None:
-        known = ", ".join(file.stem for file in packs.code_files(folder))
-        remedy = (
-            f"add it with lego-mlir pack {chosen.what} --dtype {chosen.dtype} --result {chosen.result} --layouts "
-            f"{chosen.layouts} --multiprocessors {chosen.blocks} --target {target} -o {folder}"
-            if chosen.multiple == ALIGNED
-            else f"let N be a multiple of {ALIGNED}, for which kernels are packed"
-        )
-        raise UsageError(f"{folder} has no kernel {chosen.name}; it has: {known}; {remedy}")
-    return packs.PackedCalls(found)
+    remedy = (
+        f"add it with lego-mlir pack {chosen.what} --dtype {chosen.dtype} --result {chosen.result} --layouts "
+        f"{chosen.layouts} --multiprocessors {chosen.blocks} --target {target} -o {folder}"
+        if chosen.multiple == ALIGNED
+        else f"let N be a multiple of {ALIGNED}, for which kernels are packed"
+    )
+    return packs.PackedCalls(backends.packed(folder, chosen.name, remedy))
 
 
 @lru_cache(_KEPT)

@@ -15,7 +15,7 @@ scratch memory from its first such call on; a captured call allocates and clears
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -145,57 +145,6 @@ def _facts(argument: Argument, sizes: Mapping[str, int], device: Device) -> Arra
     return ArrayFacts("product", dtype, (elements,), (1,), 0, device, numpy_dtype(dtype).itemsize)
 
 
-def entry_of(name: str, m: int, n: int, k: int, dtype: str, result: str, layouts: str) -> KernelEntry:
-    """The product as an entry, so that arrays are bound to it as to one kernel."""
-
-    def tensor(called: str, type_: str, rows: int, columns: int, letter: str, written: bool) -> Argument:
-        strides = (columns, 1) if letter == "N" else (1, rows)
-        shape = f"{'Row' if letter == 'N' else 'Col'}({rows}, {columns})"
-        return Argument(
-            called, "tensor", type_, (rows, columns), rows * columns, shape, not written, written, strides=strides
-        )
-
-    arguments = (
-        tensor("a", dtype, m, k, layouts[0], False),
-        tensor("b", dtype, k, n, layouts[1], False),
-        tensor("c", result, m, n, "N", True),
-    )
-    return KernelEntry(name, (1,), (1,), 0, 0, (), arguments)
-
-
-BackendOf = Callable[[str], Backend]
-"""The backend of a copy by its name, such as `pad_f16_N`."""
-
-
-def on_copies(
-    sizes: tuple[int, int, int], wide: tuple[int, int, int], copied: tuple[bool, bool], cropped: bool, layouts: str,
-    dtype: str, result: str, product: Backend, copy_of: BackendOf,
-) -> list[ProductStep]:  # fmt: skip
-    """The steps of a product of these sizes by a wide one on aligned copies."""
-    from lego_mlir.kernels.aligned_products import stored
-
-    steps, operands = [], []
-    shapes = zip(stored(*sizes, layouts), stored(*wide, layouts), strict=True)
-    for name, letter, needed, ((rows, columns), (more, pitch)) in zip("ab", layouts, copied, shapes, strict=True):
-        if needed:
-            values = {"M": rows, "N": columns, "Q": more, "P": pitch}
-            steps.append(ProductStep(copy_of(copy_name("pad", dtype, letter)), (name, f"wide_{name}"), values))
-        operands.append(f"wide_{name}" if needed else name)
-    m, n, k = wide
-    workspace = [argument.name for argument in product.entry.arguments[3:]]
-    tensors = (*operands, "wide_c" if cropped else "c", *workspace)
-    steps.append(ProductStep(product, tensors, {"M": m, "N": n, "K": k}))
-    if cropped:
-        values = {"M": sizes[0], "N": sizes[1], "Q": m, "P": n}
-        steps.append(ProductStep(copy_of(copy_name("crop", result)), ("wide_c", "c"), values))
-    return steps
-
-
-def copy_name(kind: str, dtype: str, letter: str = "N") -> str:
-    """The name of a copy's kernel in a folder of packed ones."""
-    return f"{kind}_{dtype}" if kind == "crop" else f"{kind}_{dtype}_{letter}"
-
-
 def has_workspace(entry: KernelEntry) -> bool:
     """Whether a product's kernel takes scratch memory."""
     return bool(workspace_of(entry))
@@ -204,9 +153,3 @@ def has_workspace(entry: KernelEntry) -> bool:
 def workspace_of(entry: KernelEntry) -> tuple[str, ...]:
     """The names of a product's arguments that are scratch memory."""
     return tuple(argument.name for argument in entry.arguments if argument.name in WORKSPACE)
-
-
-def with_workspace(backend: Backend, sizes: tuple[int, int, int]) -> list[ProductStep]:
-    """The one step of a product whose kernel takes scratch memory after a, b and c."""
-    names = tuple(argument.name for argument in backend.entry.arguments)
-    return [ProductStep(backend, names, dict(zip("MNK", sizes, strict=True)))]

@@ -1,0 +1,162 @@
+"""`lego_mlir.grouped_matmul(a, b, offsets)`: each group of rows of a times a matrix of its own, on a GPU.
+
+    c = lego_mlir.grouped_matmul(tokens, experts, ends)      # [T, K], [G, K, N], [G] of int32 -> [T, N]
+    d = lego_mlir.grouped_matmul(tokens.mT, gradients, ends)  # [K, T], [T, N] -> [G, K, N]
+
+The host does not read the offsets: one launch of persistent blocks finds its tiles on the device (`grouped_products`,
+`grouped_depths`). A kernel takes all T, G, K and N of its tile, types and orders. With `check=True` the interpreter
+runs it, on the host. Each form is the gradient of another, so PyTorch's tensors have gradients.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError, brief
+from lego_mlir.runtime.arrays import key_of, library_of
+from lego_mlir.runtime.products import known
+from lego_mlir.runtime.products.known import Multiplication
+from lego_mlir.runtime.products.operands import ALIGNED, Operand, read
+from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, place_of
+from lego_mlir.runtime.products.role_kernels import kernel_for
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.runtime.calls import Calls
+
+NAME: Final = "grouped_matmul"
+
+
+def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False) -> Tensor:
+    """The products of groups, each of which ends at one of `offsets`, [G] of int32, where the next begins.
+
+    | a | b | result | |
+    |---|---|---|---|
+    | [T, K] | [G, K, N] | [T, N] | c[begin:end] = a[begin:end] @ b[g]; rows after the last group are undefined |
+    | [G, M, K] | [K, T] | [M, T] | c[:, begin:end] = a[g] @ b[:, begin:end], the transpose of the first form |
+    | [M, T] | [T, N] | [G, M, N] | c[g] = a[:, begin:end] @ b[begin:end], zeros for an empty group |
+
+    The offsets do not decrease, and are on the device of a and b. These are f16 or bf16; the result has the type of a,
+    or of `result`: "float16", "bfloat16" or "float32". In place are, in this order of forms, a in rows and b in rows or
+    the transpose of [G, N, K], and a the transpose of [T, M] with b in rows; other orders are copied, and so are rows
+    that are not multiples of 8. PyTorch's tensors have gradients. Raises UsageError for other arrays.
+    """
+    key = (key_of((a, b, offsets)), result, check)
+    bound = known.known.get(key)
+    if bound is None:
+        return _product(_read(a, b, offsets), result, check, key)
+    if check:
+        _require_offsets(a, b, offsets)
+    return bound((a, b, offsets))
+
+
+def _product(operands: Sequence[Operand], result: str | None, check: bool, key: Hashable = None) -> Tensor:
+    """The product of a, b and offsets, kept by the `key`, if there is one, where they are used in place."""
+    first, second, offsets = operands
+    if check:
+        _require_offsets(*(operand.array for operand in operands))
+    name = first.facts.dtype if result is None else result
+    if name not in RESULTS:
+        raise UsageError(f"grouped_matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
+    needs_gradient = first.facts.needs_gradient or second.facts.needs_gradient
+    if needs_gradient and gradients_enabled():
+        from lego_mlir.runtime.products.gradients import differentiable
+
+        return differentiable(grouped_matmul, first.array, second.array, offsets.array, name, check)
+    key = None if needs_gradient else key  # whether gradients are enabled is asked at each call
+    match (len(first.facts.shape), len(second.facts.shape)):
+        case 2, 2:
+            return _along_k(operands, name, check, key)
+        case 3, 2:
+            return _product((second.turned(), first.turned(), offsets), name, check).swapaxes(0, 1)
+    (rows, depth), (groups, _, columns) = first.facts.shape, second.facts.shape
+    turned = second.facts.strides[1] == 1 and second.facts.strides[2] != 1
+    weights = second.turned() if turned else second
+    views = first.in_rows((1,)), weights.in_rows((2,) if turned else (1, 2)), offsets
+    calls = _calls(views, name, "NT" if turned else "NN", (rows, columns, depth), groups, check)
+    named = {} if turned or columns % ALIGNED == 0 else {"N": columns}
+    return _called(calls, operands, views, named, (rows, columns), (name, check, key))
+
+
+def _along_k(operands: Sequence[Operand], result: str, check: bool, key: Hashable) -> Tensor:
+    """c[g] = a[:, begin:end] @ b[begin:end], by a kernel that reads the transpose of a."""
+    first, second, offsets = operands
+    (rows, depth), columns, groups = first.facts.shape, second.facts.shape[1], offsets.facts.shape[0]
+    views = first.turned().in_rows((1,)), second.in_rows((1,)), offsets
+    calls = _calls(views, result, "TN", (rows * groups, columns, max(1, depth // groups)), groups, check)
+    return _called(calls, operands, views, {"M": rows, "N": columns}, (groups, rows, columns), (result, check, key))
+
+
+def _calls(
+    views: Sequence[Operand], result: str, layouts: str, size: tuple[int, int, int], groups: int, check: bool
+) -> Calls:
+    """The kernel for arrays on a device, or on the host for the interpreter."""
+    left, right = (view.facts for view in views[:2])
+    target, multiprocessors = place_of(left.device)
+    problem = Problem(
+        *size, INPUTS[left.dtype], RESULTS[result], layouts, target, multiprocessors, groups=groups,
+        whole_lines=has_whole_lines(left.shape[-1], right.shape[-1]),
+    )  # fmt: skip
+    return kernel_for(problem, left.device, check)
+
+
+def _called(
+    calls: Calls, operands: Sequence[Operand], views: Sequence[Operand], named: dict[str, int], shape: Sequence[int],
+    asked: tuple[str, bool, Hashable],
+) -> Tensor:  # fmt: skip
+    """The product of views, kept where they begin where the operands do; `asked` are its type, check and key."""
+    result, check, key = asked
+    arrays, used = [operand.array for operand in operands], [view.array for view in views]
+    if key is None or not all(operand.begins_at(view) for operand, view in zip(operands, views, strict=True)):
+        product: Tensor = calls.call(used, named, None, check)
+        return product
+    plan = calls.plan_of_views(used, arrays, named, shape, check)
+    pointers = operands[0].library.pointer, operands[1].library.pointer
+    bound = Multiplication(plan, pointers, lambda given: _product(_read(*given), result, check))
+    found: Tensor = known.keep(key, bound)(arrays)
+    return found
+
+
+def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[Operand]:
+    """The operands. Raises UsageError for arrays that do not fit each other."""
+    operands = [read(name, given, NAME) for name, given in (("a", a), ("b", b), ("offsets", offsets))]
+    first, second, ends = (operand.facts for operand in operands)
+    ranks, groups = (len(first.shape), len(second.shape)), [f.shape[0] for f in (first, second) if len(f.shape) == 3]
+    fits = ranks in ((2, 3), (3, 2), (2, 2)) and first.shape[-1] == second.shape[-2]
+    fits = fits and len(ends.shape) == 1 and (ends.shape[0] in groups or ranks == (2, 2))
+    fits = fits and 0 not in (*first.shape, *second.shape, *ends.shape)
+    types = first.dtype in INPUTS and first.dtype == second.dtype and ends.dtype == "int32"
+    if not fits or not types:
+        shown = ", ".join(f"{operand.name} {list(operand.facts.shape)} {operand.facts.dtype}" for operand in operands)
+        raise UsageError(
+            f"grouped_matmul of {shown}: a is [T, K] and b is [G, K, N], or [G, M, K] and [K, T], or [M, T] and "
+            "[T, N], both float16 or both bfloat16, and offsets are [G] of int32"
+        )
+    if len({operand.facts.device for operand in operands}) > 1:
+        raise UsageError("grouped_matmul: a, b and offsets must be on one device; move them to that of a")
+    return operands
+
+
+def _require_offsets(a: Tensor, b: Tensor, offsets: Tensor) -> None:
+    """Raise UsageError for offsets that decrease or exceed the rows, or columns, that they divide."""
+    size = b.shape[1] if len(a.shape) == 3 else a.shape[1] if len(b.shape) == 2 else a.shape[0]
+    require_rising("grouped_matmul: offsets", offsets, size, "sort the rows by group, and add up their numbers")
+
+
+def require_rising(name: str, given: Tensor, rows: int, remedy: str) -> None:
+    """Raise UsageError for ends of groups that decrease or exceed the rows. It reads arrays of the host only."""
+    library = library_of(given)
+    if library is None or library.facts(given).device[0] == "cuda":
+        return
+    ends = [int(n) for n in given]
+    if ends != sorted(ends) or ends[0] < 0 or ends[-1] > rows:
+        raise UsageError(
+            f"{name} = {brief(str(ends))}: the numbers do not decrease, from 0 on to at most the {rows} rows; {remedy}"
+        )
+
+
+def gradients_enabled() -> bool:
+    """Whether PyTorch records what is computed."""
+    return bool(sys.modules["torch"].is_grad_enabled())
