@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.control import loop as _loop
     from lego_mlir.tracing.control import otherwise as otherwise
     from lego_mlir.tracing.control import register as register
+    from lego_mlir.tracing.control import rounded as rounded
     from lego_mlir.tracing.control import thread_id as thread_id
     from lego_mlir.tracing.control import unroll as unroll
     from lego_mlir.tracing.control import when as when
@@ -202,7 +203,7 @@ _MODULES = {
     "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
     "lego_mlir.tracing.control": (
-        "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
+        "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
     ),
     "lego_mlir.tracing.device_functions": "DeviceFunction function",
     "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",

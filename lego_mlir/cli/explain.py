@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -84,7 +85,25 @@ def _kernel_dict(trace: KernelTrace) -> Json:
         for statement, access in trace.accesses()
     ]
     claims = [{"claim": found.claim, "proof": list(found.lines)} for found in explanations(KernelModel(trace))]
-    return {"name": trace.name, "source": str(trace.source), "accesses": accesses, "claims": claims}
+    sums = [
+        {
+            "source": str(c.total),
+            "product": str(c.product),
+            "fused": not c.reason,
+            "reason": c.reason or None,
+            "times": n,
+        }
+        for c, n in Counter(trace.contractions).items()
+    ]
+    return {"name": trace.name, "source": str(trace.source), "accesses": accesses, "sums": sums, "claims": claims}
+
+
+def roundings_of(trace: KernelTrace) -> Iterator[str]:
+    """What became of the sums that have a product: one rounding, or two and why."""
+    for one, times in Counter(trace.contractions).items():
+        where = "" if one.product == one.total else f" in line {one.product.line}"
+        how = f"two roundings, {one.reason}" if one.reason else "one rounding, fma"
+        yield f"{one.total}: a sum and its product{where}: {how}{f' ({times} times)' if times > 1 else ''}"
 
 
 def _verb(statement: Accessing) -> str:
@@ -131,6 +150,7 @@ def _kernel(trace: KernelTrace) -> Iterator[str]:
         width = f", {access.width} elements at once" if access.width > 1 else ""
         title = f"{_verb(statement)} {access.buffer.name}[{index}]{width}{mask}"
         yield from _derivation(f"{access.source}: {title}", access.derivation)
+    yield from (f"  {line}" for line in roundings_of(trace))
     model = KernelModel(trace)
     yield from (f"  {line}" for line in digits_of(model))
     for found in explanations(model):

@@ -54,6 +54,11 @@ class Target:
         return int(digits[:-1]), int(digits[-1])
 
     @property
+    def has_f8_conversions(self) -> bool:
+        """Whether `cvt` converts pairs to and from f8 (PTX ISA, "cvt": sm_90 since PTX 7.8, sm_89 since PTX 8.1)."""
+        return self.compute_capability >= (8, 9)
+
+    @property
     def has_warpgroup_products(self) -> bool:
         """Whether `wgmma` exists (PTX ISA, "wgmma.mma_async": of sm_90a alone)."""
         return self.name == "sm_90a"
@@ -72,7 +77,7 @@ TARGETS: Final[dict[str, Target]] = {
         Target("sm_80", 80, 164 * KiB, 163 * KiB, 2048),
         Target("sm_86", 80, 100 * KiB, 99 * KiB, 1536),
         Target("sm_87", 80, 164 * KiB, 163 * KiB, 1536),
-        Target("sm_89", 80, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_89", 81, 100 * KiB, 99 * KiB, 1536),
         Target("sm_90", 80, 228 * KiB, 227 * KiB, 2048),
         Target("sm_90a", 86, 228 * KiB, 227 * KiB, 2048),
         Target("sm_100", 86, 228 * KiB, 227 * KiB, 2048),

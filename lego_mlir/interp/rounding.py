@@ -37,6 +37,11 @@ SATURATING: Final = {
 }
 THROUGH_F32: Final = frozenset({np.dtype(ml_dtypes.bfloat16), *SATURATING})
 TF32_DROPPED_BITS: Final = 13
+_FEW: Final = 2048
+"""Elements below which more calls of NumPy cost more than they save."""
+_DROPPED: Final = (1 << 29) - 1  # the bits of an f64 that an f32 has not
+_HALFWAY: Final = 1 << 28
+_LEAST_NORMAL: Final = np.float32(2.0**-126)
 _SAFE: Final = 2.0**900
 """Up to it, and from its reciprocal on, products of f64 can be split and their errors are numbers."""
 
@@ -78,8 +83,22 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     dtype = c.dtype
     if dtype == F64:
         return _fma_f64(a, b, c)
-    product = a.astype(F64) * b.astype(F64)
-    return narrow(_add_to_odd(product, c.astype(F64)), dtype)
+    product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
+    if dtype != F32 or product.size < _FEW:
+        return narrow(_add_to_odd(product, addend), dtype)
+    return _sum_to_f32(product, addend)
+
+
+def _sum_to_f32(product: Array, addend: Array) -> Array:
+    """The sum of two f64 rounded to f32: twice, and again where that is wrong: at ties, and below f32's normals."""
+    total = product + addend
+    found = np.ascontiguousarray(total.astype(F32))
+    halfway = (np.ascontiguousarray(total).view(np.int64) & _DROPPED) == _HALFWAY
+    again = np.flatnonzero(halfway | ((np.abs(found) < _LEAST_NORMAL) & (total != 0)))
+    if again.size:
+        p, q = (np.broadcast_to(x, total.shape).reshape(-1)[again] for x in (product, addend))
+        found.reshape(-1)[again] = _add_to_odd(p, q).astype(F32)
+    return found
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -24,6 +24,9 @@ _FROM_80: Final = (
     "mbarrier.init.shared", "mma.m16n8k16.row.col.bf16", "mma.m16n8k16.row.col.f32.f32", "shfl.sync.bfly.f32",
     "shfl.sync.idx.i32", "vote.any.sync",
 )  # fmt: skip
+_OF_F8: Final = tuple(
+    name for f8 in ("e4m3x2", "e5m2x2") for name in (f"{f8}.to.f16x2.rn", f"f16x2.to.{f8}.rn", f"ff.to.{f8}.rn")
+)
 _FROM_90: Final = (
     "cp.async.bulk.commit.group", "cp.async.bulk.tensor.g2s.tile.2d", "cp.async.bulk.tensor.g2s.tile.3d",
     "cp.async.bulk.tensor.s2g.tile.2d", "cp.async.bulk.wait.group.read", "elect.sync",
@@ -43,6 +46,7 @@ def selected(target: Target) -> frozenset[str]:
     """The names of intrinsics that need no trial on a target."""
     rows: list[tuple[str, ...]] = []
     rows += [_FROM_80] if target.compute_capability >= (8, 0) else []
+    rows += [_OF_F8] if target.has_f8_conversions else []
     rows += [_FROM_90] if target.compute_capability >= (9, 0) else []
     rows += [_OF_90A] if target.has_warpgroup_products else []
     return frozenset(f"llvm.nvvm.{name}" for row in rows for name in row)

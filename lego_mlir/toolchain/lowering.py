@@ -14,6 +14,7 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
@@ -29,6 +30,7 @@ from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
 from lego_mlir.transforms.passes.lower_wide_products import LowerWideProducts
 from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
+from lego_mlir.transforms.passes.packed_conversions import PackConversions
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
@@ -80,6 +82,13 @@ NVVM: Final = Pipeline(
         ),
     ),
 )
+
+
+def lowerings_for(target: Target) -> tuple[FunctionPass, ...]:
+    """The lowerings for a target: its conversions, before those that any target has."""
+    return (PackConversions(target.has_f8_conversions), *LOWERINGS)
+
+
 _UNKNOWN_SIZE: Final = (1 << 63) - 1
 _MASKING: Final = ("vector.transfer_read", "vector.transfer_write")
 # After the passes a GPU module holds these; anything else was not lowered.

@@ -73,7 +73,8 @@ def _transformed(text: bytes, settings: Settings, name: str) -> bytes:
 
 
 def _nvvm(text: bytes, settings: Settings, name: str) -> bytes:
-    return lowering.to_nvvm(text.decode(), settings.pipeline, name).encode()
+    lowerings = lowering.lowerings_for(settings.target)
+    return lowering.to_nvvm(text.decode(), settings.pipeline, name, lowerings).encode()
 
 
 def _llvm(text: bytes, settings: Settings, name: str) -> bytes:
@@ -101,10 +102,14 @@ def _script_key(settings: Settings) -> tuple[str, ...]:
     return (*_mlir_key(settings), repr(settings.script), repr(settings.target), *plugin)
 
 
+def _nvvm_key(settings: Settings) -> tuple[str, ...]:
+    return (*_mlir_key(settings), str(settings.pipeline), repr(lowering.lowerings_for(settings.target)[0]))
+
+
 STAGES: Final = (
     Stage("mlir", ".mlir", _mlir, _mlir_key),
     Stage("transformed", ".mlir", _transformed, _script_key),
-    Stage("nvvm", ".mlir", _nvvm, lambda settings: (*_mlir_key(settings), str(settings.pipeline))),
+    Stage("nvvm", ".mlir", _nvvm, _nvvm_key),
     Stage("llvm", ".ll", _llvm, lambda settings: (*_mlir_key(settings), llvm.version())),
     Stage("ptx", ".ptx", _ptx, lambda settings: (llvm.version(), "wide extremes", repr(settings.target))),
     Stage("cubin", ".cubin", _cubin, lambda settings: (ptxas.version(), repr(settings.target))),

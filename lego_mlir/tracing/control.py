@@ -9,6 +9,7 @@
 | `with lego.otherwise():` | right after it: the body where it does not |
 | `acc = lego.register(f32, 0.0)` | a mutable variable; `acc += x`, `acc.set(x)` change it, in loops too |
 | `with lego.while_(running):` | the body as long as a register of i1 is true (`while_loops`) |
+| `with lego.rounded():` | the body, in which each product and sum rounds by itself (`contraction`) |
 | `lego.barrier()` | every thread of the block arrives before any continues |
 """
 
@@ -210,7 +211,7 @@ def loop(*bounds: Any) -> Loop:
 
 
 class Branch(Opened):
-    """The context manager that `lego.when` and `lego.otherwise` return."""
+    """The context manager that `lego.when`, `lego.otherwise` and `lego.rounded` return."""
 
     def __init__(self, written: str, body: Callable[[Tracer], AbstractContextManager[None]]) -> None:
         super().__init__(written)
@@ -259,6 +260,20 @@ def _otherwise(tracer: Tracer) -> Iterator[None]:
     with tracer.region(sympy.Not(branch.condition)) as body:
         yield
     tracer.replace_last(If(branch.condition, branch.then, tuple(body), branch.source))
+
+
+def rounded() -> Branch:
+    """`with lego.rounded():` products and sums of its body round each by itself; none is contracted to an fma."""
+    return Branch("lego.rounded()", _rounded)
+
+
+@contextmanager
+def _rounded(tracer: Tracer) -> Iterator[None]:
+    before, tracer.rounds_each = tracer.rounds_each, True
+    try:
+        yield
+    finally:
+        tracer.rounds_each = before
 
 
 class Cell(Scalar):

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.roundings import Roundings
     from lego_mlir.tracing.schedules.composition import Schedule
 
+_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract")
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
@@ -97,6 +98,7 @@ class Kernel(Referenced, OnArrays):
         name: str | None = None,
         names: Mapping[str, Any] | None = None,
         cluster: Any = None,
+        contract: Any = True,
     ) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -110,6 +112,9 @@ class Kernel(Referenced, OnArrays):
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
         self.cluster = () if cluster is None else _cluster(cluster, self.grid, self.source)
+        if not isinstance(contract, bool):
+            raise TraceError(f"{self.source}: contract={contract!r} is True or False: whether a * b + c is one fma")
+        self.contract = contract
         self.signature = signature_of(function, self.source, names)
         self.schedules: tuple[str, ...] = ()
         self._texts: dict[tuple[str, bool, bool], str] = {}
@@ -139,6 +144,7 @@ class Kernel(Referenced, OnArrays):
 
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
+        tracer.contracts = self.contract
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
         for name, kind in self.signature.items():
@@ -174,6 +180,7 @@ class Kernel(Referenced, OnArrays):
         self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter], maps: Collection[str] = ()
     ) -> KernelTrace:
         sizes = _sizes(self, tracer)
+        body = tracer.contracted(tracer.body)
         return KernelTrace(
             name=self.name,
             parameters=(*parameters, *self._tables(tracer, maps)),
@@ -183,7 +190,7 @@ class Kernel(Referenced, OnArrays):
             shared=tuple(tracer.shared),
             ids=tracer.ids,
             ranges=tracer.ranges,
-            body=tracer.body,
+            body=body,
             source=self.source,
             divisions=tracer.divisions,
             data=tracer.data,
@@ -193,6 +200,7 @@ class Kernel(Referenced, OnArrays):
             cluster=self.cluster if prod(self.cluster) > 1 else (),
             phases=tracer.phases,
             numbered=tracer.numbered,
+            contractions=tuple(tracer.contractions),
         )
 
     def _implied(self, sizes: tuple[Symbol, ...]) -> tuple[Requirement, ...]:
@@ -322,12 +330,18 @@ class Kernel(Referenced, OnArrays):
 
 
 def kernel(
-    grid: Any = None, block: Any = None, name: str | None = None, cluster: Any = None, **other: Any
+    grid: Any = None,
+    block: Any = None,
+    name: str | None = None,
+    cluster: Any = None,
+    contract: Any = True,
+    **other: Any,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
 
     `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
-    `tracing.clustered_blocks`.
+    `tracing.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
+    `tracing.contraction`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
@@ -335,14 +349,14 @@ def kernel(
     """
     for option in other:
         raise TraceError(
-            f"@lego.kernel takes grid, block, name and cluster, not {option}"
-            f"{did_you_mean(option, ['grid', 'block', 'name', 'cluster'])}: write @lego.kernel(grid=.., block=..)"
+            f"@lego.kernel takes {', '.join(_OPTIONS[:-1])} and {_OPTIONS[-1]}, not {option}"
+            f"{did_you_mean(option, _OPTIONS)}: write @lego.kernel(grid=.., block=..)"
         )
     if grid is None or block is None:
         raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, grid, block, name, sys._getframe(1).f_locals, cluster)
+        return Kernel(function, grid, block, name, sys._getframe(1).f_locals, cluster, contract)
 
     return decorate
 

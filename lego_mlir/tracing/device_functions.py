@@ -175,7 +175,7 @@ class _Calling:
             returned = self.function.function(**arguments)
             ends, kinds = self._ends(returned)
             tracer.append(Return(ends, self.function.source))
-        found = tuple(body)
+        found = tracer.contracted(body)
         _refuse_tiles(name, found)
         ranges = tuple(self._range(end) if not isinstance(end, Value) else end for end in ends)
         function = FunctionTrace(tracer.function_name(name), tuple(formals), found, self.function.source)

@@ -289,6 +289,8 @@ def compute(name: str, *operands: Operand) -> Scalar:
     width = next(iter(widths), None)
     values = tuple(as_value(o, dtype, width) for o in operands)
     result = tracer.value(dtypes.i1 if operator.gives_truth else dtype, width)
+    if tracer.rounds_each:
+        tracer.kept.add(result.number)
     tracer.append(Compute(result, name, values, tracer.here()))
     return Scalar(result)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.contraction import Contraction
     from lego_mlir.tracing.data_ranges import DataRanges
     from lego_mlir.tracing.divisors import Division
     from lego_mlir.tracing.marks import Mark
@@ -489,7 +490,7 @@ class KernelTrace:
     layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
     `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters. `phases` are shared
     tiles that take the memory of those of the phases before. `numbered` counts the values and registers, and the
-    variables of loops, that have a number.
+    variables of loops, that have a number. `contractions` are the sums that have a product, fused or not.
     """
 
     name: str
@@ -511,6 +512,7 @@ class KernelTrace:
     cluster: tuple[int, ...] = ()
     phases: tuple[frozenset[str], ...] = ()
     numbered: tuple[int, int] = field(default=(0, 0), repr=False, compare=False)
+    contractions: tuple[Contraction, ...] = field(default=(), repr=False, compare=False)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""

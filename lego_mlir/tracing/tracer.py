@@ -27,6 +27,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.tracing.contraction import Contraction, contracted
 from lego_mlir.tracing.data_ranges import DataRanges
 from lego_mlir.tracing.divergence import CommonIndex
 from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_value
@@ -94,6 +95,10 @@ class Tracer:
         self.calling: list[Any] = []  # the device functions that run
         self.functions: dict[Hashable, Any] = {}  # those that are called, by their kinds of arguments
         self.called: str | None = None  # the function that is traced to be called
+        self.contracts = False  # products are fused with sums, in the whole kernel
+        self.rounds_each = False  # .. but not inside lego.rounded
+        self.kept: set[int] = set()  # the numbers of the results there
+        self.contractions: list[Contraction] = []
         self.role: WarpRole | None = None  # the warps that run the innermost region, if it is a role
         self.path_of_role = 0  # the length of the path where the role begins, whose barriers all its threads reach
         self.common: list[CommonIndex] = []  # indices that have to be the same for all threads that run a word
@@ -127,6 +132,14 @@ class Tracer:
         self._live[-1].add(value.number)
         return value
 
+    def contracted(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        """The recorded statements of a kernel or function with products fused into sums, where it has this."""
+        if not self.contracts:
+            return tuple(body)
+        fused, decided = contracted(body, lambda like: self.value(like.dtype, like.width), self.kept)
+        self.contractions += decided
+        return fused
+
     def register(self, dtype: DType, width: Width) -> Register:
         """A new register, alive until the innermost region ends."""
         register = Register(self._values, dtype, width)
@@ -143,6 +156,7 @@ class Tracer:
         self.data.names.update(old.data.names)
         self.data.claimed.update(old.data.claimed)
         self.distinct.update(old.distinct)
+        self.contractions += old.contractions
         self._divided |= {(old.name, n): division for n, division in enumerate(old.divisions)}  # never looked up
         self._values, self._loops = old.numbered
 

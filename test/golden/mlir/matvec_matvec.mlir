@@ -16,9 +16,8 @@ module attributes {gpu.container_module} {
           %11 = affine.apply #map1(%arg5, %10)
           %12 = memref.load %arg0[%11] : memref<?xf32>
           %13 = memref.load %arg1[%arg5] : memref<?xf32>
-          %14 = arith.mulf %12, %13 : f32
-          %15 = arith.addf %arg6, %14 : f32
-          scf.yield %15 : f32
+          %14 = math.fma %12, %13, %arg6 : f32
+          scf.yield %14 : f32
         }
         %c1_i32 = arith.constant 1 : i32
         %c32_i32 = arith.constant 32 : i32

@@ -206,7 +206,7 @@ def test_roundings_are_those_of_the_inlined_code():
     plain = lego.function(poly.function)
     called, inlined = (scaled(f).roundings({"N": 50})["y"] for f in (poly, plain))
     assert called == inlined
-    assert called.count("f32") == 12
+    assert called.count("f32") == 6
 
 
 def test_outside_a_kernel_it_is_the_python_function():

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from launching import elementwise, launch, launch_on_cpu
+from launching import elementwise, launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i1, i32, i64, u8
@@ -100,9 +100,47 @@ def test_vectors_tiles_choices_and_parameters(dtype):
         assert same(z, stored.reshape(-1))
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("other", [f16, bf16, f32, f64], ids=str)
+def test_a_target_s_own_conversions_give_the_same_numbers(dtype, other):
+    """Numbers alone, in a vector that is converted, and in one that is composed; of f16 and bf16 all numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        given = awkward(dtype).astype(other.numpy)
+    if other in (f16, bf16):
+        given = np.arange(65536, dtype=np.uint16).view(other.numpy)
+    rows = -(-len(given) // 4 // 64) * 64
+    given = np.resize(given, (rows, 4))
+    width = min(4, 16 // other.bytes)
+
+    @lego.kernel(grid=rows // 64, block=64)
+    def kernel(x: lego.Tensor(other, Row(rows, 4)), y: lego.Tensor(dtype, Row(3, rows, 4)),
+               z: lego.Tensor(other, Row(2, rows, 4))):  # fmt: skip
+        r = 64 * lego.block_id[0] + lego.thread_id[0]
+        for k in range(4):
+            y[0, r, k] = x[r, k].to(dtype)
+            z[0, r, k] = y[0, r, k].to(other)
+        for k in range(0, 4, width):
+            v = x.load(r, k, width=width)
+            y.store(v.to(dtype), 1, r, k)
+            y.store(lego.vector(*((-v[n]).to(dtype) for n in range(width))), 2, r, k)
+            z.store(y.load(1, r, k, width=width).to(other), 1, r, k)
+
+    arrays = given, np.zeros((3, rows, 4)), np.zeros((2, rows, 4))
+    expected = launch(kernel, *arrays)
+    for target in ("sm_89", "sm_80"):
+        for found, right in zip(launch_emulated(kernel, *arrays, target=target)[1:], expected[1:], strict=True):
+            assert same(found, right), target
+    text = compile_kernel((kernel,), target="sm_89").text
+    pair = f"e{dtype.name[3]}m{dtype.name[5]}x2"
+    assert text.count(f"{pair}.f") == (
+        0 if other is f64 else 4 + 2 * 4 // 2
+    )  # to f8: 4 alone, and two vectors of pairs
+    assert text.count(f"f16x2.{pair}") == 4 + 4 // 2
+
+
 @pytest.mark.tools
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90"])
 def test_ptxas_takes_the_conversions(dtype, target):
     def body(a, b, c):
         return lego.where(a.to(f16) < b.to(f16), (a.to(f32) + c).to(dtype), f64(c).to(dtype))

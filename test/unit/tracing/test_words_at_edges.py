@@ -57,6 +57,8 @@ OF_INTEGERS = {
 OF_FLOATS = {
     "/": operator.truediv,
     "fma": lambda a, b: lego.fma(a, b, a),
+    "contracted": lambda a, b: a * b - b,
+    "rounded": lambda a, b: _rounded(a, b),
     "copysign": lego.copysign,
     **{name: lambda a, b, name=name: getattr(lego, name)(a) for name in ("floor", "ceil", "trunc", "round", "sqrt")},
 }
@@ -81,6 +83,11 @@ def _divisor(a, b):
     """Divisors for which a quotient is defined: not 0, nor -1 of signed numbers."""
     b = lego.where(b == 0, 1, b)
     return b if a.dtype.is_unsigned else lego.where(b == -1, 3, b)
+
+
+def _rounded(a, b):
+    with lego.rounded():
+        return a * b - b
 
 
 def _packed(a, b):

@@ -1,0 +1,152 @@
+"""Conversions between f8 and wider floats by the target's instructions, two numbers at a time.
+
+    cvt.rn.satfinite.e4m3x2.f32      two f32 to two f8, saturated
+    cvt.rn.satfinite.e4m3x2.f16x2    two f16 to two f8, saturated
+    cvt.rn.f16x2.e4m3x2              two f8 to two f16, exactly
+
+A pair is two neighbours of a vector that is converted, or that is composed of converted numbers; a number alone is
+converted with a zero beside it. bf16 goes through f32. What is left, f64 and targets before sm_89, `f8_conversions`
+expands. PTX ISA, "cvt".
+
+f16 and bf16 themselves are LLVM's: it packs their conversions, and makes one instruction of a sum of two bf16 that is
+rounded to bf16, which an intrinsic would hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Op, Type, Value
+from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.base import FunctionPass
+from lego_mlir.transforms.passes.elementwise import element_name, replace
+
+_F8: Final = ("f8E4M3FN", "f8E5M2")
+_NEAREST: Final = "#nvvm.fp_rnd_mode<rn>"
+_FINITE: Final = "#nvvm.sat_mode<satfinite>"
+_CONVERSIONS: Final = ("arith.truncf", "arith.extf")
+
+
+@dataclass(frozen=True, slots=True)
+class PackConversions(FunctionPass):
+    """Replaces conversions to and from f8, where the target has the instructions."""
+
+    f8: bool = False
+    name = "lego-pack-conversions"
+
+    def run_on(self, function: Op) -> None:
+        if not self.f8:
+            return
+        for operation in [op for op in walk(function) if op.name == "vector.from_elements"]:
+            _at(operation, _composed)
+        for operation in [op for op in walk(function) if op.name in _CONVERSIONS]:
+            _at(operation, _narrowed if operation.name == "arith.truncf" else _widened)
+
+
+def _at(operation: Op, rewrite: Callable[[Op], None]) -> None:
+    with operation.location, bindings.load().ir.InsertionPoint(operation):
+        rewrite(operation)
+
+
+def _composed(operation: Op) -> None:
+    """A vector of numbers that are converted for it alone: the conversion of a vector."""
+    ir = bindings.load().ir
+    operands = list(operation.operands)
+    made = [value.owner.operation for value in operands if not isinstance(value.owner, ir.Block)]
+    wide = {element_name(one.operands[0].type) for one in made if one.name == "arith.truncf"}
+    if element_name(operation.results[0].type) not in _F8 or len(made) < len(operands) or len(operands) % 2:
+        return
+    if any(one.name != "arith.truncf" or len(list(one.results[0].uses)) > 1 for one in made) or len(wide) > 1:
+        return
+    given = [one.operands[0] for one in made]
+    whole = _make("vector.from_elements", ir.VectorType.get([len(given)], given[0].type), *given)
+    replace(operation, _make("arith.truncf", operation.results[0].type, whole))
+    for one in made:
+        one.erase()
+
+
+def _narrowed(operation: Op) -> None:
+    """A number or vector to f8."""
+    ir = bindings.load().ir
+    given, type_ = operation.operands[0], operation.results[0].type
+    source, target = element_name(given.type), element_name(type_)
+    if target not in _F8 or source == "f64":
+        return
+    if source == "bf16":
+        given, source = _make("arith.extf", _like(given.type, ir.F32Type.get()), given), "f32"
+    if not isinstance(type_, ir.VectorType):
+        word = _to_f8([given, _zero(given.type)], source, target)
+        byte = _make("arith.trunci", ir.IntegerType.get_signless(8), word)
+        replace(operation, _make("arith.bitcast", type_, byte))
+    elif type_.rank == 1 and type_.shape[0] % 2 == 0:
+        numbers = [_element(given, n) for n in range(type_.shape[0])]
+        words = [_to_f8(numbers[n : n + 2], source, target) for n in range(0, len(numbers), 2)]
+        packed = ir.VectorType.get([len(words)], ir.IntegerType.get_signless(16))
+        replace(operation, _make("vector.bitcast", type_, _make("vector.from_elements", packed, *words)))
+
+
+def _widened(operation: Op) -> None:
+    """A number or vector of f8 to a wider type, by way of f16."""
+    ir = bindings.load().ir
+    given, type_ = operation.operands[0], operation.results[0].type
+    source, target = element_name(given.type), element_name(type_)
+    byte, half = ir.IntegerType.get_signless(8), ir.F16Type.get()
+    if source not in _F8:
+        return
+    if not isinstance(type_, ir.VectorType):
+        wide = _from_f8([_make("arith.bitcast", byte, given), _zero(byte)], source)[0]
+    elif type_.rank == 1 and type_.shape[0] % 2 == 0:
+        whole = _make("arith.bitcast", _like(given.type, byte), given)
+        numbers = [_element(whole, n) for n in range(type_.shape[0])]
+        halves = [one for n in range(0, len(numbers), 2) for one in _from_f8(numbers[n : n + 2], source)]
+        wide = _make("vector.from_elements", _like(type_, half), *halves)
+    else:
+        return
+    if target == "bf16":
+        wide = _make("arith.truncf", type_, _make("arith.extf", _like(type_, ir.F32Type.get()), wide))
+    replace(operation, wide if target == "f16" else _make("arith.extf", type_, wide) if target != "bf16" else wide)
+
+
+def _to_f8(pair: Sequence[Value], source: str, target: str) -> Value:
+    """Two numbers as f8, the first in the lower byte of an i16."""
+    ir = bindings.load().ir
+    facts = {"sat": ir.Attribute.parse(_FINITE), "dstTy": ir.TypeAttr.get(ir.Type.parse(target))}
+    word = ir.IntegerType.get_signless(16)
+    if source == "f16":
+        both = _make("vector.from_elements", ir.VectorType.get([2], ir.F16Type.get()), *pair)
+        return _make("nvvm.convert.f16x2.to.f8x2", word, both, **facts)
+    nearest = ir.Attribute.parse(_NEAREST)
+    return _make("nvvm.convert.f32x2.to.f8x2", word, pair[1], pair[0], rnd=nearest, **facts)
+
+
+def _from_f8(pair: Sequence[Value], source: str) -> list[Value]:
+    """Two bytes of f8 as f16."""
+    ir = bindings.load().ir
+    both = _make("vector.from_elements", ir.VectorType.get([2], pair[0].type), *pair)
+    kind = ir.TypeAttr.get(ir.Type.parse(source))
+    halves = _make("nvvm.convert.f8x2.to.f16x2", ir.VectorType.get([2], ir.F16Type.get()), both, srcType=kind)
+    return [_element(halves, n) for n in range(2)]
+
+
+def _like(type_: Type, element: Type) -> Type:
+    """The element type, in the shape of another type."""
+    ir = bindings.load().ir
+    return ir.VectorType.get(list(type_.shape), element) if isinstance(type_, ir.VectorType) else element
+
+
+def _zero(type_: Type) -> Value:
+    ir = bindings.load().ir
+    number = ir.IntegerAttr.get(type_, 0) if isinstance(type_, ir.IntegerType) else ir.FloatAttr.get(type_, 0.0)
+    return _make("arith.constant", type_, value=number)
+
+
+def _element(vector: Value, place: int) -> Value:
+    position = bindings.load().ir.DenseI64ArrayAttr.get([place])
+    return _make("vector.extract", vector.type.element_type, vector, static_position=position)
+
+
+def _make(name: str, type_: Type, *operands: Value, **attributes: object) -> Value:
+    return bindings.load().ir.Operation.create(name, [type_], list(operands), attributes=attributes).results[0]
