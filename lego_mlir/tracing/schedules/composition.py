@@ -13,7 +13,8 @@ from typing import Final
 
 from lego_mlir.errors import ScheduleError, did_you_mean
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.schedules.block_sums import Warpgroups
+from lego_mlir.tracing.schedules.ahead import Ahead
+from lego_mlir.tracing.schedules.block_sums import Warpgroups, Warps
 from lego_mlir.tracing.schedules.common_copies import Clusters
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
 from lego_mlir.tracing.schedules.copying_roles import Roles
@@ -22,11 +23,15 @@ from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
-Schedule = Warpgroups | RingPipeline | Roles | Clusters | Persistent | Overlay | CopiedOut | DependentLaunch
+Schedule = (
+    Warpgroups | Warps | RingPipeline | Ahead | Roles | Clusters | Persistent | Overlay | CopiedOut | DependentLaunch
+)
 
 SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
     "warpgroups": Warpgroups,
+    "warps": Warps,
     "pipeline": RingPipeline,
+    "ahead": Ahead,
     "roles": Roles,
     "clusters": Clusters,
     "persistent": Persistent,
