@@ -367,10 +367,20 @@ class WarpgroupEmitter(KernelEmitter):
 
         def make(_: object) -> MlirValue:
             build = self.printer.build
-            thread = build.value("nvvm.read.ptx.sreg.tid.x", (), "i32")
+            thread = self._thread()
             return self._broadcast(build.value("arith.shrui", (thread, build.constant(5, "i32")), "i32"))
 
         return self.printer.remember("warp", "i32", make)
+
+    def _thread(self) -> MlirValue:
+        """The number of the thread in its block, x fastest."""
+        build, sizes = self.printer.build, self.trace.block
+        ids = [build.value(f"nvvm.read.ptx.sreg.tid.{axis}", (), "i32") for axis in "xyz"[: len(sizes)]]
+        thread = ids[-1]
+        for own, size in zip(reversed(ids[:-1]), reversed(sizes[:-1]), strict=True):
+            thread = build.value("arith.muli", (thread, build.constant(int(size), "i32")), "i32")
+            thread = build.value("arith.addi", (thread, own), "i32")
+        return thread
 
     def _broadcast(self, value: MlirValue) -> MlirValue:
         """The value of lane 0, which all lanes have, as a value that is known to be the same for them."""

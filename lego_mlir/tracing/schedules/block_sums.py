@@ -17,7 +17,8 @@ from functools import cached_property
 
 import sympy
 
-from lego_mlir.aliases import Expr
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.expr.index import Index
 from lego_mlir.expr.ranges import Range
 from lego_mlir.f2.encodings import MmaSync
 from lego_mlir.f2.linear import LinearLayout
@@ -93,21 +94,17 @@ class _Unified(Replay):
 
     def _of_warps(self, statement: If, expr: Expr) -> tuple[int, ...]:
         """An index of the warps' parts, relative to the first warp's."""
-        if (
-            len(self.trace.block) != 1
-            or not isinstance(self.threads, int)
-            or self.threads % (WARP * WARPGROUP if self.groups else WARP)
-        ):
+        if not isinstance(self.threads, int) or self.threads % (WARP * WARPGROUP if self.groups else WARP):
             raise refused(
                 statement.source,
-                f"warpgroups takes a block of one dimension and of whole groups of {WARPGROUP} warps, got "
-                f"{self.trace.block} threads",
+                f"a block of {' x '.join(map(str, self.trace.block))} threads: use whole "
+                + (f"groups of {WARPGROUP} warps" if self.groups else "warps"),
             )
-        thread, lane, expr = self.id("thread_id"), sympy.Symbol("lane", integer=True), sympy.sympify(expr)
-        first = expr.xreplace({thread: sympy.Integer(0)})
+        lane, expr = sympy.Symbol("lane", integer=True), sympy.sympify(expr)
+        first = expr.xreplace(self._thread(0))
         found = []
         for warp in range(self.warps):
-            moved = expr.xreplace({thread: WARP * warp + lane}) - first
+            moved = expr.xreplace(self._thread(WARP * warp + lane)) - first
             place = self.tracer.simplified(moved, {lane: Range(0, WARP)})
             if not place.is_Integer:
                 raise refused(
@@ -117,6 +114,17 @@ class _Unified(Replay):
                 )
             found.append(int(place))
         return tuple(found)
+
+    def _thread(self, number: Expr | int) -> dict[Symbol, Expr]:
+        """The ids of the thread of this number, x fastest."""
+        axes, left = "xyz"[: len(self.trace.block)], Index(sympy.sympify(number))
+        found: dict[Symbol, Expr] = {}
+        for axis, extent in zip(axes, self.trace.block, strict=True):
+            symbol = next((s for s, named in self.trace.ids.items() if named == ("thread_id", axis)), None)
+            if symbol is not None:
+                found[symbol] = (left if axis == axes[-1] else left % extent).expr
+            left = left // extent
+        return found
 
     def _divide(self, statement: If, product: TileProduct) -> _Division:
         rows, columns = self._of_warps(statement, product.a.at[0]), self._of_warps(statement, product.b.at[1])
@@ -167,7 +175,7 @@ class _Unified(Replay):
 
     def _whole(self, rectangle: Rectangle, axis: int, extent: int) -> Rectangle:
         """The block's rectangle of the warps' ones, which begins where that of thread 0 does."""
-        first = {self.id("thread_id"): sympy.Integer(0)}
+        first = self._thread(0)
         at = tuple(sympy.sympify(i).xreplace(first) for i in rectangle.at)
         shape = (extent, rectangle.shape[1]) if axis == 0 else (rectangle.shape[0], extent)
         return Rectangle(rectangle.buffer, rectangle.layout, (at[0], at[1]), shape)

@@ -60,14 +60,21 @@ class Roles:
         more = threads if stores else WARPGROUP * WARP
         few = self.copies or (STORING if stores else LEAST)
         granted = REGISTERS_PER_SM // WARP // UNIT * UNIT * WARP - few * more
-        return Scheduled(
-            kernel, _Divided(more, (few, min(MOST, granted // threads // UNIT * UNIT)), threads), str(self)
-        )
+        registers = few, min(MOST, granted // threads // UNIT * UNIT)
+        line = threads // trace.block[-1]
+        if more % line:
+            raise refused(
+                kernel.source,
+                f"the copies' {more} threads are not whole lines of {line} threads of the block {trace.block}; use a "
+                "block of one dimension",
+            )
+        block = (*trace.block[:-1], trace.block[-1] + more // line)
+        return Scheduled(kernel, _Divided(more, registers, block), str(self))
 
 
 class _Divided(OwnNumbers):
-    def __init__(self, more: int, registers: tuple[int, int], threads: int) -> None:
-        self.more, self.registers, self.block = more, registers, (threads + more,)
+    def __init__(self, more: int, registers: tuple[int, int], block: tuple[Expr, ...]) -> None:
+        self.more, self.registers, self.block = more, registers, block
 
     def run(self) -> None:
         self.words = {
@@ -129,12 +136,13 @@ class _Divided(OwnNumbers):
         super().branch(branch)
 
     def own_expr(self, expr: Expr | Cond) -> Expr | Cond:
-        """An expression of the block's threads for those of the copies, whose numbers come after them."""
+        """An expression of the block's threads for those of the copies, whose lines come after theirs."""
         expr = sympy.sympify(expr)
         if self.side != COPIES:
             return expr
+        last = "thread_id", "xyz"[len(self.trace.block) - 1]
         moved: Mapping[Symbol, Expr] = {
-            s: s - self.threads for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")
+            s: s - self.trace.block[-1] for s, kind in self.trace.ids.items() if kind == last
         }
         if not expr.free_symbols & {*moved, *self.replaced}:
             return expr
