@@ -269,7 +269,7 @@ def place_that_is_written(a, b, n, c):
 
 
 def wide_elements(a, b, n, c):
-    """f32 operands, which wgmma would round to TF32."""
+    """f32 operands, of which b has N contiguous."""
     ta, tb = lego.shared(f32, Row(128, 32)), lego.shared(f32, Row(32, 128))
     acc, out = lego.accumulator(f32, 64, 64), lego.shared(f16, Row(128, 128))
     row, column = SQUARE.part_of_warp()
@@ -309,7 +309,7 @@ REFUSALS = {
     "no ring to share": (plain, "warpgroups, clusters(blocks=2)", r"apply pipeline\(stages\) before clusters"),
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
-    "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use f16 or bf16 ti"),
+    "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
     "not copied out": (plain, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
 
