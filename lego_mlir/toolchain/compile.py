@@ -203,6 +203,6 @@ def _kernels_in(given: Any) -> tuple[Any, ...]:
         if names.count(name) > 1:
             raise UsageError(
                 f"two kernels are named {name}, and one module cannot hold both; compile one of them, or name one with "
-                "@lego.kernel(name=..)"
+                "@lego.kernel(name=..), or the scheduled one with kernel.schedule(.., name=..)"
             )
     return kernels

@@ -240,14 +240,16 @@ class Kernel(Referenced, OnArrays):
 
         return roundings(self._traced, sizes)
 
-    def schedule(self, *schedules: str | Schedule) -> Kernel:
+    def schedule(self, *schedules: str | Schedule, name: str | None = None) -> Kernel:
         """The kernel after schedules, from left to right: `k.schedule("warpgroups, pipeline(stages=4), roles")`.
 
-        See docs/how-to/schedules.md. Raises ScheduleError, with the line of the statement that a schedule cannot take.
+        Its `name` is that of this kernel unless given: one module holds kernels of different names. See
+        docs/how-to/schedules.md. Raises ScheduleError, with the line of the statement that a schedule cannot take.
         """
-        from lego_mlir.tracing.schedules.composition import apply
+        from lego_mlir.tracing.schedules.composition import apply, named
 
-        return apply(self, *schedules)
+        found = apply(self, *schedules)
+        return found if name is None else named(found, name)
 
     def trace(self) -> KernelTrace:
         """The traced program. Raises TraceError or LayoutError, with the line of the spec, for an invalid kernel."""

@@ -29,8 +29,8 @@ def tile_bytes(tile: Buffer) -> int:
 
 
 def is_dynamic(trace: KernelTrace) -> bool:
-    """Whether the tiles take more memory than a block may declare."""
-    return declared_bytes(trace) > STATIC_SHARED_BYTES and not trace.tile_rows()
+    """Whether the tiles take more memory than a block may declare, or share it."""
+    return (bool(trace.phases) or declared_bytes(trace) > STATIC_SHARED_BYTES) and not trace.tile_rows()
 
 
 def declared_bytes(trace: KernelTrace) -> int:

@@ -57,7 +57,7 @@ from lego_mlir.tracing.trace import (
     operands_of,
     statements_in,
 )
-from lego_mlir.tracing.wgmma_products import DEPTH, ROWS, SharedMatrix, WarpgroupProduct
+from lego_mlir.tracing.wgmma_products import ROWS, TRANSPOSABLE, UNITS, SharedMatrix, WarpgroupProduct, depth
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 
 CHUNK_SHIFT: Final = 4
@@ -68,6 +68,8 @@ _HARMLESS: Final = frozenset({
     "nvvm.bar.warp.sync", "nvvm.vote.sync", "nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group",
 })  # fmt: skip
 """Operations of the nvvm dialect that order nothing of what a product reads."""
+_CONSTRAINTS: Final = {"f32": "f", "i32": "r"}
+"""Of assembly, for the types of sums."""
 _NESTED: Final = (For, While, If, FunctionCall)
 
 
@@ -308,17 +310,17 @@ class WarpgroupEmitter(KernelEmitter):
                 read += left
             last = row + 1 == len(product.accumulators)
             text = assembly(product, row, zero=zero, last=last)
-            outs = "=&f" if zero else "=f"
-            count = len(accumulators)
+            count, kind = len(accumulators), _sum_type(product)
+            outs = f"=&{_CONSTRAINTS[kind]}" if zero else f"={_CONSTRAINTS[kind]}"
             constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1)
-            struct = f"!llvm.struct<({', '.join(['f32'] * count)})>"
+            struct = f"!llvm.struct<({', '.join([kind] * count)})>"
             structs.append(build.value("llvm.inline_asm", [*sums, *left, right], struct, _asm(text, constraints)))
         if continued is not None:
             continued.continued = True
         flight = InFlight(product, structs, read)
         for numbers, struct in zip(product.results, structs, strict=True):
             for i, n in enumerate(numbers):
-                flight.pending[n] = build.value("llvm.extractvalue", (struct,), "f32", {"position": f"array<i64: {i}>"})
+                flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})
         self._flying.append(flight)
 
     def _start(self, matrix: SharedMatrix, row: int) -> MlirValue:
@@ -367,10 +369,20 @@ class WarpgroupEmitter(KernelEmitter):
 
         def make(_: object) -> MlirValue:
             build = self.printer.build
-            thread = build.value("nvvm.read.ptx.sreg.tid.x", (), "i32")
+            thread = self._thread()
             return self._broadcast(build.value("arith.shrui", (thread, build.constant(5, "i32")), "i32"))
 
         return self.printer.remember("warp", "i32", make)
+
+    def _thread(self) -> MlirValue:
+        """The number of the thread in its block, x fastest."""
+        build, sizes = self.printer.build, self.trace.block
+        ids = [build.value(f"nvvm.read.ptx.sreg.tid.{axis}", (), "i32") for axis in "xyz"[: len(sizes)]]
+        thread = ids[-1]
+        for own, size in zip(reversed(ids[:-1]), reversed(sizes[:-1]), strict=True):
+            thread = build.value("arith.muli", (thread, build.constant(int(size), "i32")), "i32")
+            thread = build.value("arith.addi", (thread, own), "i32")
+        return thread
 
     def _broadcast(self, value: MlirValue) -> MlirValue:
         """The value of lane 0, which all lanes have, as a value that is known to be the same for them."""
@@ -433,12 +445,15 @@ class WarpgroupEmitter(KernelEmitter):
         if not unique:
             build.operation("llvm.inline_asm", left, (), _asm(text, ["r"] * len(left) + ["~{memory}"]))
             return
-        constraints = ["=f"] * len(unique) + [str(i) for i in range(len(unique))] + ["r"] * len(left)
-        kind = f"!llvm.struct<({', '.join(['f32'] * len(unique))})>"
-        made = build.value("llvm.inline_asm", [*unique, *left], kind, _asm(text, constraints))
+        types = [str(value.type) for value in unique]
+        outs = [f"={_CONSTRAINTS[type_]}" for type_ in types]
+        constraints = [*outs, *(str(i) for i in range(len(unique))), *(["r"] * len(left))]
+        made = build.value(
+            "llvm.inline_asm", [*unique, *left], f"!llvm.struct<({', '.join(types)})>", _asm(text, constraints)
+        )
         landed_as = {
-            value: build.value("llvm.extractvalue", (made,), "f32", {"position": f"array<i64: {i}>"})
-            for i, value in enumerate(unique)
+            value: build.value("llvm.extractvalue", (made,), type_, {"position": f"array<i64: {i}>"})
+            for i, (value, type_) in enumerate(zip(unique, types, strict=True))
         }
         for n, value in zip(numbers, pending, strict=True):
             self._values[n] = landed_as[value]
@@ -459,7 +474,9 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
     count = product.columns // 2
     following = count if zero else 2 * count
     sums = f"{{{', '.join(f'${i}' for i in range(count))}}}"
-    kind = f"m{ROWS}n{product.columns}k{DEPTH}.f32.{product.dtype.mlir}.{product.dtype.mlir}"
+    unit, integers = UNITS[product.dtype], not product.dtype.is_float
+    kind = f"m{ROWS}n{product.columns}k{depth(product.dtype)}"
+    kind += f".s32.{unit}.{unit}.satfinite" if integers else f".f32.{unit}.{unit}"
     by_descriptor = isinstance(product.a, SharedMatrix)
     right = f"${following + (1 if by_descriptor else 4 * product.steps)}"
     lines = ["{", ".reg .pred p;", ".reg .b64 a, b, a0, b0;", "wgmma.fence.sync.aligned;"]
@@ -467,14 +484,20 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
         lines += _built("b", right, product.b, 0, step)
         if isinstance(product.a, SharedMatrix):
             lines += _built("a", f"${following}", product.a, row, step)
-            left, majors = "a", f"{_transposed(product.a)}, {_transposed(product.b)}"
+            left, majors = "a", [_transposed(product.a), _transposed(product.b)]
         else:
             left = f"{{{', '.join(f'${following + 4 * step + i}' for i in range(4))}}}"
-            majors = _transposed(product.b)
+            majors = [_transposed(product.b)]
+        signs = [] if integers else ["1", "1"]
+        options = ", ".join(["p", *signs, *(majors if product.dtype.bits == TRANSPOSABLE else [])])
         lines.append(f"setp.ne.b32 p, {0 if zero and step == 0 else 1}, 0;")
-        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {sums}, {left}, b, p, 1, 1, {majors};")
+        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {sums}, {left}, b, {options};")
     lines += ["wgmma.commit_group.sync.aligned;"] if last else []
     return "\n".join([*lines, "}"])
+
+
+def _sum_type(product: WarpgroupProduct) -> str:
+    return "f32" if product.dtype.is_float else "i32"
 
 
 def _built(name: str, start: str, matrix: SharedMatrix, row: int, step: int) -> list[str]:

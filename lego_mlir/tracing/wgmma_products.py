@@ -5,9 +5,16 @@ result is in the layout of `wgmma`, 16 rows for each of the 4 warps of a group, 
 a matrix descriptor, the product is recorded here too. For sm_90a `emit_wgmma` emits it in place of the statements that
 it covers:
 
-    result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNk16 for each 64 rows and 16 of K
-    a       the registers of f2.MmaOperand(0, parent), or a shared tile of 64 rows for each group
-    b       a shared tile
+    result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNkD for each 64 rows and 32 bytes of K
+    a       a shared tile of 64 rows for each group; of 16 bits also the registers of f2.MmaOperand(0, parent)
+    b       a shared tile; both have K contiguous, but for 16 bits
+
+| operands | unit | depth D | sums |
+|---|---|---|---|
+| f16, bf16 | f16, bf16 | 16 | f32 |
+| f32 | tf32 | 8 | f32 |
+| f8e4m3fn, f8e5m2 | e4m3, e5m2 | 32 | f32 |
+| i8 | s8 | 32 | i32, saturated |
 
 The descriptors are derived from the tiles' layouts and compared element by element (`f2.matrix_descriptors`).
 (PTX ISA, "wgmma.mma_async".)
@@ -21,7 +28,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.tracing.dtypes import DType, bf16, f16
+from lego_mlir.tracing.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Expr
@@ -35,9 +42,16 @@ WARPS: Final = 4
 """Warps of a group, each with 16 of the rows."""
 WIDEST: Final = 256
 """Columns of the result of one instruction."""
-DEPTH: Final = 16
-"""Elements of 16 bits along K of one instruction."""
-TYPES: Final[tuple[DType, ...]] = (f16, bf16)
+DEPTH_BYTES: Final = 32
+"""Bytes along K of one instruction."""
+UNITS: Final[Mapping[DType, str]] = {
+    f16: "f16", bf16: "bf16", f32: "tf32", f8e4m3fn: "e4m3", f8e5m2: "e5m2", i8: "s8"
+}  # fmt: skip
+"""The names of the operands' types in the instruction."""
+TRANSPOSABLE: Final = 16
+"""Bits of the operands that may have M or N contiguous, and be in registers here."""
+NARROW: Final = 32
+"""Columns up to which products of i8 take any multiple of 8; above it is a multiple of 16."""
 Block = tuple[int, int]
 
 
@@ -79,6 +93,16 @@ class WarpgroupProduct:
         return frozenset(o.buffer.name for o in (self.a, self.b) if isinstance(o, SharedMatrix))
 
 
+def depth(dtype: DType) -> int:
+    """Elements along K of one instruction."""
+    return DEPTH_BYTES // dtype.bytes
+
+
+def takes_columns(dtype: DType, columns: int) -> bool:
+    """Whether there is an instruction with so many columns."""
+    return columns % 8 == 0 and columns <= WIDEST and (dtype != i8 or columns <= NARROW or columns % 16 == 0)
+
+
 def row_blocks(layout: LinearLayout, pieces: Mapping[Block, Sequence[int]]) -> list[int] | None:
     """The first rows of a thread's instructions, in pieces of 16; None for a layout that `wgmma` does not have."""
     warps = [tuple(basis) for basis in layout.bases["warp"]]
@@ -106,7 +130,9 @@ def shared_matrix(
     """
     bytes_ = buffer.dtype.bytes
     shape = tuple(tile.in_sizes[name] for name in tile.in_sizes)
-    found = [[_instruction(tile, bytes_, row, k, lines) for k in range(0, shape[1], DEPTH)] for row in rows]
+    found = [
+        [_instruction(tile, bytes_, row, k, lines) for k in range(0, shape[1], DEPTH_BYTES // bytes_)] for row in rows
+    ]
     descriptor, *others = {descriptor for line in found for descriptor, _ in line}
     if others:
         raise LayoutError("the parts of a tile that single instructions of wgmma read have different descriptors")
@@ -127,7 +153,7 @@ def _instruction(tile: LinearLayout, bytes_: int, row: int, k: int, lines: int) 
 
     from lego_mlir.f2.matrix_descriptors import derive, permuted
 
-    at = np.indices((lines, DEPTH)) + np.array([row, k]).reshape(2, 1, 1)
+    at = np.indices((lines, DEPTH_BYTES // bytes_)) + np.array([row, k]).reshape(2, 1, 1)
     names = list(tile.in_sizes)
     offsets = np.asarray(tile.apply(**dict(zip(names, at, strict=True)))["offset"]) * bytes_
     descriptor = derive(offsets, bytes_, lines).descriptor

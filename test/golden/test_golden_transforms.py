@@ -18,6 +18,7 @@ SCRIPTS = {
     "matmul_narrow": (["matmul_narrow.mlir"], {}),
     "matmul_sm80": (["matmul_sm80.mlir"], {"stages": 3}),
     "matmul_sm90": (["matmul_sm90.mlir"], {"stages": 2}),
+    "tiles_sm80": (["tiles_sm80.mlir"], {"stages": 2}),
     "tiles_sm90": (["tiles_sm90.mlir"], {"stages": 2}),
 }
 """Name -> the steps, each script after those that it expects, and the parameters."""

@@ -6,8 +6,10 @@ A schedule works on anybody's kernel, refuses by the statement that stands in it
 order that its input allows. What it returns is a kernel: it is printed, interpreted, checked and counted without a GPU.
 
     warpgroups            accumulators of warps become one of the block, in the layout of `wgmma`
+    warps                 the same in the layout of `mma.sync`, in the parts that the kernel gives to warps
     pipeline(stages)      staged tiles become rings that tile copies fill ahead of the products
     roles                 copies and products get warps of their own
+    ahead                 in place of roles: each thread copies some steps ahead of its products
     clusters(blocks)      blocks copy the tiles that they have in common once
     persistent(blocks)    few blocks compute all tiles
     overlay               tiles of the epilogue take the memory of the rings
@@ -15,5 +17,5 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
     dependent             the kernel begins while the one before it ends
 
 `scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings` and `sides` serve `pipeline` and `roles`,
-`composition` reads the text.
+`own_numbers` writes statements a second time, `composition` reads the text.
 """

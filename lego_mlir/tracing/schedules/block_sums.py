@@ -1,4 +1,4 @@
-"""`warpgroups`: the accumulators of a block's warps become one accumulator of the block, in the layout of `wgmma`.
+"""`warpgroups` and `warps`: the accumulators of a block's warps become one, in the layout of `wgmma` or `mma.sync`.
 
 A kernel that calls `lego.accumulator`, `lego.mma` and `acc.store` gives each warp a part of the block's product, and
 says nothing about which lane holds which element. The parts have to tile a rectangle once; then
@@ -6,6 +6,8 @@ says nothing about which lane holds which element. The parts have to tile a rect
     acc = lego.accumulator(f32, 32, 64)              total = lego.register(lego.zeros(f32, layout of 128 x 128))
     lego.mma(part of a, part of b, acc)       -->    total.set(lego.mma(a, b, total))
     acc.store(tile, at=part)                         total.get().to(f16).store(tile)
+
+`warpgroups` gives 16 whole rows of the block's product to each warp, `warps` as large a part as the kernel does.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from functools import cached_property
 
 import sympy
 
-from lego_mlir.aliases import Expr
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.expr.index import Index
 from lego_mlir.expr.ranges import Range
 from lego_mlir.f2.encodings import MmaSync
 from lego_mlir.f2.linear import LinearLayout
@@ -41,18 +44,36 @@ class Warpgroups:
         return "warpgroups"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Unified(), str(self))
+        return Scheduled(kernel, _Unified(groups=True), str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Warps:
+    """Give the accumulators of a block the layout of `mma.sync`, in parts of the shape that each warp has.
+
+    Raises ScheduleError for parts that do not tile, and for numbers of them along an axis that are no powers of two.
+    """
+
+    def __str__(self) -> str:
+        return "warps"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return Scheduled(kernel, _Unified(groups=False), str(self))
 
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """How warps divide a product: first rows and columns by warp, relative to the least, and the whole sizes."""
+    """How warps divide a product: first row and column by warp, relative to the least; sizes; warps along each."""
 
     places: tuple[tuple[int, int], ...]
     extent: tuple[int, int]
+    warps: tuple[int, int]
 
 
 class _Unified(Replay):
+    def __init__(self, *, groups: bool) -> None:
+        self.groups = groups
+
     def run(self) -> None:
         self.words = {TileSums: self._make, TileProduct: self._multiply, SumsStored: self._store}
         self.divided: dict[tuple[Register, ...], _Division] = {}
@@ -73,17 +94,17 @@ class _Unified(Replay):
 
     def _of_warps(self, statement: If, expr: Expr) -> tuple[int, ...]:
         """An index of the warps' parts, relative to the first warp's."""
-        if len(self.trace.block) != 1 or not isinstance(self.threads, int) or self.threads % (WARP * WARPGROUP):
+        if not isinstance(self.threads, int) or self.threads % (WARP * WARPGROUP if self.groups else WARP):
             raise refused(
                 statement.source,
-                f"warpgroups takes a block of one dimension and of whole groups of {WARPGROUP} warps, got "
-                f"{self.trace.block} threads",
+                f"a block of {' x '.join(map(str, self.trace.block))} threads: use whole "
+                + (f"groups of {WARPGROUP} warps" if self.groups else "warps"),
             )
-        thread, lane, expr = self.id("thread_id"), sympy.Symbol("lane", integer=True), sympy.sympify(expr)
-        first = expr.xreplace({thread: sympy.Integer(0)})
+        lane, expr = sympy.Symbol("lane", integer=True), sympy.sympify(expr)
+        first = expr.xreplace(self._thread(0))
         found = []
         for warp in range(self.warps):
-            moved = expr.xreplace({thread: WARP * warp + lane}) - first
+            moved = expr.xreplace(self._thread(WARP * warp + lane)) - first
             place = self.tracer.simplified(moved, {lane: Range(0, WARP)})
             if not place.is_Integer:
                 raise refused(
@@ -93,6 +114,17 @@ class _Unified(Replay):
                 )
             found.append(int(place))
         return tuple(found)
+
+    def _thread(self, number: Expr | int) -> dict[Symbol, Expr]:
+        """The ids of the thread of this number, x fastest."""
+        axes, left = "xyz"[: len(self.trace.block)], Index(sympy.sympify(number))
+        found: dict[Symbol, Expr] = {}
+        for axis, extent in zip(axes, self.trace.block, strict=True):
+            symbol = next((s for s, named in self.trace.ids.items() if named == ("thread_id", axis)), None)
+            if symbol is not None:
+                found[symbol] = (left if axis == axes[-1] else left % extent).expr
+            left = left // extent
+        return found
 
     def _divide(self, statement: If, product: TileProduct) -> _Division:
         rows, columns = self._of_warps(statement, product.a.at[0]), self._of_warps(statement, product.b.at[1])
@@ -109,16 +141,28 @@ class _Unified(Replay):
                 statement.source,
                 f"the warps' parts of {m} x {n} do not tile a rectangle once: they begin at {sorted(places)}",
             )
-        if extent[0] % (ROWS * len(places)):
+        if not self.groups:
+            self._require_powers(statement, (extent[0] // m, extent[1] // n))
+        elif extent[0] % (ROWS * len(places)):
             raise refused(
                 statement.source,
                 f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} rows for "
                 f"each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} rows, or fewer warps",
             )
-        return _Division(places, extent)
+        return _Division(places, extent, (extent[0] // m, extent[1] // n))
+
+    def _require_powers(self, statement: If, warps: tuple[int, int]) -> None:
+        for number, axis in zip(warps, ("rows", "columns"), strict=True):
+            if number & (number - 1):
+                raise refused(
+                    statement.source,
+                    f"{number} warps divide the {axis} of a product; use a power of two of them along each axis",
+                )
 
     def _layout(self, sums: tuple[Register, ...]) -> LinearLayout:
-        return MmaSync((self.warps, 1)).layout(self.divided[sums].extent)
+        divided = self.divided[sums]
+        warps = (self.warps, 1) if self.groups else divided.warps
+        return MmaSync(warps).layout(divided.extent)
 
     def _registers(self, sums: tuple[Register, ...]) -> tuple[Register, ...]:
         return tuple(cell.register for cell in self.variables[sums].registers if cell is not None)
@@ -131,7 +175,7 @@ class _Unified(Replay):
 
     def _whole(self, rectangle: Rectangle, axis: int, extent: int) -> Rectangle:
         """The block's rectangle of the warps' ones, which begins where that of thread 0 does."""
-        first = {self.id("thread_id"): sympy.Integer(0)}
+        first = self._thread(0)
         at = tuple(sympy.sympify(i).xreplace(first) for i in rectangle.at)
         shape = (extent, rectangle.shape[1]) if axis == 0 else (rectangle.shape[0], extent)
         return Rectangle(rectangle.buffer, rectangle.layout, (at[0], at[1]), shape)

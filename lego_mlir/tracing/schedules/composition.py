@@ -12,21 +12,28 @@ from dataclasses import fields
 from typing import Final
 
 from lego_mlir.errors import ScheduleError, did_you_mean
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.schedules.block_sums import Warpgroups
+from lego_mlir.tracing.definition import Kernel, require_entry_name
+from lego_mlir.tracing.schedules.ahead import Ahead
+from lego_mlir.tracing.schedules.block_sums import Warpgroups, Warps
 from lego_mlir.tracing.schedules.common_copies import Clusters
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
 from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
+from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
+from lego_mlir.tracing.schedules.scheduled import Scheduled
 
-Schedule = Warpgroups | RingPipeline | Roles | Clusters | Persistent | Overlay | CopiedOut | DependentLaunch
+Schedule = (
+    Warpgroups | Warps | RingPipeline | Ahead | Roles | Clusters | Persistent | Overlay | CopiedOut | DependentLaunch
+)
 
 SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
     "warpgroups": Warpgroups,
+    "warps": Warps,
     "pipeline": RingPipeline,
+    "ahead": Ahead,
     "roles": Roles,
     "clusters": Clusters,
     "persistent": Persistent,
@@ -61,6 +68,12 @@ def apply(kernel: Kernel, *given: str | Schedule) -> Kernel:
             kernel = schedule(kernel)
             kernel.trace()  # refusals are of the schedule that is applied, not of a later use
     return kernel
+
+
+def named(kernel: Kernel, name: str) -> Kernel:
+    """The kernel under another name, so that a module may hold both."""
+    require_entry_name(name, kernel.source)
+    return Scheduled(kernel, Replay(), name=name)
 
 
 def _unreadable(text: str) -> ScheduleError:

@@ -8,9 +8,8 @@ warps, or as many as the block has where threads compute what they copy. Each pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import sympy
 
@@ -24,11 +23,11 @@ from lego_mlir.tracing.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
-from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
-from lego_mlir.tracing.trace import Barrier, For, If, Register, Statement, TensorAccess, ToIndex, Value, While, Write
+from lego_mlir.tracing.trace import Barrier, For, If, Statement, Value, While
 from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP
 from lego_mlir.tracing.warp_roles import warps as role
 
@@ -61,14 +60,21 @@ class Roles:
         more = threads if stores else WARPGROUP * WARP
         few = self.copies or (STORING if stores else LEAST)
         granted = REGISTERS_PER_SM // WARP // UNIT * UNIT * WARP - few * more
-        return Scheduled(
-            kernel, _Divided(more, (few, min(MOST, granted // threads // UNIT * UNIT)), threads), str(self)
-        )
+        registers = few, min(MOST, granted // threads // UNIT * UNIT)
+        line = threads // trace.block[-1]
+        if more % line:
+            raise refused(
+                kernel.source,
+                f"the copies' {more} threads are not whole lines of {line} threads of the block {trace.block}; use a "
+                "block of one dimension",
+            )
+        block = (*trace.block[:-1], trace.block[-1] + more // line)
+        return Scheduled(kernel, _Divided(more, registers, block), str(self))
 
 
-class _Divided(Replay):
-    def __init__(self, more: int, registers: tuple[int, int], threads: int) -> None:
-        self.more, self.registers, self.block = more, registers, (threads + more,)
+class _Divided(OwnNumbers):
+    def __init__(self, more: int, registers: tuple[int, int], block: tuple[Expr, ...]) -> None:
+        self.more, self.registers, self.block = more, registers, block
 
     def run(self) -> None:
         self.words = {
@@ -81,9 +87,7 @@ class _Divided(Replay):
         self.rings: dict[Value, BarrierRing] = {}
         self.side = ""
         self.kept: set[int] = set()
-        self.renamed: dict[int, Value] = {}
-        self.moved: dict[Register, Register] = {}
-        self.replaced: dict[Symbol, Symbol] = {}
+        self.begin()
         body = self.trace.body
         made = [s for s in body if isinstance(s, If) and isinstance(s.mark, RingMade)]
         if not made:
@@ -113,7 +117,7 @@ class _Divided(Replay):
         if self.side and id(statement) not in self.kept:
             return
         if self.side == COPIES and not isinstance(statement, If | For | While):
-            self.copy(self._renamed(statement))
+            self.copy(self.own_statement(statement))
         elif isinstance(statement, Barrier):
             barrier(products=statement.waits)  # of the role
         else:
@@ -122,67 +126,27 @@ class _Divided(Replay):
     def loop(self, loop: For) -> None:
         """A loop with the bounds of the side."""
         if self.side == COPIES:
-            loop = replace(loop, lo=self._expr(loop.lo), hi=self._expr(loop.hi), step=self._expr(loop.step))
+            loop = replace(loop, lo=self.own_expr(loop.lo), hi=self.own_expr(loop.hi), step=self.own_expr(loop.step))
         super().loop(loop)
 
     def branch(self, branch: If) -> None:
         """A branch with the condition of the side."""
         if self.side == COPIES:
-            branch = replace(branch, condition=self._expr(branch.condition))
+            branch = replace(branch, condition=self.own_expr(branch.condition))
         super().branch(branch)
 
-    def _expr(self, expr: Expr | Cond) -> Expr | Cond:
-        """An expression of the block's threads for those of the copies, whose numbers come after them."""
+    def own_expr(self, expr: Expr | Cond) -> Expr | Cond:
+        """An expression of the block's threads for those of the copies, whose lines come after theirs."""
         expr = sympy.sympify(expr)
         if self.side != COPIES:
             return expr
+        last = "thread_id", "xyz"[len(self.trace.block) - 1]
         moved: Mapping[Symbol, Expr] = {
-            s: s - self.threads for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")
+            s: s - self.trace.block[-1] for s, kind in self.trace.ids.items() if kind == last
         }
         if not expr.free_symbols & {*moved, *self.replaced}:
             return expr
         return self.tracer.simplified(expr.xreplace({**moved, **self.replaced}))
-
-    def _value(self, value: Value, *, new: bool = False) -> Value:
-        if new:
-            self.renamed[value.number] = self.tracer.value(value.dtype, value.width)
-        return self.renamed.get(value.number, value)
-
-    def _renamed(self, statement: Statement) -> Statement:
-        """A statement of the copies' program, with its own values, registers and index symbols."""
-        changed: dict[str, Any] = {}
-        for entry in fields(statement):
-            held = getattr(statement, entry.name)
-            if isinstance(held, TensorAccess):
-                changed[entry.name] = self._access(held)
-            elif isinstance(held, Register):
-                if isinstance(statement, Write) and held not in self.moved:
-                    self.moved[held] = self.tracer.register(held.dtype, held.width)
-                changed[entry.name] = self.moved.get(held, held)
-            elif isinstance(held, Value):
-                changed[entry.name] = self._value(held, new=entry.name == "result")
-            elif isinstance(held, tuple) and held and all(isinstance(v, Value) for v in held):
-                changed[entry.name] = tuple(self._value(v, new=entry.name == "results") for v in held)
-            elif entry.name in ("expr", "condition") and isinstance(held, sympy.Basic):
-                changed[entry.name] = self._expr(held)
-        if isinstance(statement, ToIndex):
-            changed["symbol"] = self._symbol(statement.symbol, changed["operand"])
-        return replace(statement, **changed)
-
-    def _symbol(self, symbol: Symbol, operand: Value) -> Symbol:
-        fresh = sympy.Symbol(f"v{self.tracer.value(operand.dtype).number}", integer=True)
-        self.tracer.define_data(fresh, operand, self.trace.ranges[symbol])
-        if symbol in self.trace.data.claimed:
-            self.tracer.data.claimed[fresh] = self.trace.data.claimed[symbol]
-        self.replaced[symbol] = fresh
-        return fresh
-
-    def _access(self, access: TensorAccess) -> TensorAccess:
-        index = tuple(self._expr(i) for i in access.index)
-        if index == access.index:
-            return access
-        place = self.view(access).place(*map(Index, index))
-        return replace(place.access(access.width), mask=self._expr(access.mask), source=access.source)
 
     # -- words
 
@@ -196,14 +160,14 @@ class _Divided(Replay):
         self.rings[mark.ring] = found[0]
 
     def _pass(self, statement: If, mark: RingPass) -> None:
-        ring, use = self.rings[mark.ring], Index(self._expr(mark.use))
+        ring, use = self.rings[mark.ring], Index(self.own_expr(mark.use))
         with self.tracer.word(replace(mark, ring=ring.group, use=use.expr)):
             pass_ring(ring, mark, use)
 
     def _copy_tile(self, statement: If, mark: RingCopy) -> None:
-        at, ring = tuple(Index(self._expr(i)) for i in mark.at), self.rings[mark.ring]
-        row, column = (self._expr(i) for i in mark.tile.at)
-        use, tile = Index(self._expr(mark.use)), replace(mark.tile, at=(row, column))
+        at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
+        row, column = (self.own_expr(i) for i in mark.tile.at)
+        use, tile = Index(self.own_expr(mark.use)), replace(mark.tile, at=(row, column))
         with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at))):
             copy_async(
                 self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks="all" if mark.shared else None
@@ -215,13 +179,13 @@ class _Divided(Replay):
         if len(self.tracer.products) == before:
             raise refused(
                 statement.source,
-                f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use f16 or bf16 tiles that "
-                "pipeline has made rings of",
+                f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use tiles that pipeline has made "
+                "rings of, with K contiguous but for f16 and bf16, and for i8 a multiple of 16 columns",
             )
 
     def _store(self, statement: If, mark: OnSide) -> None:
         for s in statement.then:
-            self.copy(self._renamed(s))
+            self.copy(self.own_statement(s))
 
 
 def pass_ring(ring: BarrierRing, mark: RingPass, use: Index) -> None:

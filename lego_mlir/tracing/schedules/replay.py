@@ -155,14 +155,14 @@ class Replay(TraceRewriter):
         """A part of a shared tile."""
         return Part(self.view(rectangle), (Index(rectangle.at[0]), Index(rectangle.at[1])), rectangle.shape)
 
-    def product(self, mark: TileProduct) -> None:
+    def product(self, mark: TileProduct, *, warpgroups: bool = True) -> None:
         """A product of the block, called again: its sums are the registers of a spread variable."""
         from lego_mlir.tracing.mma import mma
 
         assert mark.layout is not None, "only a product of the block has a layout"
         total = variable_of(mark.layout, mark.sums)
         with self.tracer.word(mark):
-            total.set(mma(self.part(mark.a), self.part(mark.b), total))
+            total.set(mma(self.part(mark.a), self.part(mark.b), total, warpgroups=warpgroups))
 
 
 def variable_of(layout: LinearLayout, registers: tuple[Register, ...]) -> SpreadVariable:

@@ -17,7 +17,9 @@ edge of the loop. The program is right as it is, and `roles` divides it between 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import sympy
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import ScheduleError
@@ -260,12 +262,36 @@ class _Pipelined(Replay):
             part = ring.part(slot, (row, column), (1, statement.access.width))
             with self.tracer.word(OnSide(COPIES)):
                 part.view.store(Scalar(statement.value), *part.at)
+        elif isinstance(statement, For | If) and not any(words_in((statement,), StagedTile)):
+            self._fill_inside(statement, use)
         else:
             raise refused(
                 statement.source,
-                "a staged tile is filled in a branch or an inner loop; fill it in the loop's body, by lego.stage "
-                "or in a lego.unroll",
+                "lego.stage is in a branch or a loop in the loop that multiplies its tile; move it into the body of "
+                "that loop",
             )
+
+    def _fill_inside(self, outer: For | If, use: IndexLike) -> None:
+        """A branch or a loop in which threads store into a stage."""
+
+        def fill(body: Sequence[Statement]) -> None:
+            for statement in body:
+                self.tracer.at = getattr(statement, "source", None)
+                if self._written(statement):
+                    self._fill(statement, use)
+                else:
+                    self.statement(statement)
+
+        if isinstance(outer, For):
+            with self.open_loop(outer) as inner:
+                fill(outer.body)
+            self.tracer.append(replace(outer, body=tuple(inner)))
+            return
+        with self.tracer.region(outer.condition) as then:
+            fill(outer.then)
+        with self.tracer.region(sympy.Not(outer.condition)) as otherwise:
+            fill(outer.otherwise)
+        self.tracer.append(replace(outer, then=tuple(then), otherwise=tuple(otherwise)))
 
     def _multiply(self, statement: Statement, use: IndexLike) -> None:
         if not isinstance(statement, If) or not isinstance(mark := statement.mark, TileProduct):

@@ -47,19 +47,21 @@ class TraceRewriter(ABC):
 
 
 class Scheduled(Kernel):
-    """The kernel that a rewriter makes of `origin`; `schedule` is its text."""
+    """The kernel that a rewriter makes of `origin`; `schedule` is its text, `name` its own name if it has one."""
 
-    def __init__(self, origin: Kernel, rewriter: TraceRewriter, schedule: str) -> None:
+    def __init__(
+        self, origin: Kernel, rewriter: TraceRewriter, schedule: str | None = None, name: str | None = None
+    ) -> None:
         Referenced.__init__(self)
         self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
-        self.name, self.function, self.source = origin.name, origin.function, origin.source
+        self.name, self.function, self.source = name or origin.name, origin.function, origin.source
         self.signature = origin.signature
         self._texts = {}
         self.block = origin.block if rewriter.block is None else rewriter.block
         self.grid = origin.grid if rewriter.grid is None else rewriter.grid
         self.cluster = origin.cluster if rewriter.cluster is None else rewriter.cluster
         self.origin, self.rewriter = origin, rewriter
-        self.schedules = (*origin.schedules, schedule)
+        self.schedules = (*origin.schedules, schedule) if schedule else origin.schedules
 
     def _completed(self, trace: KernelTrace) -> KernelTrace:
         """Room for shared tiles is judged where the kernel is compiled: a later schedule may make room."""

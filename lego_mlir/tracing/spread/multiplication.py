@@ -14,6 +14,10 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | f16, bf16 | f32 | m16n8k16 | 2 |
 | f32 | f32 | m16n8k8, operands rounded to tf32 | 1 |
 | i8 | i32, saturated | m16n8k32 | 4 |
+| f8e4m3fn, f8e5m2 | f32 | m16n8k16, twice, operands widened to f16 | 4 |
+
+The four f8 of a register are pairs of f16 for two instructions. Both operands divide K alike, so that the sum is the
+same.
 
 On sm_90a products of 64 rows for each 4 warps with b in shared memory are those of `wgmma` (`spread.warpgroups`).
 """
@@ -27,7 +31,7 @@ from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.boxed import boxed, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.dtypes import DType, bf16, f16, f32, i8, i32
+from lego_mlir.tracing.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.distributed import Spread
@@ -45,7 +49,7 @@ from lego_mlir.tracing.spread.fragments import (
 )
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import MlirOperation, Value
+from lego_mlir.tracing.trace import Convert, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer, current
 
 PIECE: Final = (16, 8)
@@ -60,6 +64,8 @@ class MmaInstruction:
     neighbours: int
     result: DType
     attributes: tuple[tuple[str, str], ...] = ()
+    wide: DType | None = None
+    """The type to which operands are widened, half of each register for each of two instructions."""
 
     def tile(self, index: int) -> LinearLayout:
         """The fragment of operand `index`."""
@@ -76,6 +82,8 @@ INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
     bf16: MmaInstruction(16, 2, f32),
     f32: MmaInstruction(8, 1, f32, (("tf32Enabled", "unit"),)),
     i8: MmaInstruction(32, 4, i32),
+    f8e4m3fn: MmaInstruction(32, 4, f32, wide=f16),
+    f8e5m2: MmaInstruction(32, 4, f32, wide=f16),
 }
 
 
@@ -133,9 +141,31 @@ def _multiplied(
 
 
 def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
+    if kind.wide is not None:
+        for half in range(2):
+            x, y = (_widened(tracer, operand, kind.wide, half) for operand in (a, b))
+            c = _instruction(tracer, INSTRUCTIONS[kind.wide], x, y, c)
+        return c
+    return _instruction(tracer, kind, a, b, c)
+
+
+def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
     result = tracer.value(kind.result, (2, 2))
     attributes = (("mmaShape", f"[{PIECE[0]}, {PIECE[1]}, {kind.depth}]"), *kind.attributes)
     tracer.append(MlirOperation((result,), "nvgpu.mma.sync", (a, b, c), attributes, tracer.here()))
+    return result
+
+
+def _widened(tracer: Tracer, fragment: Value, dtype: DType, half: int) -> Value:
+    """Half of the elements of each register of a fragment, in a wider type."""
+    rows, columns = fragment.width  # type: ignore[misc]
+    part = tracer.value(fragment.dtype, (rows, columns // 2))
+    place = (
+        ("offsets", f"[0, {half * columns // 2}]"), ("sizes", f"[{rows}, {columns // 2}]"), ("strides", "[1, 1]"),
+    )  # fmt: skip
+    tracer.append(MlirOperation((part,), "vector.extract_strided_slice", (fragment,), place, tracer.here()))
+    result = tracer.value(dtype, part.width)
+    tracer.append(Convert(result, part, tracer.here()))
     return result
 
 
@@ -157,7 +187,7 @@ def _operand(
     part = given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
     layout = _operand_layout(index, part.shape, acc.layout, kind)
     memory = memory_of(tracer, part)
-    if memory is not None:
+    if memory is not None and kind.wide is None:  # what is widened is loaded by elements
         tile, base = memory
         accesses = matrix_loads(layout, tile, part.view.dtype.bits)
         pieces = fragments_of(layout, kind.tile(index))
@@ -246,8 +276,8 @@ def _kind(tracer: Tracer, a: Spread | Part | View, b: Spread | Part | View, acc:
     kind = INSTRUCTIONS.get(_type(a))
     if kind is None or _type(a) != _type(b) or acc.dtype != kind.result:
         raise tracer.error(
-            f"lego.mma multiplies f16, bf16 or f32 (as tf32) into f32, or i8 into i32, got {_type(a)} times {_type(b)} "
-            f"into {acc.dtype}",
+            f"lego.mma multiplies f16, bf16, f32 (as tf32), f8e4m3fn or f8e5m2 into f32, or i8 into i32, got "
+            f"{_type(a)} times {_type(b)} into {acc.dtype}",
             LayoutError,
         )
     (m, k), (depth, n) = _shape(a), _shape(b)

@@ -20,19 +20,21 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.fragments import Block, Operand, memory_of
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Compose, MatrixLoad, MlirOperation, Piece, Statement, Value
+from lego_mlir.tracing.trace import Compose, Convert, MatrixLoad, MlirOperation, Piece, Statement, Value
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.wgmma_products import (
-    DEPTH,
     ROWS,
-    TYPES,
+    TRANSPOSABLE,
+    UNITS,
     SharedMatrix,
     WarpgroupProduct,
+    depth,
     row_blocks,
     shared_matrix,
+    takes_columns,
 )
 
-_COVERED: Final = (Compose, MatrixLoad, MlirOperation, Piece)
+_COVERED: Final = (Compose, Convert, MatrixLoad, MlirOperation, Piece)
 Given = Spread | Part | View
 
 
@@ -51,9 +53,11 @@ def of_warpgroups(
     `layout` and `results` are those of the result, and `sums` the pieces that are added to.
     """
     rows = row_blocks(layout, pieces)
-    if rows is None or isinstance(b, Spread) or (part := _part(b)).view.dtype not in TYPES:
+    if rows is None or isinstance(b, Spread) or (dtype := (part := _part(b)).view.dtype) not in UNITS:
         return None
-    columns, steps = 8 * len({column for _, column in pieces}), part.shape[0] // DEPTH
+    columns, steps = 8 * len({column for _, column in pieces}), part.shape[0] // depth(dtype)
+    if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits != TRANSPOSABLE):
+        return None
     composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}
     try:
         left = _left(tracer, *a, composed, rows, steps, 1 << (len(layout.bases["warp"]) - 2))
@@ -65,7 +69,7 @@ def of_warpgroups(
     blocks = [[(row, column) for column in range(columns // 8)] for row in rows]
     made = {register: value.value.number for register, value in enumerate(results) if value is not None}
     return WarpgroupProduct(
-        part.view.dtype,
+        dtype,
         columns,
         steps,
         tuple(tuple(made[r] for block in line for r in pieces[block]) for line in blocks),
@@ -76,7 +80,7 @@ def of_warpgroups(
     )
 
 
-def _made(statement: Compose | MatrixLoad | MlirOperation | Piece) -> tuple[Value, ...]:
+def _made(statement: Compose | Convert | MatrixLoad | MlirOperation | Piece) -> tuple[Value, ...]:
     return statement.results if isinstance(statement, MlirOperation) else (statement.result,)
 
 

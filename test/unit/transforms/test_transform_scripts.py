@@ -346,6 +346,7 @@ def test_every_script_is_valid_for_upstream(tmp_path):
         "matmul_sm90.mlir",
         "pipeline.mlir",
         "swizzle.mlir",
+        "tiles_sm80.mlir",
         "tiles_sm90.mlir",
     )
     with session():

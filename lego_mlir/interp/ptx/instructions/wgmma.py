@@ -56,6 +56,7 @@ class WgmmaForm:
     left_sign: int
     right_sign: int
     line: int
+    saturates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def _form(decoder: Decoder, instruction: PtxInstruction) -> WgmmaForm:
     registers = _slots(decoder, instruction, a) if from_registers else ()
     return WgmmaForm(
         n, k, types[0], types[1], types[2], accumulators, registers, not left_flip, not right_flip, left, right,
-        instruction.line,
+        instruction.line, "satfinite" in instruction.modifiers,
     )  # fmt: skip
 
 
@@ -457,5 +458,5 @@ def to_words(matrix: Array, form: WgmmaForm) -> Array:
 
 def _rounded(matrix: Array, form: WgmmaForm) -> Array:
     if form.result == "s32":
-        return matrix
+        return matrix.clip(-(1 << 31), (1 << 31) - 1) if form.saturates else matrix
     return matrix.astype(np.float32 if form.result == "f32" else np.float16).astype(np.float64)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tiled_products import PRODUCTS
 
 from lego_mlir.errors import ScheduleError
-from lego_mlir.tracing.schedules.block_sums import Warpgroups
+from lego_mlir.tracing.schedules.ahead import Ahead
+from lego_mlir.tracing.schedules.block_sums import Warpgroups, Warps
 from lego_mlir.tracing.schedules.common_copies import Clusters
 from lego_mlir.tracing.schedules.composition import SCHEDULES, apply, parse
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
@@ -18,6 +19,8 @@ from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
 DRAWN = st.one_of(
     st.just(Warpgroups()),
+    st.just(Warps()),
+    st.just(Ahead()),
     st.builds(RingPipeline, st.integers(2, 24), st.booleans()),
     st.builds(Roles, st.sampled_from([0, 24, 40, 232])),
     st.builds(Clusters, st.integers(2, 8)),
@@ -34,8 +37,9 @@ def test_a_text_is_read_back(schedules):
 
 
 def test_every_schedule_is_drawn():
-    assert {type(s) for s in (Warpgroups(), RingPipeline(), Roles(), Clusters(), Persistent(1), Overlay(), CopiedOut(),
-                              DependentLaunch())} == set(SCHEDULES.values())  # fmt: skip
+    every = (Warpgroups(), Warps(), RingPipeline(), Ahead(), Roles(), Clusters(), Persistent(1), Overlay(), CopiedOut(),
+             DependentLaunch())  # fmt: skip
+    assert {type(s) for s in every} == set(SCHEDULES.values())
 
 
 @pytest.mark.parametrize(
@@ -84,5 +88,5 @@ def test_messages(text, message):
 
 def test_what_is_no_schedule():
     kernel, _ = PRODUCTS["plain"](128, 128, 128)
-    with pytest.raises(ScheduleError, match="3 is not a schedule; the schedules are warpgroups, pipeline"):
+    with pytest.raises(ScheduleError, match="3 is not a schedule; the schedules are warpgroups, warps, pipeline"):
         apply(kernel, 3)

@@ -81,8 +81,8 @@ def no_barrier(k, a, b, ta, tb, acc):
 
 def filled_in_a_branch(k, a, b, ta, tb, acc):
     lego.stage(b, (k, 0), tb)
-    with lego.when(lego.thread_id.x < 64):
-        ta[lego.thread_id.x, 0] = a[lego.thread_id.x, k]
+    with lego.when(k < 2):
+        lego.stage(a, (0, k), ta)
     lego.barrier()
     multiply(ta, tb, acc)
     lego.barrier()
@@ -269,7 +269,7 @@ def place_that_is_written(a, b, n, c):
 
 
 def wide_elements(a, b, n, c):
-    """f32 operands, which wgmma would round to TF32."""
+    """f32 operands, of which b has N contiguous."""
     ta, tb = lego.shared(f32, Row(128, 32)), lego.shared(f32, Row(32, 128))
     acc, out = lego.accumulator(f32, 64, 64), lego.shared(f16, Row(128, 128))
     row, column = SQUARE.part_of_warp()
@@ -300,7 +300,7 @@ REFUSALS = {
     "used outside": (stepped(usual, after=used_after), PIPELINE, "is used outside of the loop that stages it; use ano"),
     "unrolled": (unrolled, PIPELINE, "no loop stages a tile and multiplies it; write lego.stage, lego.barrier and leg"),
     "in a branch": (stepped(in_a_branch), PIPELINE, "no loop stages a tile and multiplies it"),
-    "filled in a branch": (stepped(filled_in_a_branch), PIPELINE, "filled in a branch or an inner loop; fill it in th"),
+    "filled in a branch": (stepped(filled_in_a_branch), PIPELINE, "lego.stage is in a branch or a loop in the loop th"),
     "staged alone": (stepped(usual, before=staged_alone), PIPELINE, "lego.stage of a is outside of a loop that multip"),
     "columns": (stepped(column_stores), PIPELINE, "threads store into a staged tile of columns; use a tile of rows, o"),
     "open layout": (plain, "pipeline(stages=3)", "the accumulator's layout is open; apply warpgroups before pipeline"),
@@ -309,7 +309,7 @@ REFUSALS = {
     "no ring to share": (plain, "warpgroups, clusters(blocks=2)", r"apply pipeline\(stages\) before clusters"),
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
-    "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use f16 or bf16 ti"),
+    "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
     "not copied out": (plain, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
 
@@ -355,9 +355,9 @@ def test_unequal_numbers_of_tiles():
         kernel.schedule("persistent(blocks=2), warpgroups, pipeline(stages=2), clusters(blocks=2)")
 
 
-def test_a_block_of_two_dimensions():
-    with pytest.raises(ScheduleError, match=r"a block of one dimension and of whole groups of 4 warps, got \(64, 2\)"):
-        product(lambda a, b, n, c: plain(a, b, n, c), threads=(64, 2)).schedule("warpgroups")
+def test_a_block_of_two_warps():
+    with pytest.raises(ScheduleError, match=r"a block of 32 x 2 threads: use whole groups of 4 warps"):
+        product(lambda a, b, n, c: plain(a, b, n, c), threads=(32, 2)).schedule("warpgroups")
 
 
 def test_tiles_in_use_while_the_rings_are():
