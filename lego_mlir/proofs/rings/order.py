@@ -41,7 +41,8 @@ Bounds = dict[AgentCount, int]
 class StagedBuffer:
     """A buffer whose rows are `stages` tiles of `height` rows, each of `elements`.
 
-    Of a buffer that several rings guard in turn, this is every `every`-th stage from `first` on.
+    Of a buffer that several rings guard in turn, this is every `every`-th stage from `first` on. It is `assumed` where
+    threads store into it before they arrive at `ring`; then nothing else says that it has stages.
     """
 
     buffer: str
@@ -51,6 +52,7 @@ class StagedBuffer:
     every: int = 1
     first: int = 0
     ring: str = ""
+    assumed: bool = False
 
     def offset(self, access: StageAccess, use: Expr) -> tuple[Expr, int]:
         """Where an access begins in the stage of a use, and the stage's size, in rows or positions."""
@@ -83,7 +85,7 @@ class RingOrder:
         """Each agent's program followed. Raises NotFollowedError."""
         found = []
         for agent in self.agents:
-            walk = ProgramWalk(self.ranges, self.uniform)
+            walk = ProgramWalk(self.ranges, self.uniform, {name: ring.stages for name, ring in self.rings.items()})
             walk.follow(agent.program)
             found.append(walk)
         return found
