@@ -134,20 +134,20 @@ class RingOrder:
 
         `start` are an agent's own counts if `own` is its number: they bound the counts of no other of its warps.
         """
-        best: Bounds = {} if own is not None and self._has_several_warps(own) else dict(start)
-        pending = list(start.items())
+        is_everywhere = own is None or not self._has_several_warps(own)
+        best: Bounds = dict(start) if is_everywhere else {}
+        pending = [(count, value, is_everywhere) for count, value in start.items()]
         for _ in range(MOST_STEPS):
             if not pending:
                 return best
-            count, value = pending.pop(0)
-            for reached, bound in self._implied(count, value, first, count in best):
+            for reached, bound in self._implied(*pending.pop(0), first):
                 if bound > best.get(reached, NEVER):
                     best[reached] = bound
-                    pending.append((reached, bound))
+                    pending.append((reached, bound, True))
         return {}
 
     def _implied(
-        self, count: AgentCount, value: int, first: int, is_everywhere: bool
+        self, count: AgentCount, value: int, is_everywhere: bool, first: int
     ) -> Iterator[tuple[AgentCount, int]]:
         k, counter = count
         if counter[0] == WAIT:

@@ -126,9 +126,13 @@ class _Reader:
     def order(self) -> RingOrder:
         self._find_rings()
         roles = [n for n, s in enumerate(self.trace.body) if isinstance(s, If) and isinstance(s.mark, WarpRole)]
-        self._find_buffers([self.trace.body[n] for n in roles])
-        self._require_concurrent(roles)
-        agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
+        if roles:
+            self._find_buffers([self.trace.body[n] for n in roles])
+            self._require_concurrent(roles)
+            agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
+        else:
+            self._find_buffers(self.trace.body)
+            agents = [self._block()]
         return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self.ranks)
 
     def _find_rings(self) -> None:
@@ -180,7 +184,7 @@ class _Reader:
         warps = [warp for mark in marks for warp in range(mark.first, mark.end)]
         adjacent = bool(roles) and list(roles) == list(range(roles[0], roles[-1] + 1))
         if not adjacent or len(warps) != len(set(warps)):
-            raise NotFollowedError("roles that do not all run at the same time, or rings without roles")
+            raise NotFollowedError("roles that do not all run at the same time")
         for number, statement in enumerate(body):
             if number not in roles and (has_ring_words((statement,)) or touches(self.buffers, (statement,))):
                 source = getattr(statement, "source", "")
@@ -189,8 +193,7 @@ class _Reader:
     def _agents(self, branch: Statement, number: int) -> Iterator[Agent]:
         assert isinstance(branch, If) and isinstance(branch.mark, WarpRole)
         role = branch.mark
-        if len(self.trace.block) != 1:
-            raise NotFollowedError("roles in a block of several dimensions")
+        self._require_flat()
         thread = symbol_named(f"thread of role {number}")
         self.threads.add(thread)
         self.ranges[thread] = Range(0, role.warps * WARP)
@@ -198,6 +201,21 @@ class _Reader:
             reader = _AgentReader(self, thread, (role.first + group * role.warps) * WARP)
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
             yield Agent(name, role.warps, reader.program(branch.then), number)
+
+    def _block(self) -> Agent:
+        """A block without roles: all its warps copy and use the stages."""
+        self._require_flat()
+        thread = symbol_named("thread of the block")
+        (threads,) = map(as_expr, self.trace.block)
+        if not threads.is_Integer or int(threads) % WARP:
+            raise NotFollowedError("rings in a block that is not of whole warps")
+        self.threads.add(thread)
+        self.ranges[thread] = Range(0, int(threads))
+        return Agent("the block", int(threads) // WARP, _AgentReader(self, thread, 0).program(self.trace.body))
+
+    def _require_flat(self) -> None:
+        if len(self.trace.block) != 1:
+            raise NotFollowedError("rings in a block of several dimensions")
 
     def _is_uniform(self, expr: Expr) -> bool:
         """Whether a use or a number of rounds is one for all threads of the group and all blocks of a cluster."""
