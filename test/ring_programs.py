@@ -19,6 +19,14 @@ def bodies_of(stages, readers):
     return [copying, *(list(reading) for _ in range(readers))]
 
 
+def body_of_both(stages):
+    """The right body of a round of an agent that copies and reads."""
+    return [
+        ("wait", "empty", -stages), ("copy", "t", stages, "full", 0), ("arrive", "full", 0),
+        ("wait", "full", 0), ("read", "t", stages, None, 0), ("arrive", "empty", 0),
+    ]  # fmt: skip
+
+
 def spoilt(choose, bodies, stages):
     """Up to two faults planted: a word left out, moved, repeated, or for another use."""
     for _ in range(choose.choice((0, 0, 1, 1, 2))):
@@ -51,6 +59,8 @@ def drawn(choose):
     stages, readers = choose.choice((1, 2, 2, 3)), choose.choice((1, 1, 2))
     copying, reading = (choose.choice((1, 1, 2)) for _ in range(2))
     bodies = bodies_of(stages, readers)
+    if choose.random() < 0.25:
+        bodies, readers, reading = [body_of_both(stages)], 1, copying
     spoilt(choose, bodies, stages)
     shape = choose.choice(("one", "two", "nested"))
     programs = [

@@ -1,4 +1,4 @@
-"""The claims that all threads of a block reach a barrier together, and all lanes of a warp a barrier or exchange of it.
+"""The claims that all threads of a block, or of a role, reach a barrier together, and all lanes of a warp one of it.
 
 They do if the branches around it are taken by all or none, and the loops around it have as many rounds for all. That is
 so where conditions and bounds do not depend on the thread; otherwise two threads, t and t', are proved to agree:
@@ -38,7 +38,7 @@ class BarrierClaim:
 
     @property
     def text(self) -> str:
-        who = "lane of the warp" if self.sync.scope == "warp" else "thread of the block"
+        who = {"warp": "lane of the warp", "role": "thread of the role"}.get(self.sync.scope, "thread of the block")
         return f"{self.sync.source}: every {who} reaches the {self.sync.what}"
 
 
@@ -57,7 +57,7 @@ def _claims(model: KernelModel, syncs: Sequence[Sync]) -> Iterator[BarrierClaim]
     lines: dict[tuple[str, object], BarrierClaim] = {}
     verdicts: dict[Any, Verdict] = {}
     for sync in syncs:
-        reached_by = sync.scope, sync.guards, sync.width, sync.lanes
+        reached_by = sync.scope, guards_of(sync), sync.width, sync.lanes
         if reached_by not in verdicts:
             verdict = _reached(model, divergences[sync.scope], sync)
             if isinstance(verdict, Proved) and not _has_lanes(model, sync):
@@ -79,11 +79,11 @@ def _divergence(model: KernelModel, scope: str) -> Divergence:
             answers[key] = isinstance(_agreed(model, divergence, scope, [condition]), Proved)
         return answers[key]
 
-    return Divergence(model.trace, scope, agreed if scope == "warp" else None)
+    return Divergence(model.trace, "group" if scope == "role" else scope, agreed if scope == "warp" else None)
 
 
 def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
-    varying = [guard for guard in sync.guards if any(divergence.differs(part) for part in guard)]
+    varying = [g for g in guards_of(sync) if any(_differs(divergence, part, sync) for part in g)]
     methods: dict[str, None] = {}
     for guard in varying:
         verdict = _agreed(model, divergence, sync.scope, guard)
@@ -92,6 +92,15 @@ def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
             return Unknown(f"not proved that all threads agree on {shown}")
         methods[verdict.by] = None
     return Proved(", ".join(methods) or "the branches and loops around it do not depend on the thread")
+
+
+def _differs(divergence: Divergence, part: Expr, sync: Sync) -> bool:
+    return divergence.differs(part) if sync.role is None else divergence.differs_in(part, sync.role)
+
+
+def guards_of(sync: Sync) -> tuple[tuple[Expr, ...], ...]:
+    """What the threads have to agree on that reach a barrier; those of a role are in it."""
+    return sync.guards if sync.role is None else sync.guards[1:]
 
 
 def _has_lanes(model: KernelModel, sync: Sync) -> bool:

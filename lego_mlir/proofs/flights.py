@@ -52,7 +52,7 @@ class Flight:
     given: tuple[Cond, ...] = ()
     entered: tuple[tuple[Symbol, int], ...] = ()
     landed: bool = False
-    warps_apart: bool = False
+    unit: int = 1
 
 
 InFlight = dict[Flight, int]
@@ -100,7 +100,7 @@ class Flights:
                 case Wait(pending=pending):
                     state = self._landed(state, pending)
                 case Sync() if id(node) not in self.left_out:
-                    state = self._separated(state, node.scope)
+                    state = self._separated(state, node)
                 case Sync():
                     pass
                 case Fork(then=then, otherwise=otherwise):
@@ -127,7 +127,7 @@ class Flights:
 
     def _kept(self, flight: Flight) -> Flight:
         """The one flight of this value."""
-        value = (id(flight.copy), flight.ahead, flight.given, flight.entered, flight.landed, flight.warps_apart)
+        value = (id(flight.copy), flight.ahead, flight.given, flight.entered, flight.landed, flight.unit)
         return self._known.setdefault(value, flight)
 
     def _change(self, flight: Flight, change: Callable[[Flight, Rounds], Flight], loop: Rounds) -> Flight:
@@ -153,14 +153,16 @@ class Flights:
                 found[flight] = commits
         return found
 
-    def _separated(self, state: InFlight, scope: str) -> InFlight:
-        """After a barrier of the block, nothing is concurrent with copies that have landed."""
+    def _separated(self, state: InFlight, sync: Sync) -> InFlight:
+        """After a barrier of the block, nothing is concurrent with copies that have landed; one of a role is not it."""
+        if sync.role is not None:
+            return state
         found: InFlight = {}
         for flight, commits in state.items():
             if not flight.landed:
                 found[flight] = commits
-            elif scope == "warp":
-                found[self._kept(replace(flight, warps_apart=True))] = commits
+            elif sync.scope == "warp":
+                found[self._kept(replace(flight, unit=sync.unit))] = commits
         return found
 
     def _meet(self, state: InFlight, accesses: Sequence[Footprint], loops: tuple[Symbol, ...]) -> None:
@@ -186,7 +188,7 @@ def _pair(flight: Flight, access: Footprint, loops: tuple[Symbol, ...]) -> Pair:
     step = next((loop for loop in common if ahead[loop]), None)
     given = tuple(Eq(loop, number) for loop, number in flight.entered)
     return Pair(
-        flight.copy, access, common, step, flight.given, given, flight.warps_apart,
+        flight.copy, access, common, step, flight.given, given, flight.unit,
         ahead=1 if step is None else ahead[step] or 1, in_flight=not flight.landed,
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.proofs.unrolled import rerolled
+from lego_mlir.tracing.marks import WarpRole
 from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.trace import (
     AsyncCopy,
@@ -108,10 +109,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A barrier of the block or of a warp, or another operation of a warp, named by `what`.
+    """A barrier of the block, of a warp, or of each group of a role, or another operation of a warp, named by `what`.
 
-    `guards` decide who reaches it: a condition each, or the ends of a loop. It reads `lanes` of each group of `width`
-    lanes, the last of which may be past the end of the block.
+    `guards` decide who reaches it: a condition each, or the ends of a loop; the first is that of the role. It reads
+    `lanes` of each group of `width` lanes, the last of which may be past the end of the block.
     """
 
     scope: str
@@ -120,6 +121,14 @@ class Sync:
     what: str = "barrier"
     width: int = 1
     lanes: int = 1
+    role: WarpRole | None = None
+
+    @property
+    def unit(self) -> int:
+        """The number of adjacent threads that it separates from each other; 0 for all that reach it."""
+        if self.role is not None:
+            return 0 if self.role.groups == 1 else self.role.warps * WARP
+        return WARP if self.scope == "warp" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +171,16 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A branch with a barrier or copies: all threads take the same side of one with a barrier."""
+    """A branch with a barrier or copies: all threads take the same side of one with a barrier of the block.
+
+    Adjacent ones that are a `role` run concurrently.
+    """
 
     then: tuple[Node, ...]
     otherwise: tuple[Node, ...]
     source: Source
     condition: Cond = sympy.true
+    role: bool = False
 
 
 Node = Stretch | Sync | Copies | Commit | Wait | Rounds | Fork
@@ -231,8 +244,8 @@ class Reader:
     def _synced(self, statement: Statement, scope: _Scope) -> Iterator[Node]:
         """A barrier, or a statement that contains one."""
         match statement:
-            case Barrier(source=source):
-                yield self._sync("block", source, scope)
+            case Barrier(source=source, role=role):
+                yield self._sync("block" if role is None else "role", source, scope, role)
             case MlirOperation(name=name, source=source):
                 if name == COMMIT:
                     yield Commit(source)
@@ -258,12 +271,12 @@ class Reader:
                     self._body(side, replace(scope, conditions=(*scope.conditions, given), guards=guards))
                     for side, given in ((then, holds), (otherwise, sympy.Not(holds)))
                 ]
-                yield Fork(sides[0], sides[1], source, holds)
+                yield Fork(sides[0], sides[1], source, holds, isinstance(statement.mark, WarpRole))
             case FunctionCall():
                 yield from self._body(statement.function.body, self._called(statement, scope))
 
-    def _sync(self, kind: str, source: Source, scope: _Scope) -> Sync:
-        found = Sync(kind, source, scope.guards)
+    def _sync(self, kind: str, source: Source, scope: _Scope, role: WarpRole | None = None) -> Sync:
+        found = Sync(kind, source, scope.guards, role=role)
         self.syncs.append(found)
         return found
 
@@ -470,6 +483,20 @@ def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
                 yield from flat(then)
                 yield from flat(otherwise)
             case Sync() | Commit() | Wait():
+                pass
+
+
+def syncs_in(nodes: Sequence[Node]) -> Iterator[Sync]:
+    """Every barrier of the nodes."""
+    for node in nodes:
+        match node:
+            case Sync():
+                yield node
+            case Rounds(body=body):
+                yield from syncs_in(body)
+            case Fork(then=then, otherwise=otherwise):
+                yield from syncs_in((*then, *otherwise))
+            case _:
                 pass
 
 

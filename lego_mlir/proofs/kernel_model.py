@@ -63,10 +63,9 @@ class KernelModel:
         self._inside: dict[Any, bool] = {}
         ids = [*self.threads, *self.blocks]
         conditions = [c for a in self.accesses for c in a.conditions]
-        by_warps = any(sync.scope == "warp" for sync in (*self.reader.syncs, *self.reader.exchanges)) or any(
-            a.by_warp for a in self.accesses
-        )
-        warps = [self.warp] if by_warps else []
+        units = {sync.unit for sync in (*self.reader.syncs, *self.reader.exchanges) if sync.unit}
+        units |= {WARP} if any(a.by_warp for a in self.accesses) else set()
+        warps = [self.unit_of_thread(unit) for unit in sorted(units)]
         loaded = [i for _, index in self.reader.distinct.values() for i in index]
         exprs = [*(i for a in self.accesses for i in a.index), *loaded, *warps, *ids, *map(_sides, conditions)]
         flattened = [e for group in exprs for e in (group if isinstance(group, list) else [group])]
@@ -104,10 +103,14 @@ class KernelModel:
     @cached_property
     def warp(self) -> Expr:
         """The number of the warp of a thread."""
+        return self.unit_of_thread(WARP)
+
+    def unit_of_thread(self, unit: int) -> Expr:
+        """The number of a thread among units of so many."""
         by_axis = dict(zip((axis for axis in "xyz"), map(as_expr, self.trace.block), strict=False))
         axes = [(symbol, by_axis[axis]) for symbol, (kind, axis) in self.trace.ids.items() if kind == "thread_id"]
         linear = reduce(lambda inner, pair: pair[0] + pair[1] * inner, reversed(axes), sympy.Integer(0))
-        return FloorDiv(linear, WARP)
+        return FloorDiv(linear, unit)
 
     # ---- elements
 
@@ -200,7 +203,7 @@ class KernelModel:
             pair.step,
             pair.given,
             pair.given_other,
-            self._by_warp(pair),
+            self._unit(pair),
             across,
             pair.ahead,
             pair.in_flight,
@@ -257,14 +260,20 @@ class KernelModel:
         """Whether the accesses of a buffer are compared by physical position."""
         return buffer in self._outside
 
-    def _by_warp(self, pair: Pair) -> bool:
-        """Whether it is enough that both threads are of one warp."""
-        return pair.warps_apart or (pair.one.by_warp and pair.other.by_warp and pair.one.writes and pair.other.writes)
+    def _unit(self, pair: Pair) -> int:
+        """The number of threads of a unit whose threads do not meet in a pair."""
+        by_warp = pair.one.by_warp and pair.other.by_warp and pair.one.writes and pair.other.writes
+        return max(pair.unit, WARP if by_warp else 1)
+
+    def _who(self, pair: Pair) -> list[Expr]:
+        """What is equal for threads of one unit."""
+        unit = self._unit(pair)
+        return self.threads if unit == 1 else [self.unit_of_thread(unit)]
 
     def question(self, pair: Pair, across: bool) -> Question:
         """Whether a pair touches one element only in one thread, as equations."""
         one, other = self.element(pair.one), self.element(pair.other)
-        who = self.blocks if across else [self.warp] if self._by_warp(pair) else self.threads
+        who = self.blocks if across else self._who(pair)
         goals = tuple(map(self.digits.simple, (*who, *pair.one.own) if pair.once else who))
         common = self.over_digits([*pair.common] if across else [*self.blocks, *pair.common])
         if pair.step is not None:

@@ -15,6 +15,7 @@ from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.flights import Flights
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
+from lego_mlir.proofs.rings.overlaid import open_overlay, overlaid
 from lego_mlir.tracing.trace import Buffer
 
 OF_PEERS: Final = "other blocks of the cluster access it, whose order only runs check"
@@ -85,6 +86,10 @@ def race_claims(model: KernelModel, pairs: PairsInside | None = None) -> Iterato
     for buffer in sorted(buffers.values(), key=lambda b: b.space == "global"):
         if buffer.name in peers and buffer.name not in pairs.guarded:
             yield RaceClaim(buffer, False, Unknown(OF_PEERS))
+            continue
+        below = open_overlay(model.trace, model.rings) if buffer.name in overlaid(model.trace) else None
+        if below is not None:
+            yield RaceClaim(buffer, False, Unknown(below))
             continue
         order = ("the order of its ring, for all uses",) if buffer.name in pairs.guarded else ()
         yield _claim(model, buffer, False, pairs.of(buffer), order)

@@ -19,8 +19,7 @@ instructions", "Async proxy".)
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,9 +29,10 @@ from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
+from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, TileCopy, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -73,10 +73,6 @@ _CONSTRAINTS: Final = {"f32": "f", "i32": "r"}
 _NESTED: Final = (For, While, If, FunctionCall)
 
 
-Sums = list[tuple[WarpgroupProduct, list[Register]]]
-"""Products of a loop, each with the registers that hold its accumulators."""
-
-
 class LazyValues(dict[int, Any]):
     """The values by number; `land` provides those of products in flight."""
 
@@ -112,7 +108,7 @@ class WarpgroupEmitter(KernelEmitter):
         self._products = {number: product for product in trace.products for number in product.covered}
         self._issued: set[int] = set()  # identities of products
         self._flying: list[InFlight] = []  # oldest first
-        self._accumulating: list[Sums] = []
+        self._accumulating: list[CarriedSums] = []
         self._held: dict[Register, int] = {}  # registers whose value is a number in flight
         self._zeros: set[int] = set()  # the numbers of values that are the constant 0
         self._packs = packed_registers(trace)
@@ -144,14 +140,14 @@ class WarpgroupEmitter(KernelEmitter):
         if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
             self._store_matrices(statement.mark)
             return
-        if isinstance(statement, If) and _is_word(statement):
+        if isinstance(statement, If) and is_word(statement):
             super()._emit_body(statement.then)  # a word is what its statements are
             return
         if id(statement) in self._packs.written and isinstance(statement, Write):
             first = self._first.get(statement.register, statement.register)
             self._registers[first] = self._packed(self._packs.written[id(statement)], first.dtype.mlir)
             return
-        product = next((self._products[n] for n in _numbers(statement) if n in self._products), None)
+        product = next((self._products[n] for n in numbers_of(statement) if n in self._products), None)
         if product is not None:
             if id(product) not in self._issued:
                 self._issued.add(id(product))
@@ -186,7 +182,7 @@ class WarpgroupEmitter(KernelEmitter):
         if isinstance(statement, For | While | Return):
             return True
         if isinstance(statement, If | FunctionCall):
-            return any(self._needs_all(s) or self._uses(s) or _numbers(s) & self._products.keys()
+            return any(self._needs_all(s) or self._uses(s) or numbers_of(s) & self._products.keys()
                        for s in statements_in((statement,)) if s is not statement)  # fmt: skip
         if isinstance(statement, MlirOperation):
             return GO_ON not in statement.attributes and (
@@ -239,7 +235,7 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _emit_for(self, loop: For) -> None:
         """A loop whose sums go through products in each iteration keeps these products in flight."""
-        self._accumulating.append(self._sums_of(loop))
+        self._accumulating.append(carried_sums(loop, self._products))
         super()._emit_for(loop)
         for product, registers in self._accumulating.pop():
             self._fly_on(product, product.results, registers)
@@ -252,32 +248,9 @@ class WarpgroupEmitter(KernelEmitter):
         self._held.update(zip(registers, numbers, strict=True))
         self._flying.append(flight)
 
-    def _sums_of(self, loop: For) -> Sums:
-        """The products of a loop whose accumulators are registers that it writes and nothing else in it reads."""
-        products = {id(p): p for s in _flat(loop.body) for n in _numbers(s) if (p := self._products.get(n))}
-        if any(not isinstance(p.a, SharedMatrix) for p in products.values()):
-            return []  # the registers of a left operand are read until the product is complete
-        inside = list(statements_in(loop.body))
-        reads = {s.result.number: s.register for s in inside if isinstance(s, Read)}
-        writes = {s.register: s.value.number for s in inside if isinstance(s, Write)}
-        read = Counter(s.register for s in inside if isinstance(s, Read))
-        covered = frozenset[int]().union(*(p.covered for p in products.values()))
-        outside = {v.number for s in inside if not _numbers(s) & covered for v in operands_of(s)}
-        found: Sums = []
-        for product in products.values():
-            numbers = [n for line in product.accumulators for n in line]
-            registers = [reads[n] for n in numbers if n in reads]
-            results = [n for line in product.results for n in line]
-            if len(registers) < len(numbers) or [writes.get(r) for r in registers] != results:
-                return []
-            if any(read[r] > 1 for r in registers) or outside & set(numbers):
-                return []
-            found.append((product, registers))
-        return found
-
     def _emit_body(self, body: Sequence[Statement]) -> None:
         before, sums = len(self._flying), self._accumulating[-1] if self._accumulating else []
-        if not any(_numbers(s) & product.covered for product, _ in sums for s in _flat(body)):
+        if not any(numbers_of(s) & product.covered for product, _ in sums for s in flat(body)):
             super()._emit_body(body)
             if len(self._flying) > before:  # those that were issued in this region
                 self._land(len(self._flying))
@@ -522,27 +495,6 @@ def _asm(text: str, constraints: Sequence[str]) -> dict[str, str]:
 
 def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
-
-
-def _flat(body: Sequence[Statement]) -> Iterator[Statement]:
-    """The statements of a body, with those of words in their place."""
-    for statement in body:
-        if isinstance(statement, If) and _is_word(statement):
-            yield from _flat(statement.then)
-        else:
-            yield statement
-
-
-def _is_word(branch: If) -> bool:
-    return branch.mark is not None and not isinstance(branch.mark, WarpRole | TileCopy)
-
-
-def _numbers(statement: Statement) -> set[int]:
-    """The numbers of what a statement defines."""
-    if isinstance(statement, MlirOperation):
-        return {value.number for value in statement.results}
-    result = getattr(statement, "result", None)
-    return set() if result is None else {result.number}
 
 
 def _written(statement: Statement) -> str | None:

@@ -63,6 +63,17 @@ class StageAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class FromRoundBefore:
+    """An access that the round before of the loop over `loop` began, and that goes on here.
+
+    After the loop, the round before is its last.
+    """
+
+    access: StageAccess
+    loop: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Let:
     """A symbol stands for a value from here on; the symbol of a register may be given again."""
 
@@ -100,7 +111,7 @@ class Unfollowed:
     registers: frozenset[Symbol] = frozenset()
 
 
-ProgramPart = RingWord | StageAccess | Let | RingLoop | RingBranch | Unfollowed
+ProgramPart = RingWord | StageAccess | FromRoundBefore | Let | RingLoop | RingBranch | Unfollowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ class RingShape:
     expected: int
 
 
-def events_in(parts: Sequence[ProgramPart]) -> Iterator[RingWord | StageAccess | Unfollowed]:
+def events_in(parts: Sequence[ProgramPart]) -> Iterator[RingWord | StageAccess | FromRoundBefore | Unfollowed]:
     """The events of a program, those of loops and branches included, in the order of the text."""
     for part in parts:
         match part:

@@ -34,22 +34,27 @@ class RingClaim:
 
 @dataclass(frozen=True)
 class RingProof:
-    """What is known of a kernel's rings: their order, None if it is not followed, and why it is not proved."""
+    """What is known of a kernel's rings: their order, None if it is not followed, and why it is not proved.
+
+    `open` are buffers that were taken for stages, and are not proved to be ones.
+    """
 
     order: RingOrder | None
     reasons: tuple[str, ...]
+    open: frozenset[str] = frozenset()
 
     @cached_property
     def unfilled(self) -> dict[str, str]:
         """The guarded buffers with a read that is not shown to come after a write, and the reason."""
-        return {} if self.order is None or self.reasons else unfilled(self.order)
+        found = {} if self.order is None or self.reasons else unfilled(self.order)
+        return {buffer: reason for buffer, reason in found.items() if buffer in self.guarded}
 
     @property
     def guarded(self) -> frozenset[str]:
         """The buffers whose stages the rings are proved to guard."""
         if self.order is None or self.reasons:
             return frozenset()
-        return frozenset(buffer.buffer for buffer in self.order.buffers.values())
+        return frozenset(buffer.buffer for buffer in self.order.buffers.values()) - self.open
 
 
 def ring_proof(trace: KernelTrace) -> RingProof | None:
@@ -61,7 +66,10 @@ def ring_proof(trace: KernelTrace) -> RingProof | None:
         return None
     try:
         order = ring_order(trace)
-        return RingProof(order, tuple(dict.fromkeys(problem.reason for problem in problems(order))))
+        assumed = {name: buffer.buffer for name, buffer in order.buffers.items() if buffer.assumed}
+        found = problems(order)
+        reasons = dict.fromkeys(problem.reason for problem in found if problem.about not in assumed)
+        return RingProof(order, tuple(reasons), frozenset(assumed[p.about] for p in found if p.about in assumed))
     except NotFollowedError as error:
         return RingProof(None, (str(error),))
 

@@ -8,7 +8,8 @@ read off:
     a register that is no sum                 named by its whole recurrence
 
 The names are those of `values`, so that two agents whose loops run alike have equal counts, with trip counts that
-neither of them knows.
+neither of them knows. A loop whose first or last round differs is followed as that round and the others; the counts
+after a branch are those of one side where that is shown, else a value that the condition and both sides name.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Expr, Symbol
-from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Size
+from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
     Counter,
+    FromRoundBefore,
     Let,
     NotFollowedError,
     ProgramPart,
@@ -36,7 +38,9 @@ from lego_mlir.proofs.rings.agents import (
     has_words,
     symbols_given,
 )
-from lego_mlir.proofs.rings.values import holds, symbol_named, value_at_round, value_named
+from lego_mlir.proofs.rings.repeating import unwound
+from lego_mlir.proofs.rings.rounds_apart import round_apart
+from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named, value_at_round, value_named
 
 MOST_ROUNDS: Final = 2**30
 BEFORE: Final = "before round: "
@@ -49,9 +53,24 @@ Counts = dict[Counter, Expr]
 class EventSite:
     """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from."""
 
-    event: RingWord | StageAccess
+    event: RingWord | StageAccess | FromRoundBefore
     counts: Mapping[Counter, Expr]
     part: RingWord | StageAccess
+
+
+@dataclass(slots=True)
+class LastRound:
+    """What the last round of a loop touched, where its accesses go on: over its number, and after `rounds` rounds."""
+
+    number: Symbol
+    rounds: Expr
+    rows: dict[StageAccess, Expr] = field(default_factory=dict)
+
+    def row(self, access: StageAccess) -> Expr:
+        """The row that an access of a round touches."""
+        if access not in self.rows:
+            raise NotFollowedError(f"{access.place}: an access that goes on from a round that does not make it")
+        return self.rows[access]
 
 
 @dataclass(slots=True)
@@ -59,15 +78,19 @@ class ProgramWalk:
     """One agent's program followed: `sites` in program order, and `totals`, the counts at its end.
 
     `ranges` gains those of the rounds. `uniform` tells whether an expression has one value for all threads of the agent
-    and all blocks of its cluster; waits and arrivals must not depend on anything else.
+    and all blocks of its cluster; waits and arrivals must not depend on anything else. `stages` has those of each ring.
     """
 
     ranges: dict[Symbol, Range]
     uniform: Callable[[Expr], bool] = lambda expr: True
+    stages: Mapping[str, int] = field(default_factory=dict)
     sites: list[EventSite] = field(default_factory=list)
     totals: Counts = field(default_factory=dict)
     _recording: bool = True
     _unknowns: int = 0
+    _facts: tuple[Cond, ...] = ()
+    _last: dict[Symbol, list[LastRound]] = field(default_factory=dict)
+    _inside: dict[Symbol, LastRound] = field(default_factory=dict)
 
     def follow(self, program: Sequence[ProgramPart]) -> None:
         """Follow a program from its start. Raises NotFollowedError where a count cannot be stated."""
@@ -75,7 +98,9 @@ class ProgramWalk:
         _, self.totals = self._parts(program, {}, counts, 0)
 
     def _parts(self, parts: Sequence[ProgramPart], known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
-        for part in parts:
+        pending = list(parts)
+        while pending:
+            part = pending.pop(0)
             match part:
                 case Let(symbol=symbol, value=value):
                     known = {**known, symbol: _at(value, known)}
@@ -85,6 +110,12 @@ class ProgramWalk:
                 case StageAccess():
                     use = None if part.use is None else _at(part.use, known)
                     self._record(replace(part, row=_at(part.row, known), use=use), counts, part)
+                case FromRoundBefore():
+                    self._record_again(part, counts)
+                case RingLoop() if (apart := round_apart(part)) is not None:
+                    self._last.pop(part.symbol, None)
+                    taken, pending = _with_what_follows(part, apart, pending)
+                    known, counts = self._branch(taken, known, counts, depth)
                 case RingLoop():
                     known, counts = self._loop(part, known, counts, depth)
                 case RingBranch():
@@ -98,40 +129,103 @@ class ProgramWalk:
     def _record(self, event: RingWord | StageAccess, counts: Counts, part: RingWord | StageAccess) -> None:
         if isinstance(event, RingWord) and not self.uniform(event.use):
             raise NotFollowedError(f"{event.place}: the use differs between threads, or between blocks of a cluster")
-        if self._recording:
-            self.sites.append(EventSite(event, dict(counts), part))
+        if not self._recording:
+            return
+        ring = event.ring if isinstance(event, RingWord) else event.on
+        if event.use is not None and ring in self.stages:
+            event = replace(event, use=unwound(self._decided(event.use), 2 * self.stages[ring]))
+        if isinstance(event, StageAccess):
+            event = replace(event, row=self._decided(event.row))
+            for around in self._inside.values():
+                around.rows.setdefault(part, event.row)
+        self.sites.append(EventSite(event, dict(counts), part))
+
+    def _record_again(self, part: FromRoundBefore, counts: Counts) -> None:
+        """An access of the round before: of a loop that is followed here, its row is known after its body only."""
+        if not self._recording:
+            return
+        here = self._inside.get(part.loop)
+        for last in self._last.get(part.loop, []):
+            if last is here:
+                self.sites.append(EventSite(part, dict(counts), part.access))
+                continue
+            row = sympy.expand(last.row(part.access).xreplace({last.number: sympy.expand(last.rounds - 1)}))
+            first = {c: count.xreplace({here.number: sympy.Integer(0)}) if here else count for c, count in counts.items()}
+            self.sites.append(EventSite(replace(part.access, row=row), first, part.access))
 
     def _unknown(self) -> Symbol:
         self._unknowns += 1
         return symbol_named(f"unknown{self._unknowns}")
 
+    def _holds(self, claim: Cond) -> bool:
+        """Whether a claim is proved here, in the branches around."""
+        if not self._facts:
+            return holds(claim, self.ranges)
+        here = KnownRanges(self.ranges)
+        here.given = (*getattr(self.ranges, "given", ()), *self._facts)
+        return holds(claim, here)
+
+    def _decided(self, expr: Expr) -> Expr:
+        """An expression without the choices that are decided here."""
+        for choice in expr.atoms(Select):
+            condition, a, b = choice.args
+            if self._holds(condition):
+                expr = expr.xreplace({choice: a})
+            elif self._holds(sympy.Not(condition)):
+                expr = expr.xreplace({choice: b})
+        return expr
+
     # -- branches
 
     def _branch(self, branch: RingBranch, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         condition = _at(branch.condition, known)
-        for side, taken in ((branch.then, condition), (branch.otherwise, sympy.Not(condition))):
-            if self.uniform(condition) and holds(taken, self.ranges):
+        sides = ((branch.then, condition), (branch.otherwise, sympy.Not(condition)))
+        uniform = self.uniform(condition)
+        for side, taken in sides:
+            if uniform and self._holds(taken):
                 return self._parts(side, known, counts, depth)
-        if has_words((branch,)):
-            raise NotFollowedError(f"{branch.place}: waits or arrivals in a branch that some rounds take")
-        sides = [self._parts(side, known, counts, depth)[0] for side in (branch.then, branch.otherwise)]
+        if has_words((branch,)) and not uniform:
+            raise NotFollowedError(
+                f"{branch.place}: waits or arrivals in a branch that threads, or blocks of a cluster, take differently"
+            )
+        found, around = [], self._facts
+        for side, taken in sides:
+            self._facts = (*around, taken)
+            found.append(self._parts(side, known, counts, depth))
+        self._facts = around
+        (values, sums), (others, rest) = found
         for symbol in symbols_given((branch,)):
-            one, other = (side.get(symbol, symbol) for side in sides)
-            if any(side.get(symbol) != known.get(symbol) for side in sides):
-                known = {**known, symbol: one if one == other else value_named("either", condition, one, other)}
-        return known, counts
+            one, other = (side.get(symbol, symbol) for side in (values, others))
+            if any(side.get(symbol) != known.get(symbol) for side in (values, others)):
+                known = {**known, symbol: self._joined(condition, one, other)}
+        return known, {c: self._joined(condition, sums[c], rest[c]) for c in counts}
+
+    def _joined(self, condition: Cond, one: Expr, other: Expr) -> Expr:
+        """The value after a branch: `one` where its condition holds, else `other`."""
+        more = sympy.expand(one - other)
+        if more == 0:
+            return one
+        if self._holds(sympy.Or(condition, Eq(more, 0))):
+            return one
+        if self._holds(sympy.Or(sympy.Not(condition), Eq(more, 0))):
+            return other
+        if self._holds(sympy.Or(sympy.Not(condition), Le(0, more))) and self._holds(sympy.Or(condition, Le(more, 0))):
+            return sympy.expand(other + Larger(more, sympy.Integer(0)))
+        return sympy.expand(other + value_named("either", condition, more))
 
     # -- loops
 
     def _rounds(self, lo: Expr, hi: Expr, step: Expr) -> Expr:
         whole = sympy.expand(hi - lo) if step == 1 else FloorDiv(hi - lo + step - 1, step)
-        return whole if holds(Le(lo, hi), self.ranges) else Larger(whole, sympy.Integer(0))
+        return whole if self._holds(Le(lo, hi)) else Larger(whole, sympy.Integer(0))
 
     def _loop(self, loop: RingLoop, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         lo, hi, step = span = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
         rounds = self._rounds(lo, hi, step)
-        if has_words(loop.body) and not (self.uniform(rounds) and self.uniform(lo)):
+        if has_words(loop.body) and not self.uniform(rounds):
             raise NotFollowedError(f"{loop.place}: the rounds differ between threads, or between blocks of a cluster")
+        if rounds.is_Integer and rounds <= 1:
+            return self._single(loop, lo, known, counts, depth) if rounds == 1 else (known, counts)
         number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
         sized = rounds.is_Integer or all(isinstance(s, Size) for s in rounds.free_symbols)
         most = rounds if sized else sympy.Integer(MOST_ROUNDS)
@@ -154,11 +248,30 @@ class ProgramWalk:
                 raise NotFollowedError(f"{loop.place}: how often a round waits or arrives is not known")
         if self._recording:
             begin = change.begin
-            self._parts(
-                loop.body, {**inside, **{s: begin[s] for s in carried}}, {c: begin[c] for c in counts}, depth + 1
-            )
+            inside |= {s: begin[s] for s in carried}
+            self._followed(loop, LastRound(number, rounds), inside, {c: begin[c] for c in counts}, depth)
         end = change.end
         return {**known, **{s: end[s] for s in carried}}, {c: end[c] for c in counts}
+
+    def _single(self, loop: RingLoop, lo: Expr, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
+        """A loop of one round."""
+        only = LastRound(symbol_named(f"{BEFORE}{depth} of one"), sympy.Integer(1))
+        return self._followed(loop, only, {**known, loop.symbol: lo}, counts, depth)
+
+    def _followed(
+        self, loop: RingLoop, this: LastRound, known: Values, counts: Counts, depth: int
+    ) -> tuple[Values, Counts]:
+        """Follow a round, and put in place what it finds of the round before."""
+        start = len(self.sites)
+        self._last.setdefault(loop.symbol, []).append(this)
+        self._inside[loop.symbol] = this
+        found = self._parts(loop.body, known, counts, depth + 1)
+        del self._inside[loop.symbol]
+        for place, site in enumerate(self.sites[start:], start):
+            if isinstance(site.event, FromRoundBefore) and site.event.loop == loop.symbol:
+                row = sympy.expand(this.row(site.event.access).xreplace({this.number: this.number - 1}))
+                self.sites[place] = replace(site, event=replace(site.event.access, row=row))
+        return found
 
 
 @dataclass(slots=True)
@@ -204,6 +317,24 @@ class _LoopChange:
             self.begin[key] = first + value_at_round("sum", self.number, increment, lo, step)
             self.end[key] = first + value_named("all", increment, lo, hi, step, bound=self.number)
         return True
+
+
+def _with_what_follows(
+    loop: RingLoop, apart: tuple[RingLoop, RingLoop], following: Sequence[ProgramPart]
+) -> tuple[RingBranch, list[ProgramPart]]:
+    """A loop with a round apart as a branch, which takes in a branch after it that asks as well whether it has rounds.
+
+    Also what follows the branch.
+    """
+    holds_once, rest = Lt(loop.lo, loop.hi), list(following)
+    values = []
+    while rest and isinstance(rest[0], Let):
+        values.append(rest.pop(0))
+    if rest and isinstance(rest[0], RingBranch) and rest[0].condition == holds_once:
+        after = rest.pop(0)
+        then, otherwise = (*apart, *values, *after.then), (*values, *after.otherwise)
+        return RingBranch(holds_once, then, otherwise, loop.place), rest
+    return RingBranch(holds_once, apart, (), loop.place), list(following)
 
 
 def _at(expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:

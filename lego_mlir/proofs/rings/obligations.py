@@ -262,7 +262,7 @@ class Obligations:
                 of_access, of_write = (f" + {step}", "") if step > 0 else ("", f" + {-step}")
                 self._fail(write.buffer, f"{what}{of_access}{goes_on} while {write.place} may write use u{of_write}")
                 return
-        if low <= 0 <= high and k != b:
+        if low <= 0 <= high and (k != b or access.kind == "read"):  # writes of one agent are compared as pairs
             self._fail(
                 write.buffer, f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
             )

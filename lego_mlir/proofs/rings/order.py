@@ -41,7 +41,8 @@ Bounds = dict[AgentCount, int]
 class StagedBuffer:
     """A buffer whose rows are `stages` tiles of `height` rows, each of `elements`.
 
-    Of a buffer that several rings guard in turn, this is every `every`-th stage from `first` on.
+    Of a buffer that several rings guard in turn, this is every `every`-th stage from `first` on. It is `assumed` where
+    threads store into it before they arrive at `ring`; then nothing else says that it has stages.
     """
 
     buffer: str
@@ -51,6 +52,7 @@ class StagedBuffer:
     every: int = 1
     first: int = 0
     ring: str = ""
+    assumed: bool = False
 
     def offset(self, access: StageAccess, use: Expr) -> tuple[Expr, int]:
         """Where an access begins in the stage of a use, and the stage's size, in rows or positions."""
@@ -83,7 +85,7 @@ class RingOrder:
         """Each agent's program followed. Raises NotFollowedError."""
         found = []
         for agent in self.agents:
-            walk = ProgramWalk(self.ranges, self.uniform)
+            walk = ProgramWalk(self.ranges, self.uniform, {name: ring.stages for name, ring in self.rings.items()})
             walk.follow(agent.program)
             found.append(walk)
         return found
@@ -132,20 +134,20 @@ class RingOrder:
 
         `start` are an agent's own counts if `own` is its number: they bound the counts of no other of its warps.
         """
-        best: Bounds = {} if own is not None and self._has_several_warps(own) else dict(start)
-        pending = list(start.items())
+        is_everywhere = own is None or not self._has_several_warps(own)
+        best: Bounds = dict(start) if is_everywhere else {}
+        pending = [(count, value, is_everywhere) for count, value in start.items()]
         for _ in range(MOST_STEPS):
             if not pending:
                 return best
-            count, value = pending.pop(0)
-            for reached, bound in self._implied(count, value, first, count in best):
+            for reached, bound in self._implied(*pending.pop(0), first):
                 if bound > best.get(reached, NEVER):
                     best[reached] = bound
-                    pending.append((reached, bound))
+                    pending.append((reached, bound, True))
         return {}
 
     def _implied(
-        self, count: AgentCount, value: int, first: int, is_everywhere: bool
+        self, count: AgentCount, value: int, is_everywhere: bool, first: int
     ) -> Iterator[tuple[AgentCount, int]]:
         k, counter = count
         if counter[0] == WAIT:

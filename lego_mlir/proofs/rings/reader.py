@@ -10,7 +10,8 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Any, Final
@@ -19,7 +20,7 @@ import sympy
 
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import FloorDiv, Le
+from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Ne, Select, Smaller
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
@@ -28,6 +29,7 @@ from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
     Agent,
+    FromRoundBefore,
     Let,
     NotFollowedError,
     ProgramPart,
@@ -39,19 +41,23 @@ from lego_mlir.proofs.rings.agents import (
     Unfollowed,
 )
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
 from lego_mlir.tracing import barrier_rings
+from lego_mlir.tracing.carried_products import carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import TileCopy, WarpRole
 from lego_mlir.tracing.trace import (
     AsyncCopy,
+    Buffer,
     Compute,
     Constant,
     Convert,
     For,
+    FromCondition,
     FromIndex,
     FunctionCall,
     If,
@@ -78,10 +84,19 @@ ALL_BLOCKS: Final = -1
 """The block of an arrival in every block of the cluster."""
 MOST_CLUSTERS: Final = 2**24
 _INTEGERS: Final = ("i32", "i64", "index")
-_MEANINGS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+_MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
+    "minimum": Smaller,
+    "maximum": Larger,
+    "eq": Eq,
+    "ne": Ne,
+    "lt": Lt,
+    "le": Le,
+    "gt": lambda a, b: Lt(b, a),
+    "ge": lambda a, b: Le(b, a),
+    "select": Select,
 }
 
 
@@ -111,11 +126,14 @@ class _Reader:
     def order(self) -> RingOrder:
         self._find_rings()
         roles = [n for n, s in enumerate(self.trace.body) if isinstance(s, If) and isinstance(s.mark, WarpRole)]
-        for n in roles:
-            self._find_buffers(self.trace.body[n])
-        self._require_concurrent(roles)
-        agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
-        return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self._ranks())
+        if roles:
+            self._find_buffers([self.trace.body[n] for n in roles])
+            self._require_concurrent(roles)
+            agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
+        else:
+            self._find_buffers(self.trace.body)
+            agents = [self._block()]
+        return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self.ranks)
 
     def _find_rings(self) -> None:
         constants: dict[int, int] = {}
@@ -134,16 +152,30 @@ class _Reader:
             elif s.name == CAST and len(s.operands) == 2 and s.operands[1].number in constants:
                 self.peers[s.results[0].number] = s.operands[0].number, constants[s.operands[1].number]
 
-    def _find_buffers(self, role: Statement) -> None:
-        """The tiles that copies on rings fill: as many stages as the ring has, below each other."""
-        for mark in (s.mark for s in statements_in((role,)) if isinstance(s, If)):
-            if not isinstance(mark, TileCopy) or mark.ring is None:
-                continue
-            ring, tile = self.rings[ring_name(mark.ring.number)], mark.tile
-            rows = as_expr(tile.layout.dims()[0])
-            if rows.is_Integer and int(rows) % ring.stages == 0:
-                height, elements = int(rows) // ring.stages, int(tile.size) // ring.stages
-                self.buffers[tile.name] = StagedBuffer(tile.name, ring.stages, height, elements, ring=ring.name)
+    def _find_buffers(self, roles: Sequence[Statement]) -> None:
+        """The tiles that copies on rings fill, and those that one role stores into and another reads."""
+        for mark in (s.mark for s in statements_in(tuple(roles)) if isinstance(s, If)):
+            if isinstance(mark, TileCopy) and mark.ring is not None:
+                self._add_buffer(mark.tile, ring_name(mark.ring.number))
+        for role in roles:
+            others = tuple(other for other in roles if other is not role)
+            stored: dict[str, Buffer] = {}
+            for s in statements_in((role,)):
+                if isinstance(s, Store) and s.access.buffer.space == "workgroup":
+                    stored[s.access.buffer.name] = s.access.buffer
+                elif isinstance(s, MlirOperation) and s.name == barrier_rings.ARRIVE and stored:
+                    ring, _ = self.peers.get(s.operands[0].number, (s.operands[0].number, 0))
+                    for tile in stored.values():
+                        if tile.name not in self.buffers and touches({tile.name}, others):
+                            self._add_buffer(tile, ring_name(ring), assumed=True)
+                    stored = {}
+
+    def _add_buffer(self, tile: Buffer, ring: str, *, assumed: bool = False) -> None:
+        """A tile of as many stages as the ring has, below each other."""
+        rows, stages = as_expr(tile.layout.dims()[0]), self.rings[ring].stages
+        if rows.is_Integer and int(rows) % stages == 0:
+            height, elements = int(rows) // stages, int(tile.size) // stages
+            self.buffers[tile.name] = StagedBuffer(tile.name, stages, height, elements, ring=ring, assumed=assumed)
 
     def _require_concurrent(self, roles: Sequence[int]) -> None:
         """Raise NotFollowedError unless the roles run at the same time, and nothing else uses their rings."""
@@ -152,7 +184,7 @@ class _Reader:
         warps = [warp for mark in marks for warp in range(mark.first, mark.end)]
         adjacent = bool(roles) and list(roles) == list(range(roles[0], roles[-1] + 1))
         if not adjacent or len(warps) != len(set(warps)):
-            raise NotFollowedError("roles that do not all run at the same time, or rings without roles")
+            raise NotFollowedError("roles that do not all run at the same time")
         for number, statement in enumerate(body):
             if number not in roles and (has_ring_words((statement,)) or touches(self.buffers, (statement,))):
                 source = getattr(statement, "source", "")
@@ -161,8 +193,7 @@ class _Reader:
     def _agents(self, branch: Statement, number: int) -> Iterator[Agent]:
         assert isinstance(branch, If) and isinstance(branch.mark, WarpRole)
         role = branch.mark
-        if len(self.trace.block) != 1:
-            raise NotFollowedError("roles in a block of several dimensions")
+        self._require_flat()
         thread = symbol_named(f"thread of role {number}")
         self.threads.add(thread)
         self.ranges[thread] = Range(0, role.warps * WARP)
@@ -170,6 +201,21 @@ class _Reader:
             reader = _AgentReader(self, thread, (role.first + group * role.warps) * WARP)
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
             yield Agent(name, role.warps, reader.program(branch.then), number)
+
+    def _block(self) -> Agent:
+        """A block without roles: all its warps copy and use the stages."""
+        self._require_flat()
+        thread = symbol_named("thread of the block")
+        (threads,) = map(as_expr, self.trace.block)
+        if not threads.is_Integer or int(threads) % WARP:
+            raise NotFollowedError("rings in a block that is not of whole warps")
+        self.threads.add(thread)
+        self.ranges[thread] = Range(0, int(threads))
+        return Agent("the block", int(threads) // WARP, _AgentReader(self, thread, 0).program(self.trace.body))
+
+    def _require_flat(self) -> None:
+        if len(self.trace.block) != 1:
+            raise NotFollowedError("rings in a block of several dimensions")
 
     def _is_uniform(self, expr: Expr) -> bool:
         """Whether a use or a number of rounds is one for all threads of the group and all blocks of a cluster."""
@@ -181,20 +227,25 @@ class _Reader:
             for quotient in expr.atoms(FloorDiv)
             if quotient.args[0] in ids and quotient.args[1].is_Integer and int(quotient.args[1]) % self.blocks == 0
         }
-        return self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids
+        if self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids:
+            return True
+        first, *others = (expr.xreplace(rank) for rank in self.ranks) if self.ranks else (None,)
+        return isinstance(first, sympy.Expr) and all(holds(Eq(first, other), self.ranges) for other in others)
 
-    def _ranks(self) -> list[dict[Symbol, Expr]]:
+    @cached_property
+    def ranks(self) -> list[dict[Symbol, Expr]]:
         """The block's id of each block of a cluster along x; none for other clusters."""
         axes = [symbol for symbol, (kind, axis) in self.trace.ids.items() if (kind, axis) == ("block_id", "x")]
         if not axes or not self.trace.cluster or self.trace.cluster[0] != self.blocks:
             return []
         cluster = symbol_named("cluster")
-        self.ranges[cluster] = Range(0, MOST_CLUSTERS)
+        end = as_expr(self.trace.ranges[axes[0]].hi)
+        self.ranges[cluster] = Range(0, max(1, int(end) // self.blocks) if end.is_Integer else MOST_CLUSTERS)
         return [{axes[0]: self.blocks * cluster + rank} for rank in range(self.blocks)]
 
     def parts_differ(self, row: Expr, rows: int) -> bool:
         """Whether the parts that the blocks of a cluster copy for all are below each other."""
-        tops = [simplify(row.xreplace(rank), self.ranges).expr for rank in self._ranks()]
+        tops = [simplify(row.xreplace(rank), self.ranges).expr for rank in self.ranks]
         return bool(tops) and all(holds(Le(one + rows, other), self.ranges) for one, other in pairwise(tops))
 
 
@@ -210,14 +261,42 @@ class _AgentReader:
         self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
-        return tuple(_gathered(tuple(self._body(body)), self.kernel.blocks))
+        return with_steps(self._gathered(self._body(body)))
+
+    def _gathered(self, parts: Iterator[ProgramPart]) -> tuple[ProgramPart, ...]:
+        return tuple(_gathered(tuple(parts), self.kernel.blocks))
 
     def _body(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
+        """A region: products that it issues are complete at its end."""
         before = self.reads.in_flight()
+        yield from self._statements(body)
+        yield from self.reads.land([flight for flight in self.reads.in_flight() if flight not in before])
+
+    def _statements(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
         for statement in body:
+            if isinstance(statement, If) and is_word(statement):
+                yield from self._statements(statement.then)
+                continue
             yield from self.reads.landed_by(statement)
             yield from self._part(statement)
-        yield from self.reads.land([flight for flight in self.reads.in_flight() if flight not in before])
+
+    def _repeated(self, loop: For) -> Iterator[ProgramPart]:
+        """A loop's body, which begins with what its round before left in flight: its body is read for that first."""
+        sums = carried_sums(loop, self.reads.products)
+        if not sums:
+            yield from self._body(loop.body)
+            return
+        self.reads.enter(loop.symbol, sums, {id(product): () for product, _ in sums})
+        for _ in self._statements(loop.body):
+            pass
+        before = self.reads.leave(sums)
+        for _ in self.reads.land(self.reads.of_products()):
+            pass
+        self.reads.enter(loop.symbol, sums, before)
+        yield from self._statements(loop.body)
+        self.reads.leave(sums)
+        yield from self.reads.land(self.reads.of_products())
+        self.reads.enter(loop.symbol, sums, before)  # after the loop
 
     def _at(self, expr: Expr, *, uniform: bool = False) -> Expr:
         """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""
@@ -231,7 +310,7 @@ class _AgentReader:
     def _part(self, s: Statement) -> Iterator[ProgramPart]:
         place = line_of(s)
         match s:
-            case Constant() | FromIndex() | Convert() | Compute():
+            case Constant() | FromIndex() | FromCondition() | Convert() | Compute():
                 self._number(s)
             case Read() | Write() | ToIndex():
                 yield from self._symbol(s)
@@ -245,7 +324,8 @@ class _AgentReader:
                     yield Unfollowed("registers of a while loop", frozenset(written))
             case For():
                 lo, hi, step = (self._at(as_expr(e), uniform=has_ring_words(s.body)) for e in (s.lo, s.hi, s.step))
-                yield RingLoop(s.symbol, lo, hi, step, self.program(s.body), place)
+                body = self._gathered(self._repeated(s))
+                yield RingLoop(s.symbol, lo, hi, step, body, place)
             case If():
                 yield from self._branch(s, place)
             case _:
@@ -259,7 +339,7 @@ class _AgentReader:
         if arrival:
             yield from self._arrival(arrival[0], place)
             return
-        then, otherwise = (tuple(self._body(side)) for side in (branch.then, branch.otherwise))
+        then, otherwise = (self._gathered(self._body(side)) for side in (branch.then, branch.otherwise))
         if then or otherwise:
             yield RingBranch(self._at(branch.condition), then, otherwise, place)
 
@@ -294,18 +374,20 @@ class _AgentReader:
 
     # -- integers
 
-    def _number(self, s: Constant | FromIndex | Convert | Compute) -> None:
-        """Keep the value of an integer that is computed from known ones."""
+    def _number(self, s: Constant | FromIndex | FromCondition | Convert | Compute) -> None:
+        """Keep the value of an integer, or of a condition, that is computed from known ones."""
         match s:
-            case Constant(result, number) if isinstance(number, int):
+            case Constant(result, number) if isinstance(number, int) and _is_integer(result.dtype):
                 self.values[result.number] = sympy.Integer(number)
             case FromIndex(result, expr):
                 self.values[result.number] = as_expr(expr)
             case Convert(result, operand) if operand.number in self.values and _is_integer(result.dtype):
                 self.values[result.number] = self.values[operand.number]
-            case Compute(result, operation, operands) if _is_integer(result.dtype):
+            case FromCondition(result, condition):
+                self.values[result.number] = condition
+            case Compute(result, operation, operands) if operation in _MEANINGS and all(map(_is_whole, operands)):
                 known = [self.values[o.number] for o in operands if o.number in self.values]
-                if operation in _MEANINGS and len(known) == len(operands) == 2:
+                if len(known) == len(operands):
                     self.values[result.number] = _MEANINGS[operation](*known)
             case _:
                 pass
@@ -343,11 +425,15 @@ class _AgentReader:
             ring, block = self.kernel.peers.get(ring, (ring, None))
             if block is None:
                 yield Unfollowed(f"{place}: an arrival at this block alone, in a cluster")
-        goes_on = barrier_rings.GO_ON in s.attributes
-        yield from self.reads.going_on() if goes_on else self.reads.land(self.reads.in_flight())
+        products = self.reads.of_products()
+        if barrier_rings.PREVIOUS in s.attributes:
+            products = products[:-1]
+        elif barrier_rings.GO_ON in s.attributes:
+            products = []
+        yield from self.reads.land(products)
+        yield from self.reads.going_on()
         yield RingWord(ARRIVE, ring_name(ring), self._at(s.use, uniform=True), place, block)
-        if goes_on:
-            yield from self.reads.going_on()
+        yield from self.reads.going_on()
 
     def _copied(self, mark: TileCopy, place: str) -> Iterator[ProgramPart]:
         name = mark.tile.name
@@ -392,7 +478,7 @@ def has_ring_words(body: Sequence[Statement]) -> bool:
     return any(isinstance(s, MlirOperation) and s.name in words for s in statements_in(tuple(body)))
 
 
-def touches(buffers: Mapping[str, StagedBuffer], body: Sequence[Statement]) -> bool:
+def touches(buffers: Collection[str], body: Sequence[Statement]) -> bool:
     """Whether statements access a stage, themselves or in a function that they call."""
     return any(
         any(a.buffer.name in buffers for a in accesses_of(s))
@@ -410,12 +496,17 @@ def _is_integer(dtype: DType) -> bool:
     return dtype.name in _INTEGERS
 
 
+def _is_whole(value: Value) -> bool:
+    """Whether a value is one integer or one condition."""
+    return value.width is None and (_is_integer(value.dtype) or value.dtype.name == "i1")
+
+
 def _gathered(parts: Sequence[ProgramPart], blocks: int) -> Iterator[ProgramPart]:
     """Arrivals in all blocks of a cluster, one after the other, as one; each access once between words."""
-    seen: set[StageAccess] = set()
+    seen: set[StageAccess | FromRoundBefore] = set()
     arrivals: list[RingWord] = []
     for part in parts:
-        if isinstance(part, StageAccess):
+        if isinstance(part, StageAccess | FromRoundBefore):
             if part not in seen:
                 seen.add(part)
                 yield part

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import sympy
@@ -22,6 +22,7 @@ import sympy
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.proofs.rings.agents import (
     WAIT,
+    FromRoundBefore,
     Let,
     NotFollowedError,
     ProgramPart,
@@ -83,6 +84,9 @@ class RingState:
     held: tuple[int, ...]
 
 
+_Touched = dict[StageAccess, RingEvent]
+
+
 def find_fault(order: RingOrder, sizes: Mapping[str, int]) -> RingFault | None:
     """The first fault for these sizes; None if there is none, or too many states.
 
@@ -103,8 +107,12 @@ def _events(order: RingOrder, number: int, sizes: Mapping[str, int]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
+    """A program with numbers; `rounds` has what the present round of each loop touched, and the round before it."""
+
     order: RingOrder
     sizes: Mapping[str, int]
+    rounds: dict[Symbol, tuple[_Touched, _Touched]] = field(default_factory=dict)
+    inside: list[Symbol] = field(default_factory=list)
 
     def _value(self, expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:
         value = expr.xreplace(known)
@@ -124,11 +132,22 @@ class _Numbers:
                 case RingWord(kind=kind, ring=ring, use=use, place=place):
                     yield RingEvent(kind, ring, int(self._value(use, known)), place, where)
                 case StageAccess() if part.buffer in self.order.buffers:
-                    yield self._access(part, known, where)
+                    event = self._access(part, known, where)
+                    for loop in self.inside:
+                        self.rounds[loop][0].setdefault(part, event)
+                    yield event
+                case FromRoundBefore(access=access, loop=loop):
+                    event = self.rounds[loop][loop in self.inside].get(access)
+                    if event is not None:
+                        yield replace(event, rounds=where)
                 case RingLoop(symbol=symbol, body=body):
+                    self.rounds[symbol] = {}, {}
+                    self.inside.append(symbol)
                     for i in range(*(int(self._value(end, known)) for end in (part.lo, part.hi, part.step))):
                         known[symbol] = sympy.Integer(i)
+                        self.rounds[symbol] = {}, self.rounds[symbol][0]
                         yield from self.run(body, known, (*rounds, f"{symbol} = {i}"))
+                    self.inside.remove(symbol)
                 case RingBranch(condition=condition, then=then, otherwise=otherwise):
                     taken = self._value(condition, known) == sympy.true
                     yield from self.run(then if taken else otherwise, known, rounds)

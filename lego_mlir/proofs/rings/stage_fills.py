@@ -79,7 +79,11 @@ class _Fills:
 
     def __init__(self, order: RingOrder) -> None:
         self.order = order
-        self.events = [{id(site.part): site.event for site in walk.sites} for walk in order.walks]
+        self.events: list[dict[int, list[StageAccess]]] = [{} for _ in order.walks]
+        for events, walk in zip(self.events, order.walks, strict=True):
+            for site in walk.sites:
+                if isinstance(site.event, StageAccess):
+                    events.setdefault(id(site.part), []).append(site.event)
         self.arrivals = [list(_arrivals(agent.program)) for agent in order.agents]
         self._whole: dict[str, bool] = {}
 
@@ -102,9 +106,13 @@ class _Fills:
         ]
         return set.intersection(*each) if each else set()
 
-    def _copied(self, k: int, copy: StageAccess) -> Iterator[int]:
-        event = self.events[k].get(id(copy))
-        if not copy.whole_rows or not isinstance(event, StageAccess) or event.use is None:
+    def _copied(self, k: int, copy: StageAccess) -> set[int]:
+        """The rows of its stage that a copy fills wherever it is reached."""
+        found = [set(self._filled(copy, event)) for event in self.events[k].get(id(copy), [])]
+        return set.intersection(*found) if found else set()
+
+    def _filled(self, copy: StageAccess, event: StageAccess) -> Iterator[int]:
+        if not copy.whole_rows or event.use is None:
             return
         offset, _ = self.order.buffers[copy.buffer].offset(event, event.use)
         for rank in self.order.ranks if copy.shared else ({},):

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 import sympy
 
 from lego_mlir.expr.nodes import Le, Lt
-from lego_mlir.proofs.rings.agents import ARRIVE, ProgramPart, RingBranch, RingLoop, RingShape, RingWord, StageAccess
+from lego_mlir.proofs.rings.agents import (
+    ARRIVE,
+    FromRoundBefore,
+    ProgramPart,
+    RingBranch,
+    RingLoop,
+    RingShape,
+    RingWord,
+    StageAccess,
+)
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.values import holds, residue
 
@@ -39,8 +48,10 @@ def _stride(order: RingOrder, name: str) -> Stride | None:
     if all(order.residue(w, site) in ((0,) if w.kind == ARRIVE else (0, stages)) for w, site in words):
         return None
     for count in (d for d in range(2, stages + 1) if stages % d == 0):
-        found = {id(site.part): residue(w.use, sympy.Integer(0), count, order.ranges) for w, site in words}
-        known = {part: rest for part, rest in found.items() if rest is not None}
+        found: dict[int, set[int | None]] = {}
+        for w, site in words:
+            found.setdefault(id(site.part), set()).add(residue(w.use, sympy.Integer(0), count, order.ranges))
+        known = {part: rest for part, (rest, *others) in found.items() if rest is not None and not others}
         if len(known) == len(found):
             return Stride(count, known)
     return None
@@ -51,12 +62,12 @@ class _Division:
 
     def __init__(self, order: RingOrder, strides: dict[str, Stride]) -> None:
         self.origin, self.strides = order, strides
-        self.events = {id(site.part): site.event for walk in order.walks for site in walk.sites}
-        self.guards = {
-            event.buffer: event.on
-            for event in self.events.values()
-            if isinstance(event, StageAccess) and event.on in strides
-        }
+        self.events: dict[int, list[StageAccess]] = {}
+        for site in (site for walk in order.walks for site in walk.sites):
+            if isinstance(site.event, StageAccess):
+                self.events.setdefault(id(site.part), []).append(site.event)
+        events = [event for each in self.events.values() for event in each]
+        self.guards = {event.buffer: event.on for event in events if event.on in strides}
         self.rings: dict[str, RingShape] = {}
         self.buffers: dict[str, StagedBuffer] = {}
 
@@ -93,19 +104,24 @@ class _Division:
                 return replace(part, ring=f"{ring} {rest}", use=sympy.expand((part.use - rest) / stride.count))
             case StageAccess(buffer=buffer) if buffer in self.guards:
                 return self._access(part, self.guards[buffer] or "")
+            case FromRoundBefore(access=access) if access.buffer in self.guards:
+                return replace(part, access=self._access(access, self.guards[access.buffer] or ""))
         return part
 
     def _access(self, part: StageAccess, guard: str) -> StageAccess:
         """An access of the buffer of one residue: the one in whose stages it is proved to be."""
-        event, count = self.events.get(id(part)), self.strides[guard].count
-        if not isinstance(event, StageAccess):
-            return part
-        for c in range(count):
+        events, count = self.events.get(id(part), []), self.strides[guard].count
+        for c in range(count) if events else ():
             buffer = self.buffers[f"{part.buffer} {c}"]
-            for slot in range(self.rings[f"{guard} 0"].stages):
-                offset, size = buffer.offset(event, sympy.Integer(slot))
-                if holds(Le(0, offset) & Lt(offset, size), self.origin.ranges):
-                    on = part.on if part.on is None else f"{part.on} {c}"
-                    use = part.use if part.use is None else sympy.expand((part.use - c) / count)
-                    return replace(part, buffer=f"{part.buffer} {c}", on=on, use=use)
+            if all(self._is_inside(buffer, event) for event in events):
+                on = part.on if part.on is None else f"{part.on} {c}"
+                use = part.use if part.use is None else sympy.expand((part.use - c) / count)
+                return replace(part, buffer=f"{part.buffer} {c}", on=on, use=use)
         return part
+
+    def _is_inside(self, buffer: StagedBuffer, event: StageAccess) -> bool:
+        for slot in range(buffer.stages):
+            offset, size = buffer.offset(event, sympy.Integer(slot))
+            if holds(Le(0, offset) & Lt(offset, size), self.origin.ranges):
+                return True
+        return False
