@@ -21,6 +21,7 @@ import os
 import secrets
 import stat
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,10 +101,11 @@ class Cache:
 
     def read(self, digest: str) -> bytes | None:
         """The bytes under this key, or None where there are none, or where the file is not whole."""
+        path = self._path(digest)
         try:
-            if not self._is_there():
+            if not (_is_own(self.folder) and _is_own(path.parent)):
                 return None
-            stored = self._path(digest).read_bytes()
+            stored = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -119,10 +121,8 @@ class Cache:
         """Keep these bytes under this key, if the disk can take them."""
         path = self._path(digest)
         try:
-            if not self._is_there():
-                self.folder.parent.mkdir(parents=True, exist_ok=True)
-                self.folder.mkdir(mode=OWN, exist_ok=True)
-            path.parent.mkdir(mode=OWN, exist_ok=True)
+            _make_own(self.folder)
+            _make_own(path.parent)
             replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
         except OSError as error:
             self._go_without(error)
@@ -131,20 +131,6 @@ class Cache:
         """How many entries there are, and their bytes."""
         sizes = [path.stat().st_size for path in self.folder.glob("??/*") if path.is_file()]
         return len(sizes), sum(sizes)
-
-    def _is_there(self) -> bool:
-        """Whether the folder exists. Raises CacheError for one to which others can write: its entries are executed."""
-        try:
-            found = self.folder.stat()
-        except FileNotFoundError:
-            return False
-        if os.name == "posix" and (found.st_mode & _OTHERS_WRITE or found.st_uid not in (os.getuid(), 0)):
-            raise CacheError(
-                f"the cache folder {self.folder} can be written by other users (mode {stat.filemode(found.st_mode)}, "
-                f"owner {found.st_uid}), who could make you run their code; chmod 700 {self.folder} if it is yours, "
-                "choose another with --cache-dir, or go without with --no-cache"
-            )
-        return True
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]
@@ -164,6 +150,41 @@ class Cache:
             f"the cache folder {self.folder} cannot be used ({reason}: {error.filename or self.folder}); make it a "
             "folder that you can write to, choose another with --cache-dir, or go without with --no-cache"
         ) from error
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether the folder exists. Raises CacheError for one to which others can write: its files are executed."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return False
+    if os.name == "posix" and (found.st_mode & _OTHERS_WRITE or found.st_uid not in (os.getuid(), 0)):
+        raise CacheError(
+            f"the cache folder {folder} can be written by other users (mode {stat.filemode(found.st_mode)}, "
+            f"owner {found.st_uid}), who could make you run their code; chmod 700 {folder} if it is yours, "
+            "choose another with --cache-dir, or go without with --no-cache"
+        )
+    return True
+
+
+def _make_own(folder: Path) -> None:
+    """Make a folder for its owner alone, and those above it as usual. Raises CacheError as `_is_own`."""
+    if not _is_own(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=OWN, exist_ok=True)
+
+
+def make_kept(folder: Path) -> None:
+    """Make a folder of kept files and those above it; the default folder, if it is above, for its owner alone.
+
+    Raises CacheError where others can write to the default folder, and OSError where a folder cannot be made.
+    """
+    default: Path | None = None
+    with suppress(CacheError):  # of a user without a home, who chose the folder
+        default = default_folder()
+    if default is not None and default in (folder, *folder.parents):
+        _make_own(default)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def replace_file(path: Path, body: bytes) -> None:

@@ -45,7 +45,7 @@ def _folder() -> str:
         digest.update(path.read_bytes())
     try:
         folder = store.default_folder() / "numba" / digest.hexdigest()[:16]
-        folder.mkdir(parents=True, exist_ok=True)
+        store.make_kept(folder)
     except (OSError, CacheError):
         return ""
     return str(folder)

@@ -75,6 +75,20 @@ def require_not_an_input(output: str | None, inputs: Mapping[str, str | None]) -
             raise UsageError(f"-o {output} is the {what} itself; choose another output file")
 
 
+def require_place(path: str, option: str = "-o") -> Path:
+    """The path of an output file. Raises UsageError for a folder, and for a file in a folder that does not exist."""
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(
+            f"{path or 'the empty name'} is a folder; give the output file a name, such as {target / 'kernel.mlir'}"
+        )
+    if not target.parent.is_dir():
+        raise UsageError(
+            f"{path}: the folder {target.parent} does not exist; create it, or choose another with {option}"
+        )
+    return target
+
+
 def write(path: str | None, body: bytes) -> None:
     """Write an output: to standard output for None and "-", otherwise to a file, which is replaced atomically.
 
@@ -85,14 +99,7 @@ def write(path: str | None, body: bytes) -> None:
             raise UsageError("standard output is closed; give an output file with -o")
         sys.stdout.buffer.write(body)
         return
-    target = Path(path)
-    if target.is_dir():
-        raise UsageError(
-            f"{path or 'the empty name'} is a folder; give the output file a name, such as {target / 'kernel.mlir'}"
-        )
-    folder = target.parent
-    if not folder.is_dir():
-        raise UsageError(f"{path}: the folder {folder} does not exist; create it, or choose another with -o")
+    target = require_place(path)
     try:
         if is_named(path):
             replace_file(target.resolve() if target.is_symlink() else target, body)
@@ -100,5 +107,6 @@ def write(path: str | None, body: bytes) -> None:
             target.write_bytes(body)
     except OSError as error:
         raise UsageError(
-            f"{path}: cannot be written ({os.strerror(error.errno or 0)}: {folder}); choose another folder with -o"
+            f"{path}: cannot be written ({os.strerror(error.errno or 0)}: {target.parent}); "
+            "choose another folder with -o"
         ) from error

@@ -111,8 +111,10 @@ def _require_command(name: str | None) -> None:
 
 
 def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
-    """The end of a message about an unknown option: the closest known one."""
+    """The end of a message about an unknown option: the closest known one, or where the option belongs."""
     options = [option for action in parser._actions for option in action.option_strings]
+    if unknown.partition("=")[0] in options:  # before the command
+        return f"; give {unknown.partition('=')[0]} after the command"
     return did_you_mean(unknown.partition("=")[0], options) if unknown.startswith("-") else ""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.cli import options
+from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned
@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.tuning.time_budget import seconds_of
 
     given = Path(args.spec)
+    if args.export is not None:
+        files.require_place(args.export, "--export")  # before hours of measuring
     if given.is_dir() or given.suffix == ".json":
         from lego_mlir.cli import tune_jobs
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lego_mlir.cli import tune_cluster
+from lego_mlir.cli import files, tune_cluster
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import pruned
@@ -67,6 +67,7 @@ def run_recipe(args: argparse.Namespace) -> int:
     from lego_mlir.tuning.time_budget import seconds_of
 
     recipe = recipes.read(Path(args.spec))
+    files.require_place(args.export or str(recipe.export), "--export")
     if args.size or args.kernel:
         raise UsageError(f"{recipe.path} has the sizes and the tunable; leave out --size and --kernel")
     tunable = _tunable(recipe)

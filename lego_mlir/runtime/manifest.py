@@ -262,7 +262,8 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
         raise UsageError(f"manifest: {error}; compile the kernel again") from None
 
 
-_LARGEST_SIZE: Final = 2**48
+LARGEST_SIZE: Final = 2**48
+"""The largest size that a user gives; no memory holds more."""
 
 
 def sizes_of(given: Sequence[str]) -> dict[str, int]:
@@ -272,7 +273,7 @@ def sizes_of(given: Sequence[str]) -> dict[str, int]:
         name, equals, value = text.partition("=")
         if not equals or not value.isdecimal():
             raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
-        if int(value) > _LARGEST_SIZE:
-            raise UsageError(f"--size {text}: a size is at most {_LARGEST_SIZE}, which no memory holds")
+        if int(value) > LARGEST_SIZE:
+            raise UsageError(f"--size {text}: a size is at most {LARGEST_SIZE}, which no memory holds")
         sizes[name] = int(value)
     return sizes

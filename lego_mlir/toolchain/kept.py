@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import CacheError
-from lego_mlir.store import default_folder, replace_file
+from lego_mlir.store import default_folder, make_kept, replace_file
 
 LIMIT: Final = 20
 _DIGITS: Final = 12
@@ -28,7 +28,7 @@ def keep(name: str, body: bytes) -> Path | None:
     digest = hashlib.sha256(body).hexdigest()[:_DIGITS]
     try:
         place = folder() / f"{wanted.stem}-{digest}{wanted.suffix}"
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_kept(place.parent)
         replace_file(place, body)
         _remove_oldest(place)
     except (OSError, CacheError):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import DependencyError, TemplateError
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.store import replace_file
+from lego_mlir.store import make_kept, replace_file
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Given
@@ -64,7 +64,7 @@ def _loaded(text: str, name: str, origin: str, folder: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     path = folder / f"{name}.py"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_kept(folder)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         replace_file(path, text.encode())
     spec = importlib.util.spec_from_file_location(name, path)

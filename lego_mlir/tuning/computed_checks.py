@@ -31,7 +31,7 @@ from lego_mlir.expr import text
 from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
 from lego_mlir.runtime.data_files import UNWRITTEN, drawn, to_npz
-from lego_mlir.store import default_folder, from_json, replace_file
+from lego_mlir.store import default_folder, from_json, make_kept, replace_file
 from lego_mlir.tuning import carried
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class ComputedChecks:
         if folder is None:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_kept(folder)
 
     def data(self, described: bytes, sizes: Mapping[str, int]) -> Path:
         """The `.npz` of a description at these sizes. Raises SpecError for a broken one."""

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
+from lego_mlir.runtime.manifest import LARGEST_SIZE
 from lego_mlir.store import from_json, key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
@@ -43,6 +44,7 @@ FORMAT: Final = 2
 READ: Final = (1, 2)
 """Formats that can be read; the first one has neither computed checks nor all of a prediction."""
 INDEX: Final = "candidates.json"
+HEAD: Final = ("tunable", "space", "toolchain", "target")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class PackedCandidates:
     @property
     def python_files(self) -> list[str]:
         """The files whose Python text is run where the candidates are measured: references, and Triton's templates."""
-        rows = [row for job in self.rows for row in job["candidates"] if "code" in row]
+        rows = [row for job in self.rows for row in job["candidates"] if "failure" not in row]
         checks = [f"checks/{name}" for row in rows for name in row["checks"] if name.endswith(computed_checks.SUFFIX)]
         codes = [f"code/{row['code']}" for row in rows if row["code"].endswith(f".{TRITON}")]
         return list(dict.fromkeys([*checks, *codes]))
@@ -80,7 +82,7 @@ class PackedCandidates:
     @property
     def compiled_by(self) -> str:
         """The digest of the toolchain; of Triton's text, which is compiled here, with the version of Triton."""
-        codes = [row["code"] for job in self.rows for row in job["candidates"] if "code" in row]
+        codes = [row["code"] for job in self.rows for row in job["candidates"] if "failure" not in row]
         if not any(code.endswith(f".{TRITON}") for code in codes):
             return self.toolchain
         from lego_mlir.toolchain import triton_text
@@ -94,7 +96,7 @@ class PackedCandidates:
         if "failure" in row:
             raise UsageError(row["failure"])
         code = self.folder / "code" / row["code"]
-        described = from_json(_bytes(code.with_suffix(".json")))
+        described = _described(code)
         checks = tuple(self._check(self.folder / "checks" / name, row["sizes"]) for name in row["checks"])
         return GpuTrial(_bytes(code), described, checks, row["sizes"])
 
@@ -135,7 +137,7 @@ def write(
 
     `recipe` is the digest of the recipe that names these sizes, all of them, and `budget` the time for each.
     """
-    head = {"tunable": tunable.name, "space": tunable.space.digest, "toolchain": toolchain, "target": target}
+    head = dict(zip(HEAD, (tunable.name, tunable.space.digest, toolchain, target), strict=True))
     rows: list[Json] = []
     if (folder / INDEX).is_file():
         known = read(folder)
@@ -173,17 +175,39 @@ def read(folder: Path) -> PackedCandidates:
         data = from_json(path.read_text(encoding="utf-8"))
         if data["format"] not in READ:
             raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
-        for row in (row for job in data["jobs"] for row in job["candidates"] if "code" in row):
-            for name in (row["code"], *row["checks"]):
-                _require_plain(path, name)
-        return PackedCandidates(
-            folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"]),
-            data.get("recipe", ""), data.get("budget", ""),
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        head = {**{name: data[name] for name in HEAD}, **{name: data.get(name, "") for name in ("recipe", "budget")}}
+        if not all(isinstance(word, str) for word in head.values()):
+            raise TypeError(f"{', '.join(head)} are texts")
+        for job in data["jobs"]:
+            _require_sizes(job["sizes"])
+            for row in job["candidates"]:
+                _require_row(path, row)
+        return PackedCandidates(folder, rows=tuple(data["jobs"]), **head)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SpecError(
             f"{path}: not a folder of packed candidates ({error!r}); make one with lego-mlir tune SPEC --pack FOLDER"
         ) from error
+
+
+def _require_row(path: Path, row: Json) -> None:
+    """Raise TypeError or ValueError for a row that is no candidate, SpecError for a file outside of the folder."""
+    if not isinstance(row["digest"], str):
+        raise TypeError("the digest of a candidate is a text")
+    predicted = _candidate(row).predicted
+    if predicted is not None and not isinstance(predicted.microseconds, int | float):
+        raise TypeError("predicted times are numbers")
+    if "failure" in row:
+        if not isinstance(row["failure"], str):
+            raise TypeError("the failure of a candidate is a text")
+        return
+    _require_sizes(row["sizes"])
+    for name in (row["code"], *row["checks"]):
+        _require_plain(path, name)
+
+
+def _require_sizes(sizes: Json) -> None:
+    if not all(type(n) is int and 0 < n <= LARGEST_SIZE for n in sizes.values()):
+        raise ValueError(f"sizes are ints of 1 to 2^48, not {sizes}")
 
 
 def _require_plain(path: Path, name: object) -> None:
@@ -243,6 +267,19 @@ def _candidate(row: Mapping[str, Json]) -> Candidate:
     made = Candidate(configuration, refuse, None if predicted is None else PredictedTime(**predicted))
     made.__dict__["digest"] = row["digest"]
     return made
+
+
+def _described(code: Path) -> Json:
+    """The manifest beside code. Raises UsageError for code of another kind than its name says: Triton's text is run."""
+    path = code.with_suffix(".json")
+    try:
+        described = from_json(_bytes(path))
+        kind = described["code"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise UsageError(f"{path}: not the manifest of a candidate ({error!r}); pack the candidates again") from error
+    if (kind == TRITON) != (code.suffix == f".{TRITON}"):
+        raise UsageError(f"{path}: {code.name} is no code of kind {kind!r}; pack the candidates again")
+    return described
 
 
 def _bytes(path: Path) -> bytes:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import SpecError
+from lego_mlir.runtime.manifest import LARGEST_SIZE
 from lego_mlir.store import from_json
 
 FORMAT: Final = 1
@@ -60,6 +61,9 @@ def read(path: Path) -> TuningRecipe:
     for name in ("spec", "tunable", "sizes", "export"):
         if name not in data:
             raise SpecError(f"{path}: the recipe has no {name!r}")
+    for name in ("spec", "tunable", "export", "budget"):
+        if not isinstance(data.get(name, ""), str):
+            raise SpecError(f"{path}: {name!r} is a text, got {data[name]!r}")
     folder = path.parent
     return TuningRecipe(
         path, folder / data["spec"], data["tunable"], _sizes(path, data["sizes"]), folder / data["export"],
@@ -70,9 +74,12 @@ def read(path: Path) -> TuningRecipe:
 def _sizes(path: Path, given: object) -> tuple[dict[str, int], ...]:
     """Each set of sizes, once. Raises SpecError for anything else."""
     listed = given if isinstance(given, list) else []
-    good = all(isinstance(sizes, dict) and all(type(n) is int and n > 0 for n in sizes.values()) for sizes in listed)
+    good = all(
+        isinstance(sizes, dict) and all(type(n) is int and 0 < n <= LARGEST_SIZE for n in sizes.values())
+        for sizes in listed
+    )
     if not good or not listed:
-        raise SpecError(f'{path}: "sizes" is a list such as [{{"M": 4096, "N": 1000}}], with positive ints')
+        raise SpecError(f'{path}: "sizes" is a list such as [{{"M": 4096, "N": 1000}}], with ints of 1 to 2^48')
     if twice := next((sizes for at, sizes in enumerate(listed) if sizes in listed[:at]), None):
         raise SpecError(f"{path}: the sizes {twice} are listed twice")
     return tuple(listed)

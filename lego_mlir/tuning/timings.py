@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import CacheError, DependencyError, UsageError
-from lego_mlir.store import from_json
+from lego_mlir.store import default_folder, from_json, make_kept
 from lego_mlir.tuning.candidates import Configuration, Timing
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ LOCK_SECONDS: Final = 60.0
 
 def default_path() -> Path:
     """The store of this user, in the folder of the compilation cache."""
-    from lego_mlir.store import default_folder
-
     return default_folder() / FILE
 
 
@@ -149,7 +147,7 @@ class TimingStore:
             return
         body = "".join(f"{line}\n" for line in lines).encode()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_kept(self.path.parent)
             with self._locked(), self.path.open("a+b") as file:
                 file.seek(0, os.SEEK_END)
                 if file.tell():

@@ -370,6 +370,7 @@ def test_an_option_that_no_command_has(capsys):
     error = refused(capsys, "render", "t.py.jinja", "--spec", "s.py", "--chek")
     assert "lego-mlir render: unrecognized arguments: --chek; did you mean --check?; see: lego-mlir render" in error
     assert "did you mean --emit?; see: lego-mlir compile" in refused(capsys, "compile", TRANSPOSE, "--emt=ptx")
+    assert "--debug; give --debug after the command; see:" in refused(capsys, "--debug", "check", TRANSPOSE)
     assert "lego-mlir compile: unrecognized arguments: more; see:" in refused(capsys, "compile", TRANSPOSE, "more")
 
 

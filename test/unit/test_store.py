@@ -280,6 +280,54 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
     assert kept.read("ab" * 32) == b"code"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_folder_of_entries_that_others_can_write_to_is_refused(tmp_path):
+    kept = Cache(tmp_path / "cache")
+    kept.write("ab" * 32, b"code")
+    (kept.folder / "ab").chmod(0o777)
+    for use in (lambda: kept.read("ab" * 32), lambda: kept.write("ab" * 32, b"other")):
+        with pytest.raises(CacheError, match=r"cache/ab can be written by other users"):
+            use()
+
+
+def kept_by(what):
+    """One of the callers that keep files in the default folder without an entry."""
+    from lego_mlir.toolchain import kept, triton_text
+    from lego_mlir.tuning import computed_checks, timings
+
+    where = cache.default_folder()
+    sys.modules.pop("lego_rendered_none", None)
+    return {
+        "a failed stage": lambda: kept.keep("kernel.mlir", b"text"),
+        "checks": lambda: computed_checks.ComputedChecks(where / "checks"),
+        "timings": lambda: timings.TimingStore()._append(["{}"]),
+        "a Triton text": lambda: triton_text._loaded("x = 1", "lego_rendered_none", "text", where / "rendered"),
+    }[what]()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("what", ["a failed stage", "checks", "timings", "a Triton text"])
+def test_whatever_is_kept_first_makes_the_default_folder_for_its_owner_alone(tmp_path, monkeypatch, what):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "above"))
+    before = os.umask(0o002)
+    try:
+        kept_by(what)
+    finally:
+        os.umask(before)
+    folder = tmp_path / "above" / "lego-mlir"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    Cache(folder).write("ab" * 32, b"code")  # not refused afterwards
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_no_rendered_text_is_imported_from_a_folder_that_others_can_write_to(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "lego-mlir").mkdir()
+    (tmp_path / "lego-mlir").chmod(0o777)
+    with pytest.raises(CacheError, match="can be written by other users"):
+        kept_by("a Triton text")
+
+
 def test_the_code_that_makes_machine_code_of_the_cpu_is_part_of_a_key(monkeypatch):
     before, read = cache.key("host", b""), Path.read_bytes
     for name in ("cpu.py", "cpu_kernels.py"):

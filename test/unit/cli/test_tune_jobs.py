@@ -8,8 +8,9 @@ import pytest
 from lego_mlir import spec
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
-from lego_mlir.errors import SpecError
+from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.tuning import gpu_workbench, packed, recipes
+from lego_mlir.tuning.candidates import PredictedTime
 from lego_mlir.tuning.timings import TimingStore
 from lego_mlir.tuning.workbench import made_up_workbench
 
@@ -116,9 +117,12 @@ BAD = {
     json.dumps({**RECIPE, "size": 3}): "a recipe has no 'size'; it has format, spec",
     json.dumps({k: v for k, v in RECIPE.items() if k != "export"}): "the recipe has no 'export'",
     json.dumps({**RECIPE, "sizes": []}): '"sizes" is a list such as',
-    json.dumps({**RECIPE, "sizes": [{"N": 0}]}): "with positive ints",
+    json.dumps({**RECIPE, "sizes": [{"N": 0}]}): "with ints of 1 to 2.48",
     json.dumps({**RECIPE, "sizes": [{"N": 4}, {"N": 4}]}): "are listed twice",
     "{": "not a recipe in JSON",
+    json.dumps({**RECIPE, "sizes": [{"N": 10**30}]}): "with ints of 1 to 2.48",
+    json.dumps({**RECIPE, "spec": 3}): "'spec' is a text, got 3",
+    json.dumps({**RECIPE, "budget": 3}): "'budget' is a text, got 3",
 }
 
 
@@ -134,6 +138,13 @@ def test_options_that_do_not_go_together_are_refused(folder, capsys):
     assert (code, "leave out --size and --kernel" in err) == (BAD_INPUT, True)
     code, _, err = call(capsys, "tune", folder / "recipe.json", "--pack", folder / "candidates")
     assert (code, "name it, such as --target sm_90" in err) == (BAD_INPUT, True)
+    for export in ("", folder, folder / "nowhere" / "choices.json"):  # before anything is measured
+        for given in ((folder / "spec.py", "--size", "N=4", "--kernel", "none"), (folder / "recipe.json",)):
+            code, _, err = call(capsys, "tune", *given, "--export", export)
+            assert (code, "is a folder; give" in err or "does not exist; create it, or choose" in err) == (
+                BAD_INPUT,
+                True,
+            )
     code, _, err = call(capsys, "tune", folder)
     assert (code, "not a folder of packed candidates" in err) == (BAD_INPUT, True)
 
@@ -190,3 +201,49 @@ def test_names_in_a_packed_folder_stay_in_it(name, folder, capsys):
         code, _, err = call(capsys, "tune", where, "--trust", "--store", folder / "t.jsonl")
         assert code == BAD_INPUT
         assert "is not the name of a file in the folder" in err
+
+
+def packed_by_hand(folder, name="code.ptx", **changes):
+    """A folder of one candidate without any compiler."""
+    row = {"configuration": {"each": 1}, "digest": "d", "code": name, "checks": [], "sizes": {"N": 4}, **changes}
+    head = {"tunable": "doubled", "space": "s", "toolchain": "t", "target": "sm_80"}
+    index = {"format": packed.FORMAT, **head, "jobs": [{"sizes": {"N": 4}, "candidates": [row]}]}
+    (folder / packed.INDEX).write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"configuration": [1]}, {"digest": 1}, {"sizes": {"N": 0}}, {"sizes": None}, {"checks": 3}, {"failure": 1},
+        {"predicted": {"us": 1}}, {"predicted": dict.fromkeys(PredictedTime.__dataclass_fields__, "1")},
+    ],
+)  # fmt: skip
+def test_a_folder_whose_rows_are_no_candidates_is_refused(tmp_path, changes):
+    packed_by_hand(tmp_path)
+    assert len(packed.read(tmp_path).problems) == 1
+    packed_by_hand(tmp_path, **changes)
+    with pytest.raises(SpecError, match="not a folder of packed candidates"):
+        packed.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "manifest"),
+    [
+        ("code.ptx", '{"code": "triton"}'),
+        ("code.triton", '{"code": "ptx"}'),
+        ("code.ptx", "[]"),
+        ("code.ptx", "{}"),
+        ("code.ptx", "no JSON"),
+        ("code.ptx", "[" * 100_000),
+    ],
+)
+def test_code_is_of_the_kind_that_its_name_says(tmp_path, name, manifest):
+    """Triton's text is Python: were the manifest to decide, a folder without any .triton could have it run."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / name).write_text("raise SystemExit('run')")
+    (tmp_path / "code" / "code.json").write_text(manifest)
+    packed_by_hand(tmp_path, name)
+    found = packed.read(tmp_path)
+    (problem,) = found.problems
+    with pytest.raises(UsageError, match=r"code\.json: .* pack the candidates again"):
+        found.trial(problem.candidates[0], problem.sizes)
