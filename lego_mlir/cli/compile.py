@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
     parser.add_argument(
         "--emit",
-        choices=("lego", *STAGES, "obj", "c-header"),
+        choices=("lego", *STAGES, "obj", "c", "c-header"),
         help="the stage to stop at (default: by the output's suffix; otherwise mlir, or transformed with "
-        "--transform); lego is mlir with layouts as operations of the lego dialect; obj and c-header are for LL "
-        "programs (.ll), which compile to mlir, llvm, obj or c-header",
+        "--transform); lego is mlir with layouts as operations of the lego dialect; obj, c and c-header are for LL "
+        "programs (.ll), which compile to mlir, llvm, obj, c (with vector intrinsics) or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.start is None and structured.is_program(args.spec):
         return structured.compile_program(args)
-    if args.emit in ("obj", "c-header"):
+    if args.emit in ("obj", "c", "c-header"):
         raise UsageError(f"--emit {args.emit} is for LL programs (.ll); a GPU kernel compiles to {', '.join(STAGES)}")
     from lego_mlir.toolchain import target_named
 

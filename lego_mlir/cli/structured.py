@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lego_mlir.structured.build import KernelSource
     from lego_mlir.structured.syntax import Operand, Program
 
-EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
-_EMITTED_BY_SUFFIX: Final = {"": "mlir", ".mlir": "mlir", ".ll": "llvm", ".o": "obj", ".h": "c-header"}
+EMITTED: Final = ("mlir", "llvm", "obj", "c", "c-header")
+_EMITTED_BY_SUFFIX: Final = {"": "mlir", ".mlir": "mlir", ".ll": "llvm", ".o": "obj", ".c": "c", ".h": "c-header"}
 TARGETS: Final = ("host", "scalar", "sse2", "avx2", "avx512", "neon", "sve256")
 _LLVM_IR: Final = re.compile(
     r"^(?:; ModuleID|source_filename\s*=\s*\"|target\s+(?:triple|datalayout)|(?:define|declare)\s+[\w%{<\[]"
@@ -89,7 +89,7 @@ def _refuse(args: argparse.Namespace, options: Sequence[str], taken: str) -> Non
 
 
 def compile_program(args: argparse.Namespace) -> int:
-    """Write the program's MLIR, LLVM IR, object code or C header."""
+    """Write the program's MLIR, LLVM IR, object code, C or C header."""
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX)
     if args.emit not in EMITTED:
         raise UsageError(f"--emit {args.emit}: an LL program compiles to {', '.join(EMITTED)}")
@@ -106,7 +106,7 @@ def compile_program(args: argparse.Namespace) -> int:
                 raise UsageError("an object file is binary; give it a file with -o")
             body: bytes = source.object()
         else:
-            make = {"mlir": source.mlir, "llvm": source.llvm, "c-header": source.header}[args.emit]
+            make = {"mlir": source.mlir, "llvm": source.llvm, "c": source.c, "c-header": source.header}[args.emit]
             body = make().encode()
     files.write(args.output, body)
     return 0

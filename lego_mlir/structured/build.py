@@ -21,7 +21,7 @@ import ctypes
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache as memoised
 from operator import itemgetter
 from pathlib import Path
@@ -33,10 +33,10 @@ from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
-from lego_mlir.structured import entry_point, sets
-from lego_mlir.structured.function_text import Function
+from lego_mlir.structured import c_text, entry_point, mlir_text, sets, x86_vectors
+from lego_mlir.structured.function import Function
 from lego_mlir.structured.language import TypeRow, parse
-from lego_mlir.structured.lower import Lowered, lower
+from lego_mlir.structured.lower import Lowered, buffer_name, lower
 from lego_mlir.structured.paper import scalar_code
 from lego_mlir.structured.storage import ByLayout
 from lego_mlir.structured.structures import Structure
@@ -75,7 +75,22 @@ class KernelSource:
         """The kernel's module."""
         with sets.LOCK:
             lowered = lower(self.program)
-            return _function(lowered, self).text() + "\n"
+            return mlir_text.text(_function(lowered, self)) + "\n"
+
+    def c(self) -> str:
+        """The kernel as C11: with intrinsics for sse2, avx2 and avx512, plain C for other targets.
+
+        It has the operations of the MLIR in the same order. Raises UsageError for a variant with longer vectors than
+        the target's, and for `by_lanes` on a target without intrinsics.
+        """
+        entry_point.signature(self.program, self.name, self.element)  # refuses names that C cannot declare
+        vectors = self.isa.name in x86_vectors.REQUIRED
+        plain = self if vectors or self.variant is None else replace(self, variant=replace(self.variant, width=1))
+        flags = f"; compile with -O3 -march={self.isa.cpu}" if vectors else ""
+        about = (f"{self.program}", f"{DTYPES[self.element]}, {plain.isa.name}, {plain.variant or 'scalar'}{flags}")
+        with sets.LOCK:
+            function = _function(lower(self.program), plain)
+        return c_text.text(function, self.isa.name, list(map(buffer_name, self.program.written)), about)
 
     def header(self) -> str:
         """A C header for the kernel."""

@@ -3,10 +3,11 @@
 Each `Instance` in a loop tree becomes loads, arithmetic and a store. A storage whose positions are not
 `row * n + column` is accessed through a constant table of positions:
 
+>>> from lego_mlir.structured import mlir_text
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
 >>> function = emit(lower(parse("x = Vector(3); y = Vector(3); y = x + y;")), "add", "f64")
->>> print("\\n".join(line.strip() for line in function.text().splitlines() if "mem" in line or "scf" in line))
+>>> print("\\n".join(line.strip() for line in mlir_text.text(function).splitlines() if "mem" in line or "scf" in line))
 func.func @add(%x: memref<3xf64>, %y: memref<3xf64>) {
 scf.for %i0 = %c0 to %c3 step %c1 {
 %1 = memref.load %x[%i0] : memref<3xf64>
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from lego_mlir.errors import ExpressionError
-from lego_mlir.structured.function_text import SSA, Function
+from lego_mlir.structured.function import SSA, Function
 from lego_mlir.structured.lower import Leaf, Lowered, Step, Within
 from lego_mlir.structured.paper import loops, statements
 from lego_mlir.structured.paper.statements import Body, ElementRead, Product
@@ -72,7 +73,7 @@ class _Emitter:
                 with f.branch(self.condition(condition, env)):
                     self.tree(then, env)
                 if otherwise is not None:
-                    flipped = f.op(f"arith.xori {self.condition(condition, env)}, {f.true()} : i1")
+                    flipped = f.logic("xori", self.condition(condition, env), f.true())
                     with f.branch(flipped):
                         self.tree(otherwise, env)
             case loops.ForLoop(var, init, _, step, body):
@@ -103,10 +104,10 @@ class _Emitter:
         match expr:
             case loops.Op(("and" | "or") as op, (left, right)):
                 a, b = self.condition(left, env), self.condition(right, env)
-                return self.f.op(f"arith.{op}i {a}, {b} : i1")
+                return self.f.logic(f"{op}i", a, b)
             case loops.Op(op, (left, right)) if op in _COMPARE:
                 a, b = self.index(left, env), self.index(right, env)
-                return self.f.op(f"arith.cmpi {_COMPARE[op]}, {a}, {b} : index")
+                return self.f.compare(_COMPARE[op], a, b)
         raise ExpressionError(f"no condition for {loops.text(expr)}")
 
     def body(self, body: Body, env: Mapping[str, SSA]) -> None:
@@ -178,6 +179,6 @@ class _Emitter:
         name = f"positions_{self.f.name}_{leaf.name}"
         if isinstance(leaf.storage, Within):
             name += "_" + hashlib.sha256(repr(held).encode()).hexdigest()[:16]
-        if name not in self.f.globals:
+        if name not in self.f.tables:
             self.f.table(name, held)
         return name

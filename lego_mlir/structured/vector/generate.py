@@ -2,10 +2,11 @@
 
 The autotuner selects a `Variant`. Generation is deterministic:
 
+>>> from lego_mlir.structured import mlir_text
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
 >>> program = lower(parse("A = Matrix(4, 4); L = LowerTriangular(4); A = L*A;"))
->>> text = emit(program, "trmm", "f64", Variant(4)).text()
+>>> text = mlir_text.text(emit(program, "trmm", "f64", Variant(4)))
 >>> text.count("vector.fma"), text.count("vector.load"), text.count("vector.store")
 (6, 8, 8)
 """
@@ -20,7 +21,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_mlir.structured.function_text import Function
+from lego_mlir.structured.function import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, Within, buffer_name
 from lego_mlir.structured.storage import Full, PitchedRows
 from lego_mlir.structured.structures import STORED, ZERO

@@ -4,9 +4,11 @@ For matrices of a few elements, a vector is longer than a row, and solves and fa
 same element of several matrices contiguous (arrays of shape `(groups, *one matrix, lanes)`), the scalar code of one
 matrix, with vectors in place of numbers, computes a whole group:
 
+>>> from lego_mlir.structured import mlir_text
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
->>> text = emit(lower(parse("x = Vector(2); L = LowerTriangular(2); x = L \\\\ x;")), "trsv", "f64", 8).text()
+>>> solve = lower(parse("x = Vector(2); L = LowerTriangular(2); x = L \\\\ x;"))
+>>> text = mlir_text.text(emit(solve, "trsv", "f64", 8))
 >>> text.splitlines()[0], text.count("vector.load"), text.count("vector.store")
 ('func.func @trsv(%x: memref<16xf64>, %L: memref<32xf64>) {', 5, 2)
 """
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.errors import UsageError
-from lego_mlir.structured.function_text import SSA, Function
+from lego_mlir.structured.function import SSA, Function
 from lego_mlir.structured.lower import Lowered
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
@@ -39,14 +41,14 @@ class LaneFunction(Function):
     def allocate(self, name: str, size: int) -> str:
         return super().allocate(name, size * self.matrices)
 
-    def vector(self, width: int) -> str:
-        return f"vector<{width * self.matrices}x{self.element}>"
+    def elements(self, width: int) -> int:
+        return width * self.matrices
 
     def load(self, buffer: str, at: SSA) -> SSA:
-        return self.op(f"vector.load %{buffer}[{self.place(at)}] : {self.memref(buffer)}, {self.vector(1)}")
+        return self.op("load", self.place(at), width=self.matrices, buffer=buffer)
 
     def store(self, buffer: str, at: SSA, value: SSA) -> None:
-        self.do(f"vector.store {value}, %{buffer}[{self.place(at)}] : {self.memref(buffer)}, {self.vector(1)}")
+        self.do("store", self.place(at), value, width=self.matrices, buffer=buffer)
 
     def place(self, at: SSA) -> SSA:
         return self.index_op("muli", at, self.index(self.matrices))

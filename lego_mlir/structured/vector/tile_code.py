@@ -1,6 +1,6 @@
-"""Tile code as MLIR: accumulators in registers, masked loads, broadcasts, fused multiply-adds, rolled loops.
+"""Tile code as statements: accumulators in registers, masked loads, broadcasts, fused multiply-adds, rolled loops.
 
-`emit` prints the instructions of `tiles.py` and the repeats of `roll.py` into a `builder.Function`. Integers that vary
+`emit` appends the instructions of `register_tiles.py` and the repeats of `roll.py` to a `Function`. Integers that vary
 with the iteration become index arithmetic on the loop variables, shared within a loop.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lego_mlir.errors import PrintError
-from lego_mlir.structured.function_text import SSA, Function
+from lego_mlir.structured.function import SSA, Function
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.vector.register_tiles import (
     Add,
@@ -91,9 +91,7 @@ class _Emitter:
             )
             _Emitter(helper, self.width).run(call.body, places)
         place = [self.index(next(integers)), self.index(next(integers))]
-        kinds = [*map(f.memref, used), "index", "index"]
-        given = [*(f"%{name}" for name in used), *place]
-        f.do(f"func.call @{helper.name}({', '.join(given)}) : ({', '.join(kinds)}) -> ()")
+        f.call(helper, used, place)
 
     def once(self, what: object, positions: Iterator[LoopPolynomial]) -> None:
         match what:
@@ -188,10 +186,8 @@ class _Emitter:
             for key in state:
                 state[key] = self.value(*key)
         keys = sorted(state)
-        kinds = [self.f.vector(self.width)] * len(keys)
-        with self.f.loop(
-            self.f.index(0), self.index(count), self.f.index(1), [state[key] for key in keys], kinds
-        ) as loop:
+        initial = [state[key] for key in keys]
+        with self.f.loop(self.f.index(0), self.index(count), self.f.index(1), initial, self.width) as loop:
             self.scopes.append({})
             state.update(zip(keys, loop.carried, strict=True))
             here = [base + step.times(loop.variable) for base, step in zip(bases, steps, strict=True)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from lego_mlir.layout import Col, Row, gallery
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import infer, reference
+from lego_mlir.structured import infer, mlir_text, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.storage import StorageError, as_storage
@@ -205,7 +205,7 @@ def check(made, element, variants_of):
         lowered = lower(drawn)
         if generate.work(lowered, variant.width) > FLAT:
             variant = replace(variant, rolled=True)
-        texts.append(generate.emit(lowered, f"k{number}", element, variant).text())
+        texts.append(mlir_text.text(generate.emit(lowered, f"k{number}", element, variant)))
         names.append(f"k{number}")
     library = cpu.load(cpu.assemble("\n".join(texts), names), names)
     for number, drawn in enumerate(made):

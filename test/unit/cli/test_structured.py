@@ -144,6 +144,12 @@ def test_what_is_emitted(program, capsys, tmp_path):
     assert "define void @lusym" in capsys.readouterr().out
     assert main(["compile", str(program), "-o", str(tmp_path / "k.h")]) == 0
     assert "void lusym(double *A, const double *L, const double *S, const double *U);" in (tmp_path / "k.h").read_text()
+    assert main(["compile", str(program), "--target", "avx2", "-o", str(tmp_path / "k.c")]) == 0
+    text = (tmp_path / "k.c").read_text()
+    assert text.startswith(
+        "/* A = L * U + S\n * float64, avx2, nu=4 tile=4x4 flat; compile with -O3 -march=x86-64-v3 */"
+    )
+    assert "void lusym(double *A, const double *L, const double *S, const double *U)\n{" in text
     assert main(["compile", str(program), "--target", "neon", "-o", str(tmp_path / "k.o")]) == 0
     assert (tmp_path / "k.o").read_bytes()[:4] == b"\x7fELF"
 
@@ -151,7 +157,7 @@ def test_what_is_emitted(program, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--emit", "ptx"], "--emit ptx: an LL program compiles to mlir, llvm, obj, c-header"),
+        (["--emit", "ptx"], "--emit ptx: an LL program compiles to mlir, llvm, obj, c, c-header"),
         (["--emit", "obj"], "an object file is binary; give it a file with -o"),
         (["--target", "sm_90"], "--target sm_90: an LL program is compiled for a CPU"),
         (["--kernel", "k"], "--kernel is for GPU kernels"),

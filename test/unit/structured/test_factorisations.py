@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import reference
+from lego_mlir.structured import mlir_text, reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.vector import generate
@@ -49,7 +49,7 @@ def test_against_numpy(sizes, variant):
     texts, names = [], []
     for number, program in enumerate(programs):
         lowered = lower(program)
-        texts.append(generate.emit(lowered, f"k{number}", "f64", variant).text())
+        texts.append(mlir_text.text(generate.emit(lowered, f"k{number}", "f64", variant)))
         names.append(f"k{number}")
     library = cpu.load(cpu.assemble("\n".join(texts), names), names)
     for number, program in enumerate(programs):
@@ -69,7 +69,7 @@ def test_against_numpy(sizes, variant):
 def test_scratch_with_long_rows_keeps_its_columns():
     # rows of more than 32 elements may be a cache line longer than the vectors they hold
     program = parse("A = Matrix(64, 64); S = Symmetric(L, 64); L = LowerTriangular(64); A = (L + L)*S + 2*(S*A);")
-    text = generate.emit(lower(program), "k", "f64", Variant(8, 8, 2, True)).text()
+    text = mlir_text.text(generate.emit(lower(program), "k", "f64", Variant(8, 8, 2, True)))
     library = cpu.load(cpu.assemble(text, ("k",)), ("k",))
     arrays = reference.sample(program)
     want = reference.evaluate(program, arrays)["A"]
@@ -95,9 +95,9 @@ def test_the_default_of_large_factorisations_is_rolled_and_right(n, element):
     lowered = lower(program)
     variant = generate.default(lowered, 8 if element == "f64" else 16)
     assert variant.rolled == (n > generate.FLAT_ROWS)
-    text = generate.emit(lowered, "k", element, variant).text()
+    text = mlir_text.text(generate.emit(lowered, "k", element, variant))
     if n == 128:  # written out, there were over a million lines; in loops, the number of tiles does not matter
-        half = generate.emit(lower(parse(CHOL_AND_LU.format(n=64))), "k", element, variant).text()
+        half = mlir_text.text(generate.emit(lower(parse(CHOL_AND_LU.format(n=64))), "k", element, variant))
         assert text.count("\n") < 1.1 * half.count("\n") < 12_000
     library = cpu.load(cpu.assemble(text, ("k",)), ("k",))
     arrays = reference.sample(program, np.float64 if element == "f64" else np.float32)
@@ -112,5 +112,5 @@ def test_the_default_of_large_factorisations_is_rolled_and_right(n, element):
 
 def test_a_transposed_copy_is_written_back_in_whole_rows():
     # lane by lane, the 256 masked stores of a 16 x 16 tile take LLVM longer than all the rest of chol
-    text = generate.emit(lower(parse(TEXTS[0].format(n=64))), "k", "f32", Variant(16, 8, 2, True)).text()
+    text = mlir_text.text(generate.emit(lower(parse(TEXTS[0].format(n=64))), "k", "f32", Variant(16, 8, 2, True)))
     assert text.count("vector.maskedstore") < 100  # only the rows of tiles on the diagonal

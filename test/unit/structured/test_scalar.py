@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import reference
+from lego_mlir.structured import mlir_text, reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.paper import scalar_code
@@ -37,7 +37,7 @@ def build(programs, element):
     """All programs as one module, compiled once."""
     functions = []
     for number, program in enumerate(programs):
-        functions.append(scalar_code.emit(lower(program), f"k{number}", element).text())
+        functions.append(mlir_text.text(scalar_code.emit(lower(program), f"k{number}", element)))
     names = [f"k{number}" for number in range(len(programs))]
     return cpu.load(cpu.assemble("\n".join(functions), names), names)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import build, reference
-from lego_mlir.structured.function_text import unmasked_parts
+from lego_mlir.structured import build, mlir_text, reference
+from lego_mlir.structured.function import unmasked_parts
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.vector import generate
@@ -34,8 +34,11 @@ TEXTS = [
 
 def run(cases, element="f64"):
     """All (program, variant) pairs, compiled as one module, against NumPy."""
-    texts = [generate.emit(lower(p), f"k{at}", element, variant).text() for at, (p, variant) in enumerate(cases)]
     names = [f"k{at}" for at in range(len(cases))]
+    functions = [
+        generate.emit(lower(p), name, element, variant) for name, (p, variant) in zip(names, cases, strict=True)
+    ]
+    texts = map(mlir_text.text, functions)
     library = cpu.load(cpu.assemble("\n".join(texts), names), names)
     dtype, tolerance = (np.float64, 1e-12) if element == "f64" else (np.float32, 2e-4)
     for at, (program, variant) in enumerate(cases):
@@ -59,14 +62,14 @@ def test_sizes_that_end_within_a_tile(n, variant):
 def test_a_last_column_is_a_row_of_lanes():
     """A single column in the last vector would take as many multiply-adds as eight."""
     text = TEXTS[1].format(n=9)
-    emitted = generate.emit(lower(parse(text)), "k", "f64", Variant(8, 4, 4)).text()
+    emitted = mlir_text.text(generate.emit(lower(parse(text)), "k", "f64", Variant(8, 4, 4)))
     # 8 rows of eight columns and k = 4; then the ninth column, turned: a vector and a single element
     assert emitted.count("vector.fma") == 8 * 4 + 2 * 4
 
 
 def test_a_low_last_row_of_tiles_joins_the_one_above():
     text = "A = Matrix(17, 16); B = Matrix(17, 17); C = Matrix(17, 16); A = B*C;"
-    emitted = generate.emit(lower(parse(text)), "k", "f64", Variant(8, 8, 2, True)).text()
+    emitted = mlir_text.text(generate.emit(lower(parse(text)), "k", "f64", Variant(8, 8, 2, True)))
     loops = re.findall(r"iter_args\(.*-> \((.*)\) {", emitted)
     assert sorted(loop.count("vector") for loop in loops) == [16, 18]
 
@@ -154,7 +157,7 @@ ZEROS = [
 def test_rolled_code_touches_what_is_stored_and_nothing_else(text, n, variant):
     program = parse(text.format(n=n, m=n + 3))
     lowered = lower(program)
-    walk = Walk(generate.emit(lowered, "kernel", "f64", variant).text())
+    walk = Walk(mlir_text.text(generate.emit(lowered, "kernel", "f64", variant)))
     walk.call("kernel", [leaf.name for leaf in lowered.operands])
     used = {name for name in walk.found if name in {leaf.name for leaf in lowered.operands}}
     assert set(program.written) <= used
