@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lego_mlir import caches as caches
     from lego_mlir import cute as cute
+    from lego_mlir import distributions as distributions
     from lego_mlir import f2 as f2
     from lego_mlir import jax as jax
     from lego_mlir import schedule as schedule
@@ -256,6 +257,7 @@ _NAMES = {
 _NAMES["structured"] = ("lego_mlir.structured", "")
 _NAMES["f2"] = ("lego_mlir.f2", "")
 _NAMES["cute"] = ("lego_mlir.cute", "")
+_NAMES["distributions"] = ("lego_mlir.distributions", "")
 _NAMES["schedule"] = ("lego_mlir.schedule", "")
 _NAMES["caches"] = ("lego_mlir.caches", "")
 _NAMES["jax"] = ("lego_mlir.jax", "")
