@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lego_mlir import caches as caches
     from lego_mlir import cute as cute
+    from lego_mlir import distributions as distributions
     from lego_mlir import f2 as f2
+    from lego_mlir import formats as formats
     from lego_mlir import jax as jax
     from lego_mlir import schedule as schedule
     from lego_mlir import structured as structured
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from lego_mlir.expr.prove import prove as prove
     from lego_mlir.expr.ranges import Range as Range
     from lego_mlir.expr.simplify import simplify as simplify
+    from lego_mlir.formats.convert_calls import convert as convert
     from lego_mlir.layout import Col as Col
     from lego_mlir.layout import GenP as GenP
     from lego_mlir.layout import GroupBy as GroupBy
@@ -151,7 +154,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.requirements import require as require
     from lego_mlir.tracing.scalar import vector as vector
     from lego_mlir.tracing.spread.accesses import load as load
-    from lego_mlir.tracing.spread.conversion import convert as convert
     from lego_mlir.tracing.spread.distributed import Spread as Spread
     from lego_mlir.tracing.spread.filled import arange as arange
     from lego_mlir.tracing.spread.filled import full as full
@@ -224,7 +226,7 @@ _MODULES = {
     "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
-    "lego_mlir.tracing.spread.conversion": "convert",
+    "lego_mlir.formats.convert_calls": "convert",
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
@@ -257,6 +259,8 @@ _NAMES = {
 _NAMES["structured"] = ("lego_mlir.structured", "")
 _NAMES["f2"] = ("lego_mlir.f2", "")
 _NAMES["cute"] = ("lego_mlir.cute", "")
+_NAMES["distributions"] = ("lego_mlir.distributions", "")
+_NAMES["formats"] = ("lego_mlir.formats", "")
 _NAMES["schedule"] = ("lego_mlir.schedule", "")
 _NAMES["caches"] = ("lego_mlir.caches", "")
 _NAMES["jax"] = ("lego_mlir.jax", "")

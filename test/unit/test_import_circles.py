@@ -28,6 +28,8 @@ CLOSING = {
     ("lego_mlir.layout.base", "lego_mlir.layout.substitute"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.tiled"): CREATES,
     ("lego_mlir.layout.permutations", "lego_mlir.layout.checking"): "a GenP is checked on first use",
+    ("lego_mlir.distributions.base", "lego_mlir.distributions.combined"): CREATES,
+    ("lego_mlir.distributions.base", "lego_mlir.distributions.comparison"): CREATES,
     ("lego_mlir.cute.layout", "lego_mlir.cute.notation"): "the constructor takes notation",
     ("lego_mlir.tracing.dtypes", "lego_mlir.tracing.scalar"): "calling an element type converts a value",
     (

@@ -1,0 +1,80 @@
+"""The catalogue of storage formats: a name, a function of sizes, what the sizes must be multiples of, and the source.
+
+>>> entry = FORMATS["vllm.marlin"]
+>>> entry.symbolic().check()
+Proved(by='each stride exceeds the reach of the smaller ones, by arithmetic; arithmetic')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Final
+
+from lego_mlir.errors import LayoutError, did_you_mean
+from lego_mlir.expr.index import size
+from lego_mlir.formats.storage_format import StorageFormat
+from lego_mlir.layout.canonical import SizeLike
+
+Maker = Callable[..., StorageFormat]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One format: `make(**sizes, **options)`. `multiples` has the sizes, each with the number that divides it."""
+
+    name: str
+    make: Maker
+    multiples: Mapping[str, int]
+    title: str
+    source: str
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its sizes and options."""
+        return tuple(signature(self.make).parameters)
+
+    def __call__(self, **sizes: SizeLike) -> StorageFormat:
+        """The format of these sizes. Raises LayoutError for a size that is missing, unknown or not divisible."""
+        if unknown := sizes.keys() - set(self.parameters):
+            raise LayoutError(f"{self.name} takes {sorted(self.parameters)}, not {sorted(unknown)}")
+        for name, multiple in self.multiples.items():
+            if name not in sizes:
+                raise LayoutError(f"{self.name} needs the size {name}, a multiple of {multiple}")
+            given = sizes[name]
+            if isinstance(given, int) and (given < 1 or given % multiple):
+                raise LayoutError(f"{self.name}: {name} = {given} must be a multiple of {multiple}")
+        return self.make(**sizes)
+
+    def symbolic(self) -> StorageFormat:
+        """The format of all sizes at once."""
+        return self(**{name: size(name, min=n, multiple_of=n) for name, n in self.multiples.items()})
+
+    def example(self, scale: int = 2) -> StorageFormat:
+        """A small format: each size `scale` times the number that divides it, and one more for the first."""
+        sizes = {name: n * (scale + (k == 0)) for k, (name, n) in enumerate(self.multiples.items())}
+        return self(**sizes)
+
+
+FORMATS: Final[dict[str, CatalogEntry]] = {}
+"""Every format by its name."""
+
+
+def storage(name: str, title: str, source: str, **multiples: int) -> Callable[[Maker], Maker]:
+    """Register a function of sizes as a format."""
+
+    def register(make: Maker) -> Maker:
+        FORMATS[name] = CatalogEntry(name, make, multiples, title, source)
+        return make
+
+    return register
+
+
+def format_named(name: str) -> CatalogEntry:
+    """The entry of a format. Raises LayoutError with the closest name."""
+    if name not in FORMATS:
+        raise LayoutError(
+            f"no format is named {name!r}{did_you_mean(name, FORMATS) or f'; there are {sorted(FORMATS)}'}"
+        )
+    return FORMATS[name]

@@ -1,0 +1,109 @@
+"""Moves executed by the processor: strided copies by NumPy, on two threads; elements below a byte by shifts.
+
+>>> import numpy as np
+>>> from lego_mlir.formats.stored_fields import stored
+>>> from lego_mlir.formats.field_moves import move
+>>> digits = {"n": 2, "q": 4, "odd": 2}
+>>> words = move(stored("w", "u4", digits, "n q odd", "n q odd"), stored("w", "u4", digits, "n q odd", "n odd q"))
+>>> out = np.zeros(8, np.uint8)
+>>> execute(words, np.array([0x10, 0x32, 0x54, 0x76] * 2, np.uint8), out)
+>>> [hex(int(x)) for x in out[:4]]
+['0x20', '0x64', '0x31', '0x75']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from itertools import product as combinations
+from typing import Final
+
+from lego_mlir.aliases import Array
+from lego_mlir.formats.field_moves import Digit, Move
+
+THREADS: Final = 2
+SPLIT_BYTES: Final = 2**20
+"""Bytes from which two threads share a move: below, starting them takes longer than it saves."""
+_TYPES: Final = {8: "u1", 16: "u2", 32: "u4", 64: "u8", 128: "c16"}
+"""NumPy copies 16 bytes at once only as a complex number, whose bits it leaves alone."""
+
+
+def execute(plan: Move, source: Array, target: Array, threads: int = THREADS) -> None:
+    """Write the units of a move from one array of bytes into another, both contiguous.
+
+    Elements below a byte are combined into the target's bits by `or`, so those must be 0 before.
+    """
+    parts = _parts(plan, threads if plan.bits >= 8 * SPLIT_BYTES else 1)
+    if len(parts) == 1:
+        _execute_part(parts[0], source, target)
+        return
+    for future in [_pool().submit(_execute_part, part, source, target) for part in parts]:
+        future.result()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS)
+
+
+def _parts(plan: Move, count: int) -> list[Move]:
+    """The move in parts of the outermost digit that is whole bytes in the target, for threads that share no byte."""
+    at = next((k for k, (n, _, t) in enumerate(plan.digits) if n >= count and t % 8 == 0), None)
+    if count == 1 or at is None or plan.unit < 8:
+        return [plan]
+    size, source, target = plan.digits[at]
+    ends = [size * k // count for k in range(count + 1)]
+    return [
+        Move(
+            (*plan.digits[:at], (last - first, source, target), *plan.digits[at + 1 :]), plan.unit,
+            (plan.start[0] + first * source, plan.start[1] + first * target),
+        )
+        for first, last in pairwise(ends)
+    ]  # fmt: skip
+
+
+def _execute_part(plan: Move, source: Array, target: Array) -> None:
+    import numpy as np
+
+    whole = (
+        plan.unit >= 8
+        and not any(x % 8 for _, s, t in plan.digits for x in (s, t))
+        and not any(x % 8 for x in plan.start)
+    )
+    if whole:
+        unit = plan.unit
+        while unit > 8 and any(
+            (array.ctypes.data + start // 8) % (unit // 8)
+            for array, start in zip((source, target), plan.start, strict=True)
+        ):
+            unit //= 2  # a view of a file may begin anywhere
+        digits = plan.digits if unit == plan.unit else (*plan.digits, (plan.unit // unit, unit, unit))
+        np.copyto(_view(target, digits, 2, plan.start[1], unit), _view(source, digits, 1, plan.start[0], unit))
+        return
+    small = [d for d in plan.digits if d[1] % 8 or d[2] % 8]
+    large = [d for d in plan.digits if not (d[1] % 8 or d[2] % 8)]
+    assert plan.unit < 8, "units of whole bytes are at whole bytes"
+    mask = np.uint8((1 << plan.unit) - 1)
+    for values in combinations(*(range(n) for n, _, _ in small)):
+        there, here = (
+            plan.start[side - 1] + sum(v * d[side] for v, d in zip(values, small, strict=True)) for side in (1, 2)
+        )
+        bits = _view(source, large, 1, there // 8 * 8, 8) >> np.uint8(there % 8)
+        bits &= mask
+        bits <<= np.uint8(here % 8)
+        view = _view(target, large, 2, here // 8 * 8, 8)
+        np.bitwise_or(view, bits, out=view)
+
+
+def _view(array: Array, digits: Sequence[Digit], side: int, start: int, unit: int) -> Array:
+    """The units of one side as an array with one axis for each digit."""
+    import numpy as np
+
+    flat = array.reshape(-1).view(np.uint8)[start // 8 :]
+    shape = [n for n, _, _ in digits]
+    last = start // 8 + sum((d[0] - 1) * d[side] // 8 for d in digits) + unit // 8
+    assert last <= array.nbytes, "a plan of this format is inside its buffers"
+    typed = flat[: (flat.size * 8 // unit) * unit // 8].view(_TYPES[unit])
+    return np.lib.stride_tricks.as_strided(typed, shape, [d[side] // 8 for d in digits])

@@ -1,0 +1,162 @@
+"""Caches of keys and values: orders of layers, blocks, heads, tokens and content, and the records of latent attention.
+
+vLLM names an order by its axes, outermost first: L layers, B blocks, H heads, N tokens of a block, C content (a key and
+a value). NHD and HND are the last three of a single layer. Handing a cache of one to an engine that reads the other is
+
+>>> from lego_mlir.formats.catalog import FORMATS
+>>> sizes = {"layers": 1, "blocks": 2, "heads": 8, "tokens": 16, "depth": 4}
+>>> FORMATS["kv.lbnhc"](**sizes).agrees(FORMATS["kv.lbhnc"](**sizes)).explanation
+'k[0, 0, 0, 1, 0] is at data[64] in kv.lbnhc and at data[8] in kv.lbhnc'
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lego_mlir.formats.catalog import storage
+from lego_mlir.formats.storage_format import StorageFormat
+from lego_mlir.formats.stored_fields import BITS, stored
+from lego_mlir.layout.canonical import Size
+
+_AXES: Final = "l | b | h | n | c"
+ORDERS: Final = ("lbnhc", "lbhnc", "lhbnc", "blhnc", "blnhc", "bhlnc")
+"""vLLM's KVCacheLayout: LBNHC is NHD of each layer, LBHNC is HND."""
+
+
+def _ordered(order: str) -> None:
+    """Register the cache of one order; its logical index is (layer, block, head, token, content)."""
+
+    @storage(
+        f"kv.{order}", f"orders {order.upper()}, keys beside values", "vLLM, KVCacheLayout (vllm#42082)", layers=1,
+        blocks=1, heads=1, tokens=1, depth=1,
+    )  # fmt: skip
+    def cache(layers: Size, blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
+        sizes = {"l": layers, "b": blocks, "h": heads, "n": tokens, "c": depth}
+        content = BITS[dtype] * depth
+        strides = {order[-2]: 2 * content}
+        listed = " ".join(order)
+        fields = [stored(what, dtype, sizes, _AXES, listed, at, strides) for what, at in (("k", 0), ("v", content))]
+        shape = (*(sizes[axis] for axis in order[:-1]), 2 * depth)
+        return StorageFormat(f"kv.{order}", fields, {"data": (dtype, shape)})
+
+
+for _order in ORDERS:
+    _ordered(_order)
+
+
+def _split(name: str, order: str, dtype: str, sizes: dict[str, Size], halves: str) -> StorageFormat:
+    """Keys and values in two parts of the cache: of the whole, or of each block."""
+    part: Size = BITS[dtype]
+    for axis in order.split()[0 if halves == "cache" else 1 :]:
+        part = part * sizes[axis]
+    strides = {} if halves == "cache" else {"b": 2 * part}
+    fields = [stored(what, dtype, sizes, "b | h | n | c", order, at, strides) for what, at in (("k", 0), ("v", part))]
+    shape = tuple(sizes[axis] for axis in order.split())
+    stacked = (2, *shape) if halves == "cache" else (shape[0], 2, *shape[1:])
+    return StorageFormat(name, fields, {"data": (dtype, stacked)})
+
+
+@storage(
+    "kv.nhd",
+    "keys, then values: (2, blocks, tokens, heads, depth)",
+    "vLLM FlashAttention; FlashInfer NHD",
+    blocks=1,
+    heads=1,
+    tokens=1,
+    depth=1,
+)
+def nhd(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
+    """Tokens before heads."""
+    return _split("kv.nhd", "b n h c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "cache")
+
+
+@storage(
+    "kv.hnd",
+    "keys, then values: (2, blocks, heads, tokens, depth)",
+    "vLLM FlashInfer, HND",
+    blocks=1,
+    heads=1,
+    tokens=1,
+    depth=1,
+)
+def hnd(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
+    """Heads before tokens."""
+    return _split("kv.hnd", "b h n c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "cache")
+
+
+@storage(
+    "kv.paged",
+    "pages of keys and values: (blocks, 2, tokens, heads, depth)",
+    "FlashInfer, paged KV table NHD",
+    blocks=1,
+    heads=1,
+    tokens=1,
+    depth=1,
+)
+def paged(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
+    """Each page has its keys before its values."""
+    return _split("kv.paged", "b n h c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "block")
+
+
+@storage(
+    "kv.paged_x",
+    "PagedAttention: keys in 16-byte parts, values transposed",
+    "vLLM, csrc/cache_kernels.cu reshape_and_cache",
+    blocks=1,
+    heads=1,
+    tokens=1,
+    depth=8,
+)
+def paged_in_parts(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
+    """Keys (blocks, heads, depth / x, tokens, x) of x * bytes = 16, values (blocks, heads, depth, tokens)."""
+    x = 128 // BITS[dtype]
+    key = {"b": blocks, "h": heads, "n": tokens, "c": depth // x, "x": x}
+    value = {"b": blocks, "h": heads, "n": tokens, "c": depth}
+    fields = [
+        stored("k", dtype, key, "b | h | n | c x", "b h c n x", buffer="key_cache"),
+        stored("v", dtype, value, "b | h | n | c", "b h c n", buffer="value_cache"),
+    ]
+    buffers = {
+        "key_cache": (dtype, (blocks, heads, depth // x, tokens, x)),
+        "value_cache": (dtype, (blocks, heads, depth, tokens)),
+    }
+    return StorageFormat("kv.paged_x", fields, buffers)
+
+
+@storage(
+    "kv.mla", "656-byte tokens: 512 e4m3, 4 f32 scales, 64 bf16", "FlashMLA, FP8 KV cache; vLLM fp8_ds_mla", tokens=1
+)
+def latent(tokens: Size) -> StorageFormat:
+    """The latent of each token in e4m3, a scale for 128 of its elements, and its rotary part in bf16."""
+    strides = {"t": 656 * 8}
+    fields = [
+        stored("latent", "e4m3", {"t": tokens, "i": 512}, "t | i", "t i", 0, strides),
+        stored("scale", "f32", {"t": tokens, "i": 4}, "t | i", "t i", 512 * 8, strides),
+        stored("rope", "bf16", {"t": tokens, "i": 64}, "t | i", "t i", 528 * 8, strides),
+    ]
+    return StorageFormat("kv.mla", fields, {"data": ("u8", (tokens, 656))})
+
+
+@storage(
+    "kv.mla_separate",
+    "latents, scales and rotary parts apart",
+    "DeepSeek-V3.2 sparse attention before packing",
+    tokens=1,
+)
+def latent_separate(tokens: Size) -> StorageFormat:
+    """The three parts of all tokens as three arrays."""
+    parts = (("latent", "e4m3", 512), ("scale", "f32", 4), ("rope", "bf16", 64))
+    fields = [stored(name, dtype, {"t": tokens, "i": n}, "t | i", "t i", buffer=name) for name, dtype, n in parts]
+    return StorageFormat("kv.mla_separate", fields, {name: (dtype, (tokens, n)) for name, dtype, n in parts})
+
+
+@storage("kv.mla_nvfp4", "352-byte tokens: 512 e2m1, 64 e4m3, 32 scales", "FlashMLA, nvfp4.fp8rope", tokens=1)
+def latent_four_bits(tokens: Size) -> StorageFormat:
+    """The latent of each token in e2m1 pairs, its rotary part in e4m3, and an e4m3 scale for 16 elements."""
+    strides = {"t": 352 * 8}
+    fields = [
+        stored("latent", "e2m1", {"t": tokens, "i": 512}, "t | i", "t i", 0, strides),
+        stored("rope", "e4m3", {"t": tokens, "i": 64}, "t | i", "t i", 256 * 8, strides),
+        stored("scale", "e4m3", {"t": tokens, "i": 32}, "t | i", "t i", 320 * 8, strides),
+    ]
+    return StorageFormat("kv.mla_nvfp4", fields, {"data": ("u8", (tokens, 352))})
