@@ -5,6 +5,7 @@ from lego_mlir.interp.ptx.instructions import (
     block_barriers,
     branches,
     bulk_copies,
+    calls,
     cluster_barriers,
     cp_async,
     dependent_launches,
@@ -20,6 +21,7 @@ from lego_mlir.interp.ptx.instructions import (
     ptx_fences,
     register_allocation,
     tensor_core,
+    tensor_map_edits,
     warp_votes,
     wgmma,
 )
@@ -29,6 +31,7 @@ __all__ = [
     "block_barriers",
     "branches",
     "bulk_copies",
+    "calls",
     "cluster_barriers",
     "cp_async",
     "dependent_launches",
@@ -44,6 +47,7 @@ __all__ = [
     "ptx_fences",
     "register_allocation",
     "tensor_core",
+    "tensor_map_edits",
     "warp_votes",
     "wgmma",
 ]
