@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUANTA: Final = (20, 200, 2000, 100_000)
 SHOWN_WAITERS: Final = 6
+AT_JOIN: Final = "the other lanes of its warp at the end of a branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class GangScheduler:
         join = gang.joins[-1]
         join.missing -= gang.count()
         join.arrived.append(gang)
-        self.machine.park(gang, "the other lanes of its warp at the end of a branch")
+        self.machine.park(gang, AT_JOIN)
         if join.missing == 0:
             self._complete(join)
 
@@ -262,7 +263,8 @@ class GangScheduler:
         for gang in self.machine.runnable if polling else ():
             text = f"line {self.code.lines[gang.pc]}: a loop that reads what no other warp will change"
             waiting.setdefault(text, []).append(gang)
-        for gang in self.machine.parked:
+        parked = self.machine.parked
+        for gang in [gang for gang in parked if gang.waits != AT_JOIN] or ([] if polling else parked):
             line = self.code.lines[max(gang.pc - 1, 0)]
             waiting.setdefault(f"line {line}: {gang.waits}", []).append(gang)
         shown = []
@@ -288,7 +290,7 @@ def _warps(machine: PtxMachine, gangs: Sequence[Gang]) -> str:
     """`warps 4-7 of block (0, 0, 0)`."""
     found: dict[int, set[int]] = {}
     for gang in gangs:
-        for warp in gang.warps:
+        for warp in np.unique(gang.lane_warp[gang.live()]):
             slot, local = divmod(int(warp), machine.shape.warps)
             found.setdefault(slot, set()).add(local)
     parts = []

@@ -29,7 +29,7 @@ Knows = Callable[[int, int, int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalAccess:
+class GlobalRequest:
     """One access a row: the warps, their blocks' numbers, agents and clocks; `known` has a row of clocks a warp."""
 
     warps: IntArray
@@ -64,7 +64,7 @@ class GlobalShadow:
     def access(
         self,
         granules: IntArray,
-        access: GlobalAccess,
+        access: GlobalRequest,
         *,
         written: bool,
         record: bool = True,
@@ -86,7 +86,7 @@ class GlobalShadow:
         return found if found is not None else self._lost(granules, access)
 
     def _conflict(
-        self, side: Array, granules: IntArray, access: GlobalAccess, knows: Knows | None, *, written: bool
+        self, side: Array, granules: IntArray, access: GlobalRequest, knows: Knows | None, *, written: bool
     ) -> GlobalConflict | None:
         block, agent, clock, line = side[:, granules]
         own = access.blocks + 1
@@ -103,7 +103,7 @@ class GlobalShadow:
         first = int(np.argmax(clash))
         return GlobalConflict(first, int(np.count_nonzero(clash)), int(line[first]), written, bool(other[first]))
 
-    def _record_read(self, granules: IntArray, access: GlobalAccess, *, several: bool) -> None:
+    def _record_read(self, granules: IntArray, access: GlobalRequest, *, several: bool) -> None:
         blocks = access.blocks + 1
         before = self.reads[BLOCK, granules]
         self._put(self.reads, granules, access, blocks)
@@ -114,13 +114,13 @@ class GlobalShadow:
             again = (self.reads[BLOCK, granules] == blocks) & (self.reads[AGENT, granules] != access.agents)
             self.reads[BLOCK, granules[again]] = -blocks[again]
 
-    def _put(self, side: Array, granules: IntArray, access: GlobalAccess, blocks: Array) -> None:
+    def _put(self, side: Array, granules: IntArray, access: GlobalRequest, blocks: Array) -> None:
         for field, value in zip(
             (BLOCK, AGENT, CLOCK, LINE), (blocks, access.agents, access.clocks, access.line), strict=True
         ):
             side[field, granules] = value
 
-    def _lost(self, granules: IntArray, access: GlobalAccess) -> GlobalConflict | None:
+    def _lost(self, granules: IntArray, access: GlobalRequest) -> GlobalConflict | None:
         """Rows of one instruction that wrote one granule: who is not there afterwards was overwritten."""
         block, agent = self.writes[BLOCK, granules], self.writes[AGENT, granules]
         lost = (block != access.blocks + 1) | (agent != access.agents)

@@ -18,7 +18,7 @@ from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory, Located
 from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.gangs import Gang, Registers
-from lego_mlir.interp.ptx.global_shadow import GlobalAccess
+from lego_mlir.interp.ptx.global_shadow import GlobalRequest
 from lego_mlir.interp.ptx.request_counts import RequestCounts
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.shared_shadow import (
@@ -414,7 +414,7 @@ class PtxMachine:
         if shadow is None:
             return
         warps = gang.lane_warp[place.lanes]
-        access = GlobalAccess(
+        access = GlobalRequest(
             warps, self.block_numbers[self.slot_of_warp[warps]], clocks.first_agent[warps], clocks.clocks(warps),
             clocks.known, line,
         )  # fmt: skip

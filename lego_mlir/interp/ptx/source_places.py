@@ -23,6 +23,8 @@ DEEPEST: Final = 32
 _SECTION: Final = re.compile(r"^[ \t]*\.section\b", re.MULTILINE)
 _ASSEMBLY: Final = re.compile(r"// begin inline asm.*?// end inline asm", re.DOTALL)
 _LOC_LINE: Final = re.compile(r"^[ \t]*\.loc\b.*$", re.MULTILINE)
+_LIBRARY: Final = re.compile(r"(^|/)(cuda|nvidia)[^/]*/.*\binclude/|/triton/language/")
+"""Headers of the toolkit, and Triton's own functions: a fault there is at the line that calls them."""
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|[0-9]+")
 
 
@@ -66,8 +68,9 @@ class SourcePlaces:
             loc = self.inlined.get(loc)
 
     def location(self, place: SourceLocation) -> SourceLocation:
-        """The innermost source of a line of PTX; the line itself where nothing is known."""
-        return next(self._frames(place.line), place)
+        """The source of a line of PTX: the innermost that is the user's; the line itself where nothing is known."""
+        frames = self.frames(place.line) or [place]
+        return next((frame for frame in frames if not _LIBRARY.search(frame.file)), frames[0])
 
     def translate(self, report: Report) -> Report:
         """The report by lines of the source; faults of one kind between the same lines become one."""
@@ -87,14 +90,21 @@ class SourcePlaces:
 
     def _translated(self, fault: Fault) -> Fault:
         def source_line(found: re.Match[str]) -> str:
-            place = next(self._frames(int(found[1])), None)
-            return found[0] if place is None else f"line {place.line}"
+            number = int(found[1])
+            return f"line {self.location(SourceLocation('', number)).line}" if number in self.at else found[0]
 
         message = re.sub(r"\bline (\d+)", source_line, fault.message)
-        _, *callers = self.frames(fault.place.line) or [fault.place]
-        message += "".join(f", inlined at {c.file.rsplit('/', 1)[-1]}:{c.line}" for c in callers)
+        frames = self.frames(fault.place.line) or [fault.place]
+        place = self.location(fault.place)
+        at = frames.index(place)
+        message += "".join(f", in {_short(frame)}" for frame in frames[:at])
+        message += "".join(f", inlined at {_short(frame)}" for frame in frames[at + 1 :])
         other = None if fault.other is None else self.location(fault.other)
-        return replace(fault, place=self.location(fault.place), other=other, message=message)
+        return replace(fault, place=place, other=other, message=message)
+
+
+def _short(place: SourceLocation) -> str:
+    return f"{place.file.rsplit('/', 1)[-1]}:{place.line}"
 
 
 def _loc(tokens: Sequence[str]) -> Loc:
