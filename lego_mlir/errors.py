@@ -109,6 +109,10 @@ class CacheWarning(UserWarning):
     """A compiled result is valid but could not be cached."""
 
 
+class KernelFaultWarning(UserWarning):
+    """A launch in the sanitizer had faults."""
+
+
 class RegisterWarning(UserWarning):
     """A register of a kernel has a second name, which changes with it."""
 

@@ -56,6 +56,12 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command("explain", "lego_mlir.cli.explain", "Show how each index expression of a spec was derived and proved."),
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
+        Command(
+            "sanitize",
+            "lego_mlir.cli.sanitize",
+            "Check a CUDA, Triton, PTX or MLIR kernel without a GPU: bounds, races, deadlocks, bank conflicts.",
+            False,
+        ),
         Command("render", "lego_mlir.cli.render", "Render a Triton or CUDA template with the layouts of a spec."),
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
         Command("show", "lego_mlir.cli.show", "Draw layouts, accesses and the requests of a kernel's line."),

@@ -16,6 +16,7 @@ class Faults:
 
     def __init__(self) -> None:
         self.loops: list[RunningLoop] = []
+        self.printed: list[str] = []
         self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str, bool], Fault] = {}
 
     def add(

@@ -57,6 +57,9 @@ class Kind(Enum):
     MBARRIER = "mbarrier misuse"
     REGISTERS = "register allocation"
     ENDED = "shared memory of a block that ended"
+    LEAK = "memory that was not freed"
+    OVERFLOW = "integer overflow in an address"
+    NONFINITE = "NaN or infinity from finite operands"
 
 
 def names_other_block(message: str) -> bool:

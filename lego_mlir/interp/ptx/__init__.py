@@ -1,11 +1,15 @@
 """An emulator of PTX on NumPy arrays: what the NVPTX back end emitted, run without a GPU, its faults reported.
 
-ptx_reader          text -> entries and instructions with operands and lines
+ptx_reader          text -> entries and instructions with operands and lines; source_places: lines of the source
+linking             calls -> the bodies of what they call
 decoder             an instruction -> a closure on a gang; one module of `instructions` per family
 gangs               warps at one instruction, executed together; splits and merges
 gang_scheduler      which gang runs next (random, by seed), deadlocks
 ptx_machine         resident blocks, addresses, checked accesses
 shared_shadow       races and uninitialised reads, by vector clocks
+global_shadow       races on global memory; device_order: what orders blocks; device_heap: malloc and free
+request_counts      bank conflicts and sectors by line
+checks              what is checked besides
 bulk_tensor_maps    the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
 ptx_launch          `emulate`: arguments, waves of blocks, the report
 stream_launches     `emulate_stream`: kernels that begin before the previous one has ended

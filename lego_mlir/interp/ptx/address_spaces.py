@@ -21,12 +21,19 @@ from lego_mlir.errors import InterpreterError
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.interp.ptx.device_heap import DeviceHeap
+    from lego_mlir.interp.ptx.device_order import DeviceOrder
+    from lego_mlir.interp.ptx.global_shadow import GlobalShadow
 
 GLOBAL_BASE: Final = 0x7F00_0000_0000
 SHARED_BASE: Final = 1024  # bytes; CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
 RANK_SHIFT: Final = 24
 OFFSET_MASK: Final = (1 << RANK_SHIFT) - 1
 PAGE: Final = 256
+UNWRITTEN: Final = 0x7FA5A5A5
+"""A word of an allocation that nobody has written: as f32, a signalling NaN."""
+GAP: Final = 1 << 24
+"""Least bytes between two buffers: an index that is wrong by less is in none. Pages that nothing touches are free."""
 SHARED_WINDOW: Final = 1 << 56
 LOCAL_WINDOW: Final = 1 << 57
 PARAM_WINDOW: Final = 1 << 58
@@ -36,17 +43,24 @@ _WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.c
 
 @dataclass(eq=False, slots=True)
 class GlobalBuffer:
-    """One argument or variable in global memory; `array` is the caller's, written back after the launch."""
+    """One argument or variable in global memory; `array` is the caller's, written back after the launch.
+
+    `item` is the size of an element in bytes, by which positions are named.
+    """
 
     name: str
     start: int
     nbytes: int
     array: Array | None = None
-    read_only: bool = False
+    item: int = 1
 
     @property
     def address(self) -> int:
         return GLOBAL_BASE + self.start
+
+    def element(self, byte: int) -> str:
+        """`x[5]`, or the byte of a buffer without elements."""
+        return f"{self.name}[{byte // self.item}]" if self.item > 1 else f"byte {byte} of {self.name}"
 
 
 @dataclass(slots=True)
@@ -55,31 +69,53 @@ class GlobalMemory:
 
     buffers: list[GlobalBuffer] = field(default_factory=list)
     arena: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
-    owners: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    starts: Array = field(default_factory=lambda: np.zeros(1, np.int64))
+    ends: Array = field(default_factory=lambda: np.zeros(1, np.int64))
+    shadow: GlobalShadow | None = None
+    order: DeviceOrder | None = None
+    heap: DeviceHeap | None = None
+    unwritten: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges (start, end) whose words hold UNWRITTEN until something is stored there."""
+    grid_workspace: int = 0
+    """The address of the zeroed bytes that the grid barrier of a cooperative launch uses."""
     _contents: list[bytes] = field(default_factory=list)
     _end: int = PAGE
 
-    def add(self, name: str, data: bytes, array: Array | None = None) -> GlobalBuffer:
-        """Another buffer, before `allocate`."""
+    def add(self, name: str, data: bytes, array: Array | None = None, item: int = 1) -> GlobalBuffer:
+        """Another buffer, before `allocate`; `item` is the size of its elements."""
         for other in self.buffers:
             if array is not None and other.array is not None and np.shares_memory(array, other.array):
                 if array.ctypes.data == other.array.ctypes.data and array.nbytes == other.array.nbytes:
                     return other
                 raise InterpreterError(f"{name} overlaps {other.name} in part; pass the same array, or disjoint ones")
-        buffer = GlobalBuffer(name, self._end, len(data), array)
+        buffer = GlobalBuffer(name, self._end, len(data), array, item)
         self.buffers.append(buffer)
         self._contents.append(data)
-        self._end += -(-len(data) // PAGE) * PAGE + PAGE
+        self._end += rounded(len(data), PAGE) + min(max(GAP, rounded(2 * len(data), PAGE)), 4 * GAP)
         return buffer
+
+    def patch(self, name: str, at: int, address: int) -> None:
+        """Set 8 bytes of a variable's initial value, before `allocate`."""
+        number = next(i for i, b in enumerate(self.buffers) if b.name == name)
+        data = bytearray(self._contents[number])
+        data[at : at + 8] = address.to_bytes(8, "little")
+        self._contents[number] = bytes(data)
 
     def allocate(self) -> None:
         """Make the arena, once all buffers are known."""
         self.arena = np.zeros(self._end, np.uint8)
-        self.owners = np.full(self._end // PAGE + 1, -1, np.int32)
-        for number, (buffer, data) in enumerate(zip(self.buffers, self._contents, strict=True)):
+        self.starts = np.array([b.start for b in self.buffers] or [0], np.int64)
+        self.ends = np.array([b.start + b.nbytes for b in self.buffers] or [0], np.int64)
+        for buffer, data in zip(self.buffers, self._contents, strict=True):
             self.arena[buffer.start : buffer.start + buffer.nbytes] = np.frombuffer(data, np.uint8)
-            self.owners[buffer.start // PAGE : -(-(buffer.start + buffer.nbytes) // PAGE)] = number
         self._contents.clear()
+
+    def add_heap(self) -> None:
+        """Room for `malloc`, before `allocate`."""
+        from lego_mlir.interp.ptx.device_heap import HEAP_BYTES, DeviceHeap
+
+        self.heap = DeviceHeap(self, self._end)
+        self._end += HEAP_BYTES + GAP
 
     def write_back(self) -> None:
         """Copy the results to the callers' arrays."""
@@ -92,19 +128,34 @@ class GlobalMemory:
 
     def inside(self, at: IntArray, size: int) -> Array:
         """Which accesses lie within one buffer."""
-        page = np.clip(at // PAGE, 0, len(self.owners) - 1)
-        owner = self.owners[page]
-        starts = np.array([b.start for b in self.buffers] + [0])
-        ends = np.array([b.start + b.nbytes for b in self.buffers] + [0])
-        return (owner >= 0) & (at >= starts[owner]) & (at + size <= ends[owner])
+        owner = np.searchsorted(self.starts, at, "right") - 1
+        return (owner >= 0) & (at + size <= self.ends[owner])
 
-    def describe(self, at: int) -> tuple[str, int]:
-        """The buffer whose end or start is nearest before an address, and the byte within it."""
-        before = [b for b in self.buffers if b.start <= at]
-        if not before:
-            return "no buffer", at
-        buffer = max(before, key=lambda b: b.start)
-        return buffer.name, at - buffer.start
+    def owner(self, at: int) -> GlobalBuffer | None:
+        """The buffer that holds a byte of the arena, else the one whose edge is nearest; None far from all."""
+        if not self.buffers or not -GAP <= at < self._end + GAP:
+            return None
+        return min(self.buffers, key=lambda b: max(b.start - at, at - b.start - b.nbytes + 1))
+
+    def element(self, at: int) -> str:
+        """The element at a byte of the arena, by name."""
+        buffer = self.owner(at)
+        return "global memory" if buffer is None else buffer.element(at - buffer.start)
+
+    def describe_outside(self, at: int) -> str:
+        """A position that is in no buffer, by the nearest one: the index, and the distance from its edge."""
+        buffer = self.owner(at)
+        if buffer is None:
+            return f"address {GLOBAL_BASE + at:#x} is in no buffer"
+        byte = at - buffer.start
+        if 0 <= byte < buffer.nbytes:
+            return f"{buffer.element(byte)} reaches over its end"
+        size = f"{buffer.nbytes // buffer.item} elements" if buffer.item > 1 else f"{buffer.nbytes} bytes"
+        if byte < 0:
+            return f"{buffer.element(byte)} is outside of all buffers: {-byte} bytes before the start of its {size}"
+        return (
+            f"{buffer.element(byte)} is outside of all buffers: {byte - buffer.nbytes} bytes past the end of its {size}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

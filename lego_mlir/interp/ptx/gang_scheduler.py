@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, Gang, Join, by_warp, merge, simplified
+from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, Gang, Join, PollState, by_warp, merge, simplified
 from lego_mlir.interp.ptx.liveness import slots_of
 from lego_mlir.interp.ptx.ptx_machine import EXIT, PARKED, YIELD, GangDivergence, PtxMachine, Step
 from lego_mlir.interp.report import Kind
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUANTA: Final = (20, 200, 2000, 100_000)
 SHOWN_WAITERS: Final = 6
+AT_JOIN: Final = "the other lanes of its warp at the end of a branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class PtxCode:
     live: Sequence[int]
     registers: Sequence[frozenset[int]]
     waits_for_wgmma: Sequence[bool]
+    polls: Sequence[bool]
 
 
 class GangScheduler:
@@ -66,9 +68,14 @@ class GangScheduler:
             if machine.in_flight and machine.random.random() < 0.3:
                 self._land(1)
                 continue
+            if self._all_poll():
+                self._deadlock(polling=True)
+                return
             gang = self._pick()
             quantum = int(machine.random.choice(QUANTA))
             self._run_gang(gang, quantum)
+            if machine.stopped:
+                return
             if self.executed > self.budget:
                 self._too_long(gang)
                 return
@@ -107,17 +114,28 @@ class GangScheduler:
 
     def _drop_dead(self, gang: Gang, pc: int) -> None:
         """Forget registers that no later instruction reads, so that they are not copied."""
-        if pc not in self._live:
-            self._live[pc] = frozenset(slots_of(self.code.live[pc]))
-        live = self._live[pc]
+        live = self._live_at(pc)
         for slot in range(len(gang.regs)):
             if slot not in live and slot not in gang.pending:
                 gang.regs[slot] = None
 
+    def _live_at(self, pc: int) -> frozenset[int]:
+        if pc not in self._live:
+            self._live[pc] = frozenset(slots_of(self.code.live[pc]))
+        return self._live[pc]
+
     def _run_gang(self, gang: Gang, quantum: int) -> None:
-        steps, registers = self.code.steps, self.code.registers
+        steps, registers, polls = self.code.steps, self.code.registers, self.code.polls
+        polled: set[int] = set()
+        gang.stuck_at = -1
         for done in range(quantum):
             pc = gang.pc
+            if polls[pc]:
+                if pc in polled:  # a loop that may wait for another gang: let it run
+                    self.executed += done
+                    self._give_way(gang)
+                    return
+                polled.add(pc)
             if gang.joins and gang.joins[-1].pc == pc:
                 self.executed += done
                 self._arrive(gang)
@@ -141,6 +159,22 @@ class GangScheduler:
             return
         self.executed += quantum
         self.machine.runnable.append(gang)
+
+    def _give_way(self, gang: Gang) -> None:
+        """Note whether a gang polls with what it had at its last poll, when nothing has changed since."""
+        live = self._live_at(gang.pc)
+        now = PollState(gang.pc, self.machine.changes, [gang.regs[slot] for slot in sorted(live)])
+        if gang.polled is not None and gang.polled.equals(now):
+            gang.stuck_at = now.changes
+        gang.polled = now
+        self.machine.runnable.append(gang)
+
+    def _all_poll(self) -> bool:
+        """Whether every gang polls, nothing is in flight, and so nothing will change."""
+        machine = self.machine
+        if machine.in_flight or machine.previous_runs:
+            return False
+        return all(gang.stuck_at == machine.changes for gang in machine.runnable)
 
     def _touches_pending(self, gang: Gang, pc: int) -> None:
         message = "this uses a register of a wgmma that is still in flight; wait for it with wgmma.wait_group first"
@@ -182,7 +216,7 @@ class GangScheduler:
         join = gang.joins[-1]
         join.missing -= gang.count()
         join.arrived.append(gang)
-        self.machine.park(gang, "the other lanes of its warp at the end of a branch")
+        self.machine.park(gang, AT_JOIN)
         if join.missing == 0:
             self._complete(join)
 
@@ -224,9 +258,13 @@ class GangScheduler:
                 return True
         return any(rescue() for rescue in self.rescues)
 
-    def _deadlock(self) -> None:
+    def _deadlock(self, *, polling: bool = False) -> None:
         waiting: dict[str, list[Gang]] = {}
-        for gang in self.machine.parked:
+        for gang in self.machine.runnable if polling else ():
+            text = f"line {self.code.lines[gang.pc]}: a loop that reads what no other warp will change"
+            waiting.setdefault(text, []).append(gang)
+        parked = self.machine.parked
+        for gang in [gang for gang in parked if gang.waits != AT_JOIN] or ([] if polling else parked):
             line = self.code.lines[max(gang.pc - 1, 0)]
             waiting.setdefault(f"line {line}: {gang.waits}", []).append(gang)
         shown = []
@@ -234,8 +272,8 @@ class GangScheduler:
             shown.append(f"{_warps(self.machine, gangs)} at {text}")
         more = len(waiting) - SHOWN_WAITERS
         tail = f"; and {more} more places" if more > 0 else ""
-        first = self.machine.parked[0]
-        line = self.code.lines[max(first.pc - 1, 0)]
+        first = (self.machine.runnable if polling else self.machine.parked)[0]
+        line = self.code.lines[first.pc if polling else max(first.pc - 1, 0)]
         message = f"no warp can continue: {'; '.join(shown)}{tail}"
         self.machine.fault(Kind.DEADLOCK, message, first, int(first.live()[0]), line)
 
@@ -252,7 +290,7 @@ def _warps(machine: PtxMachine, gangs: Sequence[Gang]) -> str:
     """`warps 4-7 of block (0, 0, 0)`."""
     found: dict[int, set[int]] = {}
     for gang in gangs:
-        for warp in gang.warps:
+        for warp in np.unique(gang.lane_warp[gang.live()]):
             slot, local = divmod(int(warp), machine.shape.warps)
             found.setdefault(slot, set()).add(local)
     parts = []

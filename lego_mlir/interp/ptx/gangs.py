@@ -34,9 +34,28 @@ class Join:
     arrived: list[Gang] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class PollState:
+    """A gang at an instruction that polls: the changes of memory until then, and its live registers."""
+
+    pc: int
+    changes: int
+    registers: Registers
+
+    def equals(self, other: PollState) -> bool:
+        """Whether what follows is the same, while memory does not change."""
+        if (self.pc, self.changes) != (other.pc, other.changes):
+            return False
+        pairs = zip(self.registers, other.registers, strict=True)
+        return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
+
+
 @dataclass(eq=False, slots=True)
 class Gang:
-    """Warps at one instruction: `warps` are numbers of resident warps, `joins` the splits that it is part of."""
+    """Warps at one instruction: `warps` are numbers of resident warps, `joins` the splits that it is part of.
+
+    `polled` is its state at its last poll; `stuck_at` the count of changes of memory at which it polls in vain.
+    """
 
     warps: IntArray
     regs: Registers
@@ -46,6 +65,8 @@ class Gang:
     pending: frozenset[int] = frozenset()
     fenced: Registers | None = None
     impatience: int = 0
+    polled: PollState | None = None
+    stuck_at: int = -1
     state: str = "runnable"
     waits: str = ""
     lane_warp: IntArray = field(init=False)

@@ -11,9 +11,10 @@ from typing import Final
 
 from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction, PtxOperand, PtxRegister
 
-WITHOUT_RESULT: Final = frozenset(
-    {"bar", "barrier", "bra", "ret", "exit", "st", "red", "cp", "wgmma", "setmaxnreg", "nanosleep", "prefetch", "trap"}
-)
+WITHOUT_RESULT: Final = frozenset({
+    "bar", "barrier", "bra", "ret", "exit", "st", "red", "cp", "wgmma", "setmaxnreg", "nanosleep", "prefetch", "trap",
+    "call", "tensormap",
+})  # fmt: skip
 
 
 def results(instruction: PtxInstruction) -> Iterator[int]:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -32,17 +32,21 @@ from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx import instructions as _registered  # noqa: F401  (fills the decoder's table)
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory
+from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.decoder import Decoder
+from lego_mlir.interp.ptx.device_order import DeviceOrder, orders_blocks
 from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
+from lego_mlir.interp.ptx.global_shadow import GlobalShadow
 from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
 from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_after_exits
 from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
+from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
-from lego_mlir.interp.report import Report
+from lego_mlir.interp.report import Kind, Report, SourceLocation
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -54,14 +58,23 @@ Extents = int | Sequence[int]
 BUDGET: Final = 20_000_000
 SHADOW_BYTES: Final = 512 << 20
 RESIDENT_THREADS: Final = 16384
+DEVICE_THREADS: Final = 132 * 2048
+"""Threads that an H100 holds at once: blocks that wait for each other need that many."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """The seed of all random orders, and the steps after which a run is stopped as endless."""
+    """The seed of all random orders, the steps after which a run is stopped as endless, and the checks.
+
+    `blocks`: run this many blocks only, spread over the grid. `progress` is told the blocks done, and how many there
+    are, after each wave of resident blocks.
+    """
 
     seed: int = 0
     budget: int = BUDGET
+    checks: Checks = DEFAULT
+    blocks: int | None = None
+    progress: Callable[[int, int], None] | None = None
 
 
 def emulate(
@@ -77,18 +90,25 @@ def emulate(
     seed: int = 0,
     budget: int = BUDGET,
     source: str = "<ptx>",
+    options: EmulatorOptions | None = None,
 ) -> Report:
     """Run an entry of PTX on arrays. `block` and `cluster` are optional where the entry fixes them.
 
-    `dynamic_shared` is in bytes. `seed` draws the order in which warps run and asynchronous copies land. Raises
-    InterpreterError for text that cannot be read, an instruction that is not modelled, or arguments that do not fit;
-    what goes wrong while running is a fault of the report.
+    `dynamic_shared` is in bytes. `seed` draws the order in which warps run and asynchronous copies land; `options` has
+    it and more, in place of `seed` and `budget`. Raises InterpreterError for text that cannot be read, an instruction
+    that is not modelled, or arguments that do not fit; what goes wrong while running is a fault of the report. Its
+    places are lines of the source where the PTX has `.loc` directives, else lines of the PTX.
     """
     module = read_ptx(ptx, source) if isinstance(ptx, str) else ptx
     memory = GlobalMemory()
-    extents = grid, block, cluster
-    run = prepared(module, entry, memory, args, extents, dynamic_shared, names, EmulatorOptions(seed, budget))
+    chosen = options if options is not None else EmulatorOptions(seed, budget)
+    run = prepared(module, entry, memory, args, (grid, block, cluster), dynamic_shared, names, chosen)
     memory.allocate()
+    if chosen.checks.global_races:
+        memory.shadow = GlobalShadow(len(memory.arena), _granule(run.kernel, "global"))
+        memory.shadow.replicated_loads = chosen.checks.replicated_loads
+    if any(map(orders_blocks, run.kernel.instructions)):
+        memory.order = DeviceOrder()
     with np.errstate(all="ignore"):
         for _ in run.turns():
             pass
@@ -102,9 +122,11 @@ def prepared(
     names: Sequence[str], options: EmulatorOptions,
 ) -> EmulatedLaunch:  # fmt: skip
     """A launch whose arrays are placed in memory, which is not allocated yet; `extents` are as for `emulate`."""
-    kernel = module.entry(entry)
+    kernel = linked(module, module.entry(entry))
     addresses = _place_globals(module, kernel, memory)
     pointers = _bind_arrays(kernel, args, names, memory)
+    if any(i.opcode == "call" and "malloc" in map(str, i.operands) for i in kernel.instructions):
+        memory.add_heap()
     parameters = _parameters(kernel, pointers, addresses)
     shape = _shape(module, kernel, addresses, extents, dynamic_shared)
     return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options)
@@ -124,11 +146,15 @@ class EmulatedLaunch:
     options: EmulatorOptions
     machine: PtxMachine | None = None
     blocks: int = 0
+    executed: int = 0
 
     def report(self) -> Report:
         """What happened so far."""
-        shape = self.shape
-        return Report(self.kernel.name, shape.grid, shape.block, self.blocks, self.faults.all(), [], [])
+        shape, machine = self.shape, self.machine
+        sites = [] if machine is None or machine.counts is None else machine.counts.sites()
+        report = Report(self.kernel.name, shape.grid, shape.block, self.blocks, self.faults.all(), sites, [])
+        report.printed = "".join(self.faults.printed)
+        return self.module.places.translate(report)
 
     @property
     def triggered(self) -> bool:
@@ -141,40 +167,72 @@ class EmulatedLaunch:
 
     def turns(self) -> Iterator[None]:
         """Run the grid in waves of whole clusters, a turn at a time."""
-        order = _blocks_in_order(self.shape)
+        order, waits = self._order(), self.memory.order is not None
+        at_once = _resident_blocks(self.shape, DEVICE_THREADS if waits else RESIDENT_THREADS)
         random = np.random.default_rng(self.options.seed)
-        following = successors(self.kernel)
-        joins = join_points(following)
-        live = live_before(self.kernel.instructions, following)
-        at_once = _resident_blocks(self.shape)
-        budget = self.options.budget
+        machine = PtxMachine(
+            self.shape, order[:at_once], self.memory, self.parameters, self.faults, self.module.source, random,
+            self.options.checks,
+        )  # fmt: skip
+        self.machine = machine
+        code = self._decoded(machine)
         for start in range(0, len(order), at_once):
-            wave = order[start : start + at_once]
-            machine = PtxMachine(
-                self.shape, wave, self.memory, self.parameters, self.faults, self.module.source, random
-            )
-            machine.previous_runs = self.machine is not None and self.machine.previous_runs
-            self.machine, self.blocks = machine, start + len(wave)
-            decoder = Decoder(machine, self.kernel, self.addresses, joins, self.module.source)
-            instructions = self.kernel.instructions
-            code = PtxCode(
-                decoder.steps(),
-                [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
-                live,
-                [i.registers() for i in instructions] + [frozenset()],
-                [_may_touch_pending(i) for i in instructions] + [True],
-            )
+            if start:
+                machine.begin(order[start : start + at_once])
+            self.blocks = start + len(machine.blocks)
             machine.runnable = first_gangs(machine, len(self.kernel.widths))
-            scheduler = GangScheduler(machine, code, budget)
+            scheduler = GangScheduler(machine, code, self.options.budget)
             rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
             scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
             yield from scheduler.turns()
-            if machine.parked or scheduler.executed > budget:
+            self.executed += scheduler.executed
+            if machine.parked or machine.stopped or scheduler.executed > self.options.budget:
                 return
+            if self.options.progress is not None:
+                self.options.progress(self.blocks, len(order))
+        self._report_leaks()
+
+    def _order(self) -> Array:
+        """The blocks to run, clusters whole; a sample is spread evenly."""
+        order, peers = _blocks_in_order(self.shape), self.shape.cluster_blocks
+        wanted = self.options.blocks
+        if wanted is None or wanted >= len(order):
+            return order
+        clusters = order.reshape(-1, peers, 3)
+        chosen = np.unique(np.linspace(0, len(clusters) - 1, max(wanted // peers, 1)).round().astype(np.int64))
+        return clusters[chosen].reshape(-1, 3)
+
+    def _decoded(self, machine: PtxMachine) -> PtxCode:
+        """The entry's instructions for all waves."""
+        instructions, following = self.kernel.instructions, successors(self.kernel)
+        decoder = Decoder(machine, self.kernel, self.addresses, join_points(following), self.module.source)
+        return PtxCode(
+            decoder.steps(),
+            [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
+            live_before(instructions, following),
+            [i.registers() for i in instructions] + [frozenset()],
+            [_may_touch_pending(i) for i in instructions] + [True],
+            [_polls(i) for i in instructions] + [False],
+        )
+
+    def _report_leaks(self) -> None:
+        """Blocks of `malloc` that the kernel did not free."""
+        if self.memory.heap is None:
+            return
+        for line, (blocks, nbytes) in self.memory.heap.leaks().items():
+            message = f"{nbytes} bytes in {blocks} block{'s' if blocks > 1 else ''} of malloc were not freed"
+            place = SourceLocation(self.module.source, line)
+            self.faults.add(Kind.LEAK, message, place, (0, 0, 0), (0, 0, 0), count=blocks)
 
 
 def _may_touch_pending(instruction: PtxInstruction) -> bool:
     return instruction.opcode == "wgmma"
+
+
+def _polls(instruction: PtxInstruction) -> bool:
+    """Whether it may read what another block or warp changes: a spin loop has one."""
+    strong = {"volatile", "acquire", "relaxed", "mmio"} & set(instruction.modifiers)
+    return instruction.opcode == "atom" or (instruction.opcode == "ld" and bool(strong))
 
 
 def _blocks_in_order(shape: LaunchShape) -> Array:
@@ -189,11 +247,11 @@ def _blocks_in_order(shape: LaunchShape) -> Array:
     return np.array(found, np.int64)
 
 
-def _resident_blocks(shape: LaunchShape) -> int:
+def _resident_blocks(shape: LaunchShape, threads: int = RESIDENT_THREADS) -> int:
     """As many blocks as the shadow's memory allows, whole clusters."""
     agents = 4 * shape.warps * shape.cluster_blocks
     shadow = shape.shared_bytes * (4 * agents / shape.granule + 10) + 1
-    blocks = min(int(SHADOW_BYTES // shadow), RESIDENT_THREADS // shape.threads)
+    blocks = min(int(SHADOW_BYTES // shadow), threads // shape.threads)
     return max(blocks // shape.cluster_blocks, 1) * shape.cluster_blocks
 
 
@@ -204,6 +262,16 @@ def _place_globals(module: PtxModule, kernel: PtxEntry, memory: GlobalMemory) ->
         if variable.space in ("global", "const"):
             data = variable.data or bytes(variable.size)
             found[variable.name] = (variable.space, memory.add(variable.name, data).address)
+    functions = function_addresses(module)
+    found |= {name: ("func", address) for name, address in functions.items()}
+    for variable in module.variables:
+        for symbol in variable.symbols:
+            if symbol.name not in found:
+                raise InterpreterError(f"{variable.name} holds the address of {symbol.name}, which is not declared")
+            memory.patch(variable.name, symbol.at, found[symbol.name][1] + symbol.offset)
+    named = {str(o) for i in kernel.instructions for o in i.operands}
+    if any(name.startswith("%envreg") for name in named):
+        memory.grid_workspace = memory.add("the workspace of the grid's barrier", bytes(4096)).address
     offset = 0
     for parameter in kernel.parameters:
         offset = spaces.rounded(offset, _alignment(parameter))
@@ -233,7 +301,7 @@ def _bind_arrays(
             if not value.flags.c_contiguous:
                 raise InterpreterError(f"{name}: pass a C-contiguous array, got strides {value.strides}")
             flat = value.reshape(-1).view(np.uint8)
-            bound.append(memory.add(name, flat.tobytes(), value).address)
+            bound.append(memory.add(name, flat.tobytes(), value, value.itemsize).address)
         elif hasattr(value, "bind"):
             bound.append(value.bind(memory, name))
         else:
@@ -252,6 +320,8 @@ def _parameters(kernel: PtxEntry, values: Sequence[PtxArgument], addresses: Mapp
         else:
             dtype = NUMPY[parameter.dtype]
             number = np.asarray(value)
+            if dtype.kind == "f" and number.dtype.kind in "iub":
+                number = number.astype(dtype)
             if dtype.kind in "iu" and number.dtype.kind in "iub":
                 wrapped = int(number) & ((1 << 8 * dtype.itemsize) - 1)
                 data = wrapped.to_bytes(dtype.itemsize, "little")
@@ -319,11 +389,13 @@ def _shape(
     return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel))
 
 
-def _granule(kernel: PtxEntry) -> int:
-    """The smallest element that the kernel stores to shared memory, in bytes, at most 4."""
+def _granule(kernel: PtxEntry, space: str = "shared") -> int:
+    """The smallest element that the kernel stores to shared or global memory, in bytes, at most 4."""
+    other = "global" if space == "shared" else "shared"
     least = 4
     for instruction in kernel.instructions:
-        if instruction.opcode in ("st", "atom", "red") and "global" not in instruction.modifiers:
+        spaces_named = {modifier.split("::")[0] for modifier in instruction.modifiers}
+        if instruction.opcode in ("st", "atom", "red") and other not in spaces_named:
             for modifier in instruction.modifiers:
                 if modifier in TYPE_NAMES:
                     least = min(least, max(bits_of_type_name(modifier) // 8, 1))

@@ -16,7 +16,10 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory, Located
+from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.gangs import Gang, Registers
+from lego_mlir.interp.ptx.global_shadow import GlobalRequest
+from lego_mlir.interp.ptx.request_counts import RequestCounts
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.shared_shadow import (
     AGENT_NAMES,
@@ -78,10 +81,21 @@ class PtxMachine:
     faults: Faults
     source: str
     random: np.random.Generator
+    checks: Checks = DEFAULT
 
     def __post_init__(self) -> None:
-        shape = self.shape
-        slots, warps = len(self.blocks), shape.warps
+        self.previous_runs = False  # a kernel before this one on the stream, which began early
+        self.counts = RequestCounts() if self.checks.counts else None
+        self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
+        self.parameter_bytes[: len(self.parameters)] = np.frombuffer(self.parameters, np.uint8)
+        self.begin(self.blocks)
+
+    def begin(self, blocks: Array) -> None:
+        """Make other blocks resident, at their first instruction."""
+        shape, self.blocks = self.shape, blocks
+        slots, warps = len(blocks), shape.warps
+        gx, gy, _ = shape.grid
+        self.block_numbers = (blocks @ np.array([1, gx, gx * gy])).astype(np.int32)
         self.slot_of_warp = np.repeat(np.arange(slots), warps)
         lanes = np.arange(warps * WARP)
         x, y, _ = shape.block
@@ -91,19 +105,21 @@ class PtxMachine:
         self.stride = spaces.rounded(shape.shared_bytes, 256)
         self.shared = np.zeros(slots * self.stride, np.uint8)
         self.local = np.zeros((slots * warps * WARP) * spaces.rounded(shape.local_bytes, 16), np.uint8)
+        self.local_written = np.zeros(len(self.local), np.bool_)
         per_cluster = shape.cluster_blocks * warps
         self.clocks = VectorClocks(slots * warps, per_cluster)
         self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1])
-        self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
-        self.parameter_bytes[: len(self.parameters)] = np.frombuffer(self.parameters, np.uint8)
         self.in_flight: list[AsyncOperation] = []
-        self.previous_runs = False  # a kernel before this one on the stream, which began early
         self.triggered: set[int] = set()  # slots of blocks that let the next kernel begin
         self.runnable: list[Gang] = []
         self.parked: list[Gang] = []
         self.units: dict[str, object] = {}  # the state of barriers and units, by their module's name
+        self.stopped = False  # an assertion failed: the launch ends
+        if self.globals.order is not None:
+            self.globals.order.begin()
         self.remote: dict[int, dict[int, tuple[int, int]]] = {}
         self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
+        self.changes = 0  # stores and updates that changed a value
 
     # --- identity -----------------------------------------------------------------------------------------------
 
@@ -129,11 +145,12 @@ class PtxMachine:
     # --- faults -------------------------------------------------------------------------------------------------
 
     def fault(
-        self, kind: Kind, message: str, gang: Gang, lane: int, line: int, *, other: int = 0, count: int = 1
-    ) -> None:
+        self, kind: Kind, message: str, gang: Gang, lane: int, line: int, *, other: int = 0, count: int = 1,
+        buffer: str = "",
+    ) -> None:  # fmt: skip
         block, thread = self.thread(gang, lane)
-        at = SourceLocation(self.source, other) if other else None
-        self.faults.add(kind, message, SourceLocation(self.source, line), block, thread, other=at, count=count)
+        at, place = SourceLocation(self.source, other) if other else None, SourceLocation(self.source, line)
+        self.faults.add(kind, message, place, block, thread, other=at, count=count, buffer=buffer)
 
     def fault_of_block(self, kind: Kind, message: str, slot: int, line: int, *, other: int = 0) -> None:
         """A fault of an asynchronous unit, which has no thread."""
@@ -243,9 +260,12 @@ class PtxMachine:
             fits = self.globals.inside(at, size)
         if not fits.all():
             first = int(np.argmin(fits))
-            where = self._describe(space, int(address[first]))
+            where, buffer = self._describe(space, int(address[first])), ""
+            if space in ("global", "const") and (near := self.globals.owner(int(at[first]))) is not None:
+                buffer = near.name
             message = f"{size} bytes at {where}"
-            self.fault(Kind.OUT_OF_BOUNDS, message, gang, int(lanes[first]), line, count=int((~fits).sum()))
+            count, lane = int((~fits).sum()), int(lanes[first])
+            self.fault(Kind.OUT_OF_BOUNDS, message, gang, lane, line, count=count, buffer=buffer)
             at, lanes = at[fits], lanes[fits]
         return Located(space, arena, at, lanes)
 
@@ -271,44 +291,68 @@ class PtxMachine:
                 f"{spaces.SHARED_BASE} to {self.shape.shared_bytes}, and its cluster {self.shape.cluster_blocks} blocks"
             )
         if space in ("global", "const"):
-            name, byte = self.globals.describe(address - spaces.GLOBAL_BASE)
-            return f"address {address:#x} is outside of all buffers: byte {byte} from the start of {name}"
+            return self.globals.describe_outside(address - spaces.GLOBAL_BASE)
         return f"{space} address {address:#x} is outside"
 
     # --- loads and stores ---------------------------------------------------------------------------------------
 
-    def load(self, gang: Gang, space: str, address: IntArray, size: int, line: int) -> Array:
+    def load(self, gang: Gang, space: str, address: IntArray, size: int, line: int, strong: bool = False) -> Array:
         """(lanes, size) bytes; zeros for lanes that are inactive or out of bounds."""
         out = np.zeros((gang.lanes, size), np.uint8)
         for place in self.locate(gang, space, address, size, line):
-            if len(place.lanes):
-                if place.space == "shared":
+            if not len(place.lanes):
+                continue
+            if self.counts is not None:
+                self.counts.count(self, gang, place, size, line, "read")
+            out[place.lanes] = spaces.gather(place.arena, place.at, size)
+            match place.space:
+                case "global":
+                    self.check_global(gang, place, size, line, written=False, strong=strong)
+                    if self.globals.unwritten:
+                        self._check_unwritten(gang, place, line)
+                case "shared":
                     self.check_shared_read(gang, place, size, line)
-                out[place.lanes] = spaces.gather(place.arena, place.at, size)
+                case "local":
+                    self._check_local_read(gang, place, size, line)
         return out
 
-    def store(self, gang: Gang, space: str, address: IntArray, data: Array, line: int) -> None:
+    def store(self, gang: Gang, space: str, address: IntArray, data: Array, line: int, strong: bool = False) -> None:
         """Store a row of bytes per lane."""
         size = data.shape[1]
         for place in self.locate(gang, space, address, size, line):
             if not len(place.lanes):
                 continue
-            rows = data[place.lanes]
-            if place.space == "param":
-                self.fault(Kind.OUT_OF_BOUNDS, "a store to a kernel's parameter", gang, int(place.lanes[0]), line)
+            if place.space in ("param", "const"):
+                what = "a kernel's parameter" if place.space == "param" else "constant memory"
+                self.fault(Kind.OUT_OF_BOUNDS, f"a store to {what}", gang, int(place.lanes[0]), line)
                 continue
-            if place.space == "shared":
-                self.check_shared_write(gang, place, size, line)
-            spaces.scatter(place.arena, place.at, rows)
-            if place.space == "shared":
-                self._check_same_value(gang, place, rows, line)
+            if self.counts is not None:
+                self.counts.count(self, gang, place, size, line, "write")
+            self._store_rows(gang, place, data[place.lanes], line, strong)
 
-    def _check_same_value(self, gang: Gang, place: Located, rows: Array, line: int) -> None:
-        lost = (spaces.gather(place.arena, place.at, rows.shape[1]) != rows).any(axis=1)
-        if lost.any():
-            lane = int(place.lanes[int(np.argmax(lost))])
-            message = "two lanes store different values at one shared address in one instruction"
-            self.fault(Kind.RACE, message, gang, lane, line, count=int(lost.sum()))
+    def _store_rows(self, gang: Gang, place: Located, rows: Array, line: int, strong: bool) -> None:
+        size = rows.shape[1]
+        if place.space == "local":
+            spaces.scatter(place.arena, place.at, rows)
+            self.local_written[place.at[:, None] + np.arange(size)] = True
+            return
+        before = spaces.gather(place.arena, place.at, size)
+        spaces.scatter(place.arena, place.at, rows)
+        after = spaces.gather(place.arena, place.at, size)
+        self.changes += not np.array_equal(before, after)
+        # Several warps or blocks that write one value do not race: it was there before, or all wrote it now.
+        same = np.array_equal(before, rows) or np.array_equal(after, rows)
+        if not same and (lost := (after != rows).any(axis=1)).any():
+            row = int(np.argmax(lost))
+            element = "one shared address" if place.space == "shared" else self.globals.element(int(place.at[row]))
+            message = f"different values are stored to {element} in one instruction"
+            self.fault(Kind.RACE, message, gang, int(place.lanes[row]), line, count=int(lost.sum()))
+            if place.space == "global":
+                return
+        if place.space == "global":
+            self.check_global(gang, place, size, line, written=True, same=same, strong=strong)
+        else:
+            self.check_shared_write(gang, place, size, line, same=same)
 
     def access(self, gang: Gang, place: Located, size: int, line: int) -> ShadowAccess:
         """The shared access of a gang's lanes, for the shadow."""
@@ -332,10 +376,61 @@ class PtxMachine:
         conflict = self.shadow.read(access, atomic=atomic)
         self.report_conflict(conflict, "this read", gang, place.lanes, line)
 
-    def check_shared_write(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
+    def _check_unwritten(self, gang: Gang, place: Located, line: int) -> None:
+        """Words that still hold what their allocation was filled with."""
+        missing = place.arena.view(np.uint32)[place.at // 4] == spaces.UNWRITTEN
+        if not missing.any():
+            return
+        ranges = np.array(self.globals.unwritten)
+        missing &= ((place.at[:, None] >= ranges[:, 0]) & (place.at[:, None] < ranges[:, 1])).any(axis=1)
+        if missing.any():
+            row = int(np.argmax(missing))
+            message = f"{self.globals.element(int(place.at[row]))} was never written"
+            self.fault(Kind.UNINITIALISED, message, gang, int(place.lanes[row]), line, count=int(missing.sum()))
+
+    def _check_local_read(self, gang: Gang, place: Located, size: int, line: int) -> None:
+        """Local memory of which no byte was written: padding next to written bytes is no fault."""
+        missing = ~self.local_written[place.at[:, None] + np.arange(size)].any(axis=1)
+        if missing.any():
+            lane = int(place.lanes[int(np.argmax(missing))])
+            message = "local memory (an array or a variable of the thread) that was never written"
+            self.fault(Kind.UNINITIALISED, message, gang, lane, line, count=int(missing.sum()))
+
+    def check_shared_write(
+        self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False, same: bool = False
+    ) -> None:
         self.note_remote(gang, place, line)
         conflict = self.shadow.write(self.access(gang, place, size, line), atomic=atomic)
+        if same and conflict is not None and conflict.written and conflict.unit == WARP_AGENT:
+            return
         self.report_conflict(conflict, "this write", gang, place.lanes, line)
+
+    def check_global(
+        self, gang: Gang, place: Located, size: int, line: int, *, written: bool, same: bool = False,
+        strong: bool = False,
+    ) -> None:  # fmt: skip
+        """Record accesses to global memory; report a race with an earlier one of another warp or block."""
+        shadow, order, clocks = self.globals.shadow, self.globals.order, self.clocks
+        if shadow is None:
+            return
+        warps = gang.lane_warp[place.lanes]
+        access = GlobalRequest(
+            warps, self.block_numbers[self.slot_of_warp[warps]], clocks.first_agent[warps], clocks.clocks(warps),
+            clocks.known, line,
+        )  # fmt: skip
+        knows = None if order is None else lambda row, *event: order.knows(int(warps[row]), *event)
+        for step in range(max(size // shadow.granule, 1)):
+            granules = place.at // shadow.granule + step
+            found = shadow.access(granules, access, written=written, record=not strong, knows=knows)
+            if found is None or (same and found.written):
+                continue
+            what, did = "write" if written else "read", "write" if found.written else "read"
+            by = "of another block" if found.across_blocks else "by another warp, with no barrier between"
+            element = self.globals.element(int(place.at[found.row]) + step * shadow.granule)
+            message = f"this {what} of {element} races with the {did} at line {found.line} {by}"
+            lane = int(place.lanes[found.row])
+            self.fault(Kind.RACE, message, gang, lane, line, other=found.line, count=found.rows)
+            return
 
     # --- scheduling ---------------------------------------------------------------------------------------------
 

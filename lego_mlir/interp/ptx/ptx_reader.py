@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.ptx.source_places import SourcePlaces, without_sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,20 @@ def _registers(operand: PtxOperand) -> Iterator[PtxRegister]:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolAddress:
+    """An address in an initial value: its first byte, the variable or function, and what is added."""
+
+    at: int
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PtxVariable:
-    """A variable of a state space. `size` is in bytes, 0 for an extern array, whose size the launch gives."""
+    """A variable of a state space. `size` is in bytes, 0 for an extern array, whose size the launch gives.
+
+    `symbols` are the addresses in its initial value.
+    """
 
     name: str
     space: str
@@ -157,11 +170,15 @@ class PtxVariable:
     align: int
     data: bytes | None = None
     dtype: str = "b8"
+    symbols: tuple[SymbolAddress, ...] = ()
 
 
 @dataclass(slots=True)
 class PtxEntry:
-    """A kernel: parameters in order, variables, instructions, and the index of each label's next instruction."""
+    """A kernel or a device function: parameters in order, variables, instructions, and the index after each label.
+
+    `widths` are the bits of each register; a function has `returns`.
+    """
 
     name: str
     parameters: list[PtxVariable]
@@ -173,16 +190,20 @@ class PtxEntry:
     instructions: list[PtxInstruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
+    returns: list[PtxVariable] = field(default_factory=list)
+    is_function: bool = False
 
 
 @dataclass(slots=True)
 class PtxModule:
-    """A PTX file: its target, the variables at module scope, and its entries by name."""
+    """A PTX file: its target, the variables at module scope, its entries and device functions by name."""
 
     target: str
     variables: list[PtxVariable]
     entries: dict[str, PtxEntry]
     source: str = "<ptx>"
+    functions: dict[str, PtxEntry] = field(default_factory=dict)
+    places: SourcePlaces = field(default_factory=SourcePlaces)
 
     def entry(self, name: str | None) -> PtxEntry:
         """The entry of this name, or the only one. Raises InterpreterError."""
@@ -198,7 +219,8 @@ class PtxModule:
 
 SPECIAL: Final = re.compile(
     r"%(n?tid|n?ctaid|laneid|n?warpid|n?smid|gridid|lanemask_\w+|clock\w*|globaltimer\w*|dynamic_smem_size|"
-    r"total_smem_size|n?clusterid|cluster_n?ctaid|cluster_n?ctarank|is_explicit_cluster|aggr_smem_size)(\.[xyz])?$"
+    r"total_smem_size|envreg\d+|pm\d+(?:_64)?|n?clusterid|cluster_n?ctaid|cluster_n?ctarank|is_explicit_cluster|"
+    r"aggr_smem_size)(\.[xyz])?$"
 )
 _TOKEN: Final = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"[^\"]*\"|[%$A-Za-z_.][%\w$.:<>]*|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}"
@@ -259,8 +281,13 @@ def read_ptx(text: str, source: str = "<ptx>") -> PtxModule:
     module = PtxModule("", [], {}, source)
     body: _Body | None = None
     depth = 0
-    for statement in _statements(text):
+    places = module.places
+    for statement in _statements(without_sections(text)):
         tokens, end = statement.tokens, statement.end
+        if places.directive(tokens):
+            continue
+        if body is not None and end == ";":
+            places.note(statement.line)
         if body is None:
             if end == "{":
                 body, depth = _Body(_entry_head(tokens, statement.line), module), 1
@@ -276,8 +303,9 @@ def read_ptx(text: str, source: str = "<ptx>") -> PtxModule:
             depth -= 1
             body.close_scope()
             if depth == 0:
-                module.entries[body.entry.name] = body.finish()
-                body = None
+                found = body.finish()
+                (module.functions if found.is_function else module.entries)[found.name] = found
+                body, places.current = None, None
         elif end == ":":
             body.label(tokens[0])
         else:
@@ -286,14 +314,18 @@ def read_ptx(text: str, source: str = "<ptx>") -> PtxModule:
 
 
 def _entry_head(tokens: list[str], line: int) -> PtxEntry:
+    returns: list[PtxVariable] = []
     if ".func" in tokens:
-        name = next(t for t in tokens[tokens.index(".func") + 1 :] if t not in "()" and not t.startswith((".", "%")))
-        raise InterpreterError(
-            f"PTX line {line}: the emulator runs kernels without calls, and the file defines the function {name}; "
-            "compile with the function inlined"
-        )
-    at = tokens.index(".entry") + 1
-    entry = PtxEntry(tokens[at], [], line)
+        at = tokens.index(".func") + 1
+        if tokens[at] == "(":
+            closed = tokens.index(")", at)
+            returns = [_variable(part, line) for part in _split(tokens[at + 1 : closed])]
+            at = closed + 1
+        while tokens[at].startswith("."):
+            at += 1
+    else:
+        at = tokens.index(".entry") + 1
+    entry = PtxEntry(tokens[at], [], line, returns=returns, is_function=".func" in tokens)
     opened, closed = at + 1, at + 1
     if closed < len(tokens) and tokens[closed] == "(":
         closed = tokens.index(")", opened)
@@ -344,6 +376,9 @@ def _variable(tokens: list[str], line: int) -> PtxVariable:
     at = 0
     while at < len(tokens) and tokens[at].startswith("."):
         word = tokens[at][1:].split("::")[0]
+        if word == "attribute":  # .attribute(.managed)
+            at = tokens.index(")", at) + 1
+            continue
         if word == "align":
             align = align if is_pointer else int(tokens[at + 1])  # after .ptr: the alignment of what it points to
             at += 1
@@ -361,12 +396,57 @@ def _variable(tokens: list[str], line: int) -> PtxVariable:
     count = 1
     if rest[:1] == ["["]:
         count = int(rest[1]) if rest[1] != "]" else 0
-    data = None
-    if "=" in rest:
-        numbers = [_literal(t, line) for t in rest[rest.index("=") + 1 :] if t not in "{},"]
-        values = b"".join(int(n).to_bytes(unit, "little", signed=int(n) < 0) for n in numbers)
-        data = values.ljust(unit * count, b"\0")
-    return PtxVariable(name, space, unit * count, align or unit, data, dtype)
+    if "=" not in rest:
+        return PtxVariable(name, space, unit * count, align or unit, None, dtype)
+    value = _InitialValue.read(rest[rest.index("=") + 1 :], unit, line)
+    return PtxVariable(
+        name, space, unit * count, align or unit, value.data.ljust(unit * count, b"\0"), dtype, tuple(value.symbols)
+    )
+
+
+class _InitialValue:
+    """The elements of `= {1, -2, 0f3F800000, generic(f), x+4, 0xFF(p), 0xFF00(p), ..}` as bytes and addresses.
+
+    An address may be given byte by byte, each by the mask that selects it; the first byte stands for all eight.
+    """
+
+    def __init__(self, unit: int) -> None:
+        self.unit = unit
+        self.data = b""
+        self.symbols: list[SymbolAddress] = []
+
+    @classmethod
+    def read(cls, tokens: list[str], unit: int, line: int) -> _InitialValue:
+        found = cls(unit)
+        flat = [t for t in tokens if t not in "{}"]
+        for element in _split(flat):
+            found._element([t for t in element if t not in ("(", ")", "generic")], line)
+        return found
+
+    def _element(self, tokens: list[str], line: int) -> None:
+        match tokens:
+            case ["-", number]:
+                self._number(-int(_literal(number, line)))
+            case [number] if not re.match(r"[A-Za-z_$%]", number):
+                is_float = re.match(r"0[fFdD]", number) is not None and not number.lower().startswith("0x")
+                self._number(int(number[2:], 16) if is_float else int(_literal(number, line)))
+            case [name]:
+                self._symbol(name, 0)
+            case [name, "+", number]:
+                self._symbol(name, int(_literal(number, line)))
+            case [mask, name] if mask.lower().startswith("0xff"):
+                if int(_literal(mask, line)) == 0xFF:
+                    self.symbols.append(SymbolAddress(len(self.data), name))
+                self.data += bytes(self.unit)
+            case _:
+                raise InterpreterError(f"PTX line {line}: the initial value `{' '.join(tokens)}` cannot be read")
+
+    def _number(self, number: int) -> None:
+        self.data += number.to_bytes(self.unit, "little", signed=number < 0)
+
+    def _symbol(self, name: str, offset: int) -> None:
+        self.symbols.append(SymbolAddress(len(self.data), name, offset))
+        self.data += bytes(self.unit)
 
 
 def _literal(token: str, line: int) -> int | float:
@@ -393,9 +473,11 @@ class _Body:
         self.entry, self.module = entry, module
         self.scopes: list[dict[str, PtxRegister]] = [{}]
         self.first_of_scope, self.labels_of_scope = [0], [dict[str, int]()]
+        self.variables_of_scope: list[dict[str, str]] = [{}]
 
     def open_scope(self) -> None:
         self.scopes.append({})
+        self.variables_of_scope.append({})
         self.first_of_scope.append(len(self.entry.instructions))
         self.labels_of_scope.append({})
 
@@ -405,6 +487,7 @@ class _Body:
     def close_scope(self) -> None:
         """Forget the scope's registers, and make its labels unique: inline assembly repeats them."""
         self.scopes.pop()
+        self.variables_of_scope.pop()
         first, labels = self.first_of_scope.pop(), self.labels_of_scope.pop()
         for at in range(first, len(self.entry.instructions)):
             instruction = self.entry.instructions[at]
@@ -426,10 +509,18 @@ class _Body:
     def statement(self, tokens: list[str], line: int) -> None:
         if not tokens or tokens[0] in _DIRECTIVES:
             return
+        if tokens[0].startswith(".reg."):  # inline assembly: `.reg.b16 h, r`
+            tokens = [".reg", tokens[0].removeprefix(".reg"), *tokens[1:]]
         if tokens[0] == ".reg":
             self._declare(tokens[1:], line)
         elif tokens[0].startswith("."):
-            self.entry.variables.append(_variable(tokens, line))
+            variable = _variable(tokens, line)
+            unique = variable.name
+            if variable.space == "param" or len(self.variables_of_scope) > 2:
+                unique = f"{variable.name}@{len(self.entry.variables)}"
+            self.variables_of_scope[-1][variable.name] = unique
+            space = "local" if variable.space == "param" else variable.space
+            self.entry.variables.append(replace(variable, name=unique, space=space))
         else:
             self.entry.instructions.append(self._instruction(tokens, line))
 
@@ -455,10 +546,6 @@ class _Body:
             guard = PtxRegister(register.name, register.slot, register.bits, negated)
             tokens = tokens[2 + negated :]
         opcode, *modifiers = tokens[0].split(".")
-        if opcode == "call":
-            raise InterpreterError(
-                f"PTX line {line}: the emulator runs kernels without calls: `{' '.join(tokens)[:60]}`"
-            )
         operands = tuple(self._operand(part, line) for part in _split(tokens[1:]))
         return PtxInstruction(opcode, tuple(modifiers), operands, guard, line)
 
@@ -481,13 +568,13 @@ class _Body:
                 return PtxRegister(register.name, register.slot, register.bits, negated=True)
             case [left, "|", right]:
                 return OperandList((self._operand([left], line), self._operand([right], line)), pair=True)
-            case ["{", *inner, "}"]:
+            case ["{", *inner, "}"] | ["(", *inner, ")"]:
                 return OperandList(tuple(self._operand(part, line) for part in _split(inner)))
             case ["[", *inner, "]"]:
                 return self._address(inner, line)
             case [name, ("+" | "-") as sign, number]:
                 offset = int(_literal(number, line))
-                return SymbolOperand(name, -offset if sign == "-" else offset)
+                return SymbolOperand(self._unique(name), -offset if sign == "-" else offset)
             case _:
                 raise InterpreterError(f"PTX line {line}: the operand `{' '.join(tokens)}` cannot be read")
 
@@ -501,7 +588,10 @@ class _Body:
             return Immediate(_literal(name, line), name)
         if name.startswith("%"):
             raise InterpreterError(f"PTX line {line}: {name} is neither a declared register nor a special one")
-        return SymbolOperand(name)
+        return Immediate(32, name) if name == "WARP_SZ" else SymbolOperand(self._unique(name))
+
+    def _unique(self, name: str) -> str:
+        return next((scope[name] for scope in reversed(self.variables_of_scope) if name in scope), name)
 
     def _address(self, tokens: list[str], line: int) -> AddressOperand:
         first, *rest = _split(tokens)

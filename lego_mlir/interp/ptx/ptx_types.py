@@ -31,7 +31,15 @@ NUMPY: Final[dict[str, Dtype]] = {
     "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
     "e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
-PACKED: Final = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "u16x2": "u16", "s16x2": "s16"}
+PACKED: Final = {
+    "f16x2": "f16",
+    "bf16x2": "bf16",
+    "e4m3x2": "e4m3",
+    "e5m2x2": "e5m2",
+    "f32x2": "f32",
+    "u16x2": "u16",
+    "s16x2": "s16",
+}
 FLOATS: Final = frozenset({"f16", "f32", "f64", "bf16", "tf32", "e4m3", "e5m2"})
 TYPE_NAMES: Final = frozenset({*NUMPY, *PACKED})
 

@@ -12,7 +12,7 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PtxMachine
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+    from lego_mlir.aliases import Array, IntArray
 
 AXES: Final = {"x": 0, "y": 1, "z": 2}
 LANES: Final = np.arange(WARP, dtype=np.uint32)
@@ -42,6 +42,11 @@ def special_register(machine: PtxMachine, name: str) -> Callable[[Gang], Array] 
         "nsmid": 132,
         "gridid": 1,
     }
+    if word.startswith("pm"):
+        uniform[word] = 0
+    if word.startswith("envreg"):  # 1 and 2: the workspace of a cooperative launch, its upper and lower half
+        address = machine.globals.grid_workspace
+        uniform[word] = {"envreg1": address >> 32, "envreg2": address & 0xFFFFFFFF}.get(word, 0)
     if word in uniform:
         value = np.array([uniform[word]], np.uint32)
         return lambda gang: value
@@ -61,16 +66,14 @@ def special_register(machine: PtxMachine, name: str) -> Callable[[Gang], Array] 
 
 def _of_block(machine: PtxMachine, word: str, axis: int) -> Callable[[Gang], Array] | None:
     """A register whose value depends on the block."""
-    blocks = machine.blocks.astype(np.int64)
-    peers = np.array(machine.shape.cluster)
-    found = {
-        "ctaid": blocks[:, axis],
-        "clusterid": blocks[:, axis] // peers[axis],
-        "cluster_ctaid": blocks[:, axis] % peers[axis],
-        "cluster_ctarank": np.arange(len(blocks)) % machine.shape.cluster_blocks,
-        "smid": np.arange(len(blocks)),
-    }.get(word)
-    if found is None:
-        return None
-    values = found.astype(np.uint32)
-    return lambda gang: values[machine.slots(gang)]
+    shape = machine.shape
+    extent = shape.cluster[axis]
+    found: dict[str, Callable[[IntArray], IntArray]] = {
+        "ctaid": lambda slots: machine.blocks[slots, axis],
+        "clusterid": lambda slots: machine.blocks[slots, axis] // extent,
+        "cluster_ctaid": lambda slots: machine.blocks[slots, axis] % extent,
+        "cluster_ctarank": lambda slots: slots % shape.cluster_blocks,
+        "smid": lambda slots: slots,
+    }
+    of_slots = found.get(word)
+    return None if of_slots is None else lambda gang: of_slots(machine.slots(gang)).astype(np.uint32)

@@ -19,7 +19,9 @@ from lego_mlir.interp.ptx.instructions import (
     ptx_conversions,
     ptx_fences,
     register_allocation,
+    system_calls,
     tensor_core,
+    tensor_map_edits,
     warp_votes,
     wgmma,
 )
@@ -43,7 +45,9 @@ __all__ = [
     "ptx_conversions",
     "ptx_fences",
     "register_allocation",
+    "system_calls",
     "tensor_core",
+    "tensor_map_edits",
     "warp_votes",
     "wgmma",
 ]

@@ -51,6 +51,8 @@ class NamedBarrier:
     def complete(self, machine: PtxMachine, also: IntArray) -> None:
         """Release those who wait and the warps of `also`, and begin the next phase."""
         joint, waiting = self.joint, self.waiting
+        if machine.globals.order is not None:
+            machine.globals.order.barrier(self.warps)
         self.joint, self.waiting, self.arrived, self.warps = None, [], 0, []
         assert joint is not None
         machine.clocks.acquire(also, joint)
@@ -93,7 +95,10 @@ def _block_barrier(
         stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
         if stopped is not None:
             return stopped
-        numbers = np.broadcast_to(number(gang), (gang.lanes,))
+        given = number(gang)
+        if waits and count is None and len(given) == 1 and _whole_blocks(machine, gang, int(given[0])):
+            return None
+        numbers = np.broadcast_to(given, (gang.lanes,))
         counts = np.full(gang.lanes, whole) if count is None else np.broadcast_to(count(gang), (gang.lanes,))
         parked = []
         for slot, name, chosen in _groups(machine, gang, numbers):
@@ -108,6 +113,28 @@ def _block_barrier(
         return _suspend(machine, gang, parked)
 
     return run
+
+
+def _whole_blocks(machine: PtxMachine, gang: Gang, name: int) -> bool:
+    """Whether a gang is all warps of its blocks, none of which waits at the barrier; if so, the barrier is done."""
+    warps, ids = machine.shape.warps, gang.warps
+    if gang.active is not None or len(ids) % warps or ids[0] % warps or int(ids[-1] - ids[0]) != len(ids) - 1:
+        return False
+    barriers = barriers_of(machine)
+    slots = range(int(ids[0]) // warps, int(ids[-1]) // warps + 1)
+    if any((found := barriers.get((slot, name))) is not None and found.arrived for slot in slots):
+        return False
+    if machine.globals.order is not None:
+        for first in range(int(ids[0]), int(ids[-1]) + 1, warps):
+            machine.globals.order.barrier(range(first, first + warps))
+    clocks = machine.clocks
+    here = slice(int(ids[0]), int(ids[-1]) + 1)
+    rows = [table[here].reshape(len(slots), warps, -1) for table in (clocks.known, clocks.fenced)]
+    joint = [table.max(axis=1, keepdims=True) for table in rows]
+    clocks.known[ids, clocks.first_agent[ids]] += 1
+    for table, together in zip(rows, joint, strict=True):
+        np.maximum(table, together, out=table)
+    return True
 
 
 def _groups(machine: PtxMachine, gang: Gang, numbers: Array) -> Iterator[tuple[int, int, Array]]:

@@ -231,7 +231,7 @@ def _check_barrier(machine: PtxMachine, gang: Gang, lane: int, at: int, line: in
         return
     one = np.array([int(gang.lane_warp[lane])])
     clocks = machine.clocks
-    known = clocks.through_async_proxy(one)
+    known = clocks.through_async_proxy(one) if machine.checks.fenced_barriers else clocks.known[one]
     access = ShadowAccess(np.array([at]), 8, clocks.first_agent[one], clocks.clocks(one), known, line)
     conflict = machine.shadow.read(access, atomic=True)
     machine.report_proxy_conflict(conflict, "the use of this mbarrier", gang, lane, line)

@@ -8,17 +8,19 @@ of a GPU differs in the last bits, so comparisons need the tolerance of the spec
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
 import numpy as np
 
 from lego_mlir.interp import extremes, rounding
+from lego_mlir.interp.directed_rounding import directed
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
-from lego_mlir.interp.ptx.ptx_types import NUMPY, PACKED
+from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Dtype
@@ -79,19 +81,29 @@ def _finish(instruction: PtxInstruction) -> Callable[[Array], Array]:
     return finish
 
 
-def _refuse_directed(decoder: Decoder, instruction: PtxInstruction) -> None:
-    if found := sorted(DIRECTED & set(instruction.modifiers)):
+def _directed(decoder: Decoder, instruction: PtxInstruction) -> str | None:
+    """The rounding towards zero, down or up; None for the nearest. f32 and f64 have it here."""
+    found = sorted(DIRECTED & set(instruction.modifiers))
+    if found and decoder.type_of(instruction) not in ("f32", "f64"):
         raise decoder.refused(instruction, f"the rounding .{found[0]} of arithmetic is not modelled; .rn is")
+    return found[0] if found else None
+
+
+def _directed_two(operation: str, mode: str, x: Array, y: Array) -> Array:
+    return directed(operation, mode, [x, y])
 
 
 def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`add.rn.f32 d, a, b`, and pairs."""
-    _refuse_directed(decoder, instruction)
+    mode = _directed(decoder, instruction)
     type_ = decoder.type_of(instruction)
     dtype = NUMPY[PACKED.get(type_, type_)]
     function = wide(TWO[instruction.opcode], dtype)
-    d, a, b = instruction.operands
+    if mode is not None:
+        function = partial(_directed_two, instruction.opcode, mode)
+    d, a, b, *more = instruction.operands
     left, right = (decoder.source(o, type_, instruction) for o in (a, b))
+    third = decoder.source(more[0], type_, instruction) if more else None  # max.f32 d, a, b, c of sm_100
     write, finish = decoder.sink(d, instruction), _finish(instruction)
     propagates = "NaN" in instruction.modifiers
     ftz = "ftz" in instruction.modifiers
@@ -100,7 +112,10 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
         x, y = left(gang), right(gang)
         if ftz:
             x, y = flushed(x), flushed(y)
-        value = finish(function(x, y))
+        value = function(x, y)
+        if third is not None:
+            value = function(value, flushed(third(gang)) if ftz else third(gang))
+        value = finish(value)
         if propagates:
             value = np.where(np.isnan(x) | np.isnan(y), dtype.type(np.nan), value)
         write(gang, repacked(value, type_))
@@ -111,13 +126,13 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
 def repacked(value: Array, type_: str) -> Array:
     """Pairs of 16-bit numbers as 32-bit words."""
-    return value.view(np.uint32) if type_ in PACKED else value
+    return value.view(BITS[16 * value.dtype.itemsize]) if type_ in PACKED else value
 
 
 @opcode("fma")
 def build_fma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`fma.rn.f32 d, a, b, c`: one rounding."""
-    _refuse_directed(decoder, instruction)
+    mode = _directed(decoder, instruction)
     type_ = decoder.type_of(instruction)
     dtype = NUMPY[PACKED.get(type_, type_)]
     d, a, b, c = instruction.operands
@@ -131,7 +146,8 @@ def build_fma(decoder: Decoder, instruction: PtxInstruction) -> Step:
             values = [flushed(v) for v in values]
         lanes = max(map(len, values))
         values = [v if len(v) == lanes else np.repeat(v, lanes) for v in values]
-        write(gang, repacked(finish(rounding.fma(*values).astype(dtype)), type_))
+        fused = rounding.fma(*values) if mode is None else directed("fma", mode, values)
+        write(gang, repacked(finish(fused.astype(dtype)), type_))
         return None
 
     return run
@@ -170,7 +186,7 @@ FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
 @opcode("sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh")
 def build_function(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`ex2.approx.ftz.f32 d, a`."""
-    _refuse_directed(decoder, instruction)
+    mode = _directed(decoder, instruction)
     type_ = decoder.type_of(instruction)
     dtype = NUMPY[PACKED.get(type_, type_)]
     function = FUNCTIONS[instruction.opcode]
@@ -180,7 +196,10 @@ def build_function(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
     def run(gang: Gang) -> Outcome:
         x = flushed(value(gang)) if ftz else value(gang)
-        found = rounding.narrow(function(x.astype(np.float64)), dtype)
+        if mode is not None and instruction.opcode in ("rcp", "sqrt"):
+            found = directed(instruction.opcode, mode, [x])
+        else:
+            found = rounding.narrow(function(x.astype(np.float64)), dtype)
         write(gang, repacked(flushed(found) if ftz else found, type_))
         return None
 

@@ -63,8 +63,10 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`add.s32 d, a, b`."""
     if is_float(decoder, instruction):
         return float_arithmetic.build_two(decoder, instruction)
-    if {"cc", "sat"} & set(instruction.modifiers):
-        return _with_carry(decoder, instruction)
+    if "cc" in instruction.modifiers:
+        return build_carried(decoder, instruction)
+    if "sat" in instruction.modifiers:
+        return _saturated(decoder, instruction)
     type_ = decoder.type_of(instruction)
     function = TWO[instruction.opcode]
     d, a, b = instruction.operands
@@ -78,8 +80,72 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _with_carry(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    raise decoder.refused(instruction, "carries and saturated sums are not modelled")
+def _saturated(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`add.sat.s32`."""
+    d, a, b = instruction.operands
+    type_ = decoder.type_of(instruction)
+    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
+    write, function = decoder.sink(d, instruction), TWO[instruction.opcode]
+    limits = np.iinfo(NUMPY[type_])
+
+    def run(gang: Gang) -> Outcome:
+        wide = function(left(gang).astype(np.int64), right(gang).astype(np.int64))
+        write(gang, np.clip(wide, limits.min, limits.max).astype(NUMPY[type_]))
+        return None
+
+    return run
+
+
+@opcode("addc", "subc", "madc")
+def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`add.cc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`: the flag is the last operand (see `linking`)."""
+    type_ = decoder.type_of(instruction)
+    bits = 8 * NUMPY[type_].itemsize
+    d, *given, flag = instruction.operands
+    unsigned = f"u{bits}"
+    is_mad = instruction.opcode in ("mad", "madc")
+    terms = [decoder.source(o, unsigned, instruction) for o in (given[2:] if is_mad else given)]
+    product = _product(decoder, instruction) if is_mad else None
+    write, put_flag = decoder.sink(d, instruction), decoder.sink(flag, instruction)
+    carry = decoder.source(flag, "pred", instruction)
+    reads, sets = instruction.opcode.endswith("c"), "cc" in instruction.modifiers
+    minus = instruction.opcode in ("sub", "subc")
+
+    def run(gang: Gang) -> Outcome:
+        values = [t(gang) for t in terms]
+        x = product(gang).view(values[0].dtype) if product is not None else values.pop(0)
+        y = values[0]
+        extra = carry(gang).astype(x.dtype) if reads else x.dtype.type(0)
+        if minus:
+            first = x - y
+            total = first - extra
+            over = (x < y) | (first < extra)
+        else:
+            first = x + y
+            total = first + extra
+            over = (first < x) | (total < first)
+        write(gang, total)
+        if sets:
+            put_flag(gang, over)
+        return None
+
+    return run
+
+
+@opcode("sad")
+def build_sad(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`sad.u32 d, a, b, c`: c + |a - b|."""
+    type_ = decoder.type_of(instruction)
+    d, *given = instruction.operands
+    a, b, c = (decoder.source(o, type_, instruction) for o in given)
+    write = decoder.sink(d, instruction)
+
+    def run(gang: Gang) -> Outcome:
+        x, y = a(gang), b(gang)
+        write(gang, c(gang) + np.where(x < y, y - x, x - y))
+        return None
+
+    return run
 
 
 @opcode("mul", "mul24")
@@ -124,6 +190,8 @@ def build_mad(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`mad.lo.s32 d, a, b, c`."""
     if is_float(decoder, instruction):
         return float_arithmetic.build_fma(decoder, instruction)
+    if "cc" in instruction.modifiers:
+        return build_carried(decoder, instruction)
     product = _product(decoder, instruction)
     type_ = decoder.type_of(instruction)
     if "wide" in instruction.modifiers:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.interp.ptx import address_spaces as spaces
-from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
+from lego_mlir.interp.ptx.decoder import Decoder, Sink, opcode, space_of
+from lego_mlir.interp.ptx.device_order import semantics
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.float_arithmetic import is_bf16
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
@@ -49,12 +50,14 @@ def build_atom(decoder: Decoder, instruction: PtxInstruction) -> Step:
     vector = next((n for name, n in (("v2", 2), ("v4", 4), ("v8", 8)) if name in instruction.modifiers), 1)
     operands = list(instruction.operands)
     result = operands.pop(0) if instruction.opcode == "atom" else None
-    if vector > 1:
-        raise decoder.refused(instruction, "vectors of atomic updates are not modelled")
     place = decoder.address(operands[0], instruction)
-    values = [decoder.source(o, f"b{words}", instruction) for o in operands[1:]]
-    write = decoder.sink(result, instruction) if result is not None else None
+    wanted = [decoder.items(o) for o in operands[1:]]
+    parts = [[decoder.source(w[i], f"b{words}", instruction) for w in wanted] for i in range(vector)]
+    writes: list[Sink | None] = [None] * vector
+    if result is not None:
+        writes = [decoder.sink(r, instruction) for r in decoder.items(result)]
     space, line, machine = space_of(instruction), instruction.line, decoder.machine
+    size, how, of_device = words // 8, semantics(instruction), "cta" not in instruction.modifiers
 
     def update(old: Array, given: list[Array]) -> Array:
         if operation == "cas":
@@ -65,26 +68,36 @@ def build_atom(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return UPDATES[operation](x, y).view(old.dtype)
 
     def run(gang: Gang) -> Outcome:
-        given = [np.broadcast_to(v(gang), (gang.lanes,)) for v in values]
-        out = np.zeros(gang.lanes, BITS[words])
-        for found in machine.locate(gang, space, place(gang), words // 8, line):
-            if not len(found.lanes):
-                continue
-            if found.space == "shared":
-                machine.check_shared_read(gang, found, words // 8, line, atomic=True)
-                machine.check_shared_write(gang, found, words // 8, line, atomic=True)
-            _rounds(found, given, out, update)
-        if write is not None:
-            write(gang, out)
+        for i, (values, write) in enumerate(zip(parts, writes, strict=True)):
+            given = [np.broadcast_to(v(gang), (gang.lanes,)) for v in values]
+            old = np.zeros(gang.lanes, BITS[words])
+            for found in machine.locate(gang, space, place(gang) + i * size, size, line):
+                if len(found.lanes):
+                    check(gang, found)
+                    machine.changes += _rounds(found, given, old, update)
+            if write is not None:
+                write(gang, old)
         return None
+
+    def check(gang: Gang, found: spaces.Located) -> None:
+        order = machine.globals.order
+        if found.space == "shared":
+            machine.check_shared_read(gang, found, size, line, atomic=True)
+            machine.check_shared_write(gang, found, size, line, atomic=True)
+        elif found.space == "global":
+            if order is not None and of_device:
+                accesses = zip(gang.lane_warp[found.lanes].tolist(), (found.at // 4).tolist(), strict=True)
+                order.strong(machine, dict.fromkeys(accesses), how, reads=True, writes=True)
+            machine.check_global(gang, found, size, line, written=True, strong=True)
 
     return run
 
 
 def _rounds(
     place: spaces.Located, given: list[Array], out: Array, update: Callable[[Array, list[Array]], Array]
-) -> None:
-    """Each round updates every address once, with the first of its lanes that are left."""
+) -> bool:
+    """Each round updates every address once, with the first of its lanes that are left; whether a value changed."""
+    changed = False
     arena = place.arena.view(out.dtype)
     left = np.arange(len(place.lanes))
     while len(left):
@@ -94,5 +107,8 @@ def _rounds(
         lanes, where = place.lanes[chosen], at[first]
         old = arena[where]
         out[lanes] = old
-        arena[where] = update(old, [np.ascontiguousarray(v[lanes]) for v in given])
+        new = update(old, [np.ascontiguousarray(v[lanes]) for v in given])
+        changed = changed or not np.array_equal(old, new)
+        arena[where] = new
         left = np.delete(left, first)
+    return changed

@@ -6,7 +6,10 @@ see the generic writes that are known to the warp.
 
 from __future__ import annotations
 
+import numpy as np
+
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.device_order import orders_blocks
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
@@ -15,12 +18,19 @@ from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 @opcode("membar", "fence")
 def build_fence(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`fence.proxy.async.shared::cta`, `fence.acq_rel.gpu`, `membar.gl`."""
+    machine = decoder.machine
+    if orders_blocks(instruction) and (order := machine.globals.order) is not None:
+
+        def publish(gang: Gang) -> Outcome:
+            order.fence(machine, np.unique(gang.lane_warp[gang.live()]))
+            return None
+
+        return publish
     if not {"proxy", "mbarrier_init"} & set(instruction.modifiers):
         return lambda gang: None
-    clocks = decoder.machine.clocks
 
     def run(gang: Gang) -> Outcome:
-        clocks.fence_proxy(gang.warps)
+        machine.clocks.fence_proxy(gang.warps)
         return None
 
     return run

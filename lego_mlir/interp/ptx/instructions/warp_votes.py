@@ -130,7 +130,7 @@ def build_activemask(decoder: Decoder, instruction: PtxInstruction) -> Step:
 def build_match(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`match.any.sync.b32 d, a, mask`: the lanes with the same value."""
     if "all" in instruction.modifiers:
-        raise decoder.refused(instruction, "match.all is not modelled")
+        return _match_all(decoder, instruction)
     d, a, mask = instruction.operands
     write = decoder.sink(d, instruction)
     value = decoder.source(a, decoder.type_of(instruction), instruction)
@@ -140,6 +140,26 @@ def build_match(decoder: Decoder, instruction: PtxInstruction) -> Step:
         same = (rows[:, :, None] == rows[:, None, :]) & live[:, None, :]
         bits = (same * (np.uint64(1) << LANES.astype(np.uint64))).sum(axis=2)
         write(gang, bits.astype(np.uint32).reshape(-1))
+
+    return _with_members(decoder, decoder.source(mask, "u32", instruction), step)
+
+
+def _match_all(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`match.all.sync.b32 d|p, a, mask`: the members if all have one value, else 0."""
+    target, a, mask = instruction.operands
+    first, *others = decoder.items(target)
+    write = decoder.sink(first, instruction)
+    also = decoder.sink(others[0], instruction) if others else None
+    value = decoder.source(a, decoder.type_of(instruction), instruction)
+
+    def step(gang: Gang, live: Array) -> None:
+        rows = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
+        head = rows[np.arange(len(rows)), live.argmax(axis=1)]
+        all_same = ((rows == head[:, None]) | ~live).all(axis=1)
+        members = (live * (np.uint64(1) << LANES.astype(np.uint64))).sum(axis=1)
+        write(gang, np.repeat(np.where(all_same, members, 0).astype(np.uint32), WARP))
+        if also is not None:
+            also(gang, np.repeat(all_same, WARP))
 
     return _with_members(decoder, decoder.source(mask, "u32", instruction), step)
 
@@ -154,15 +174,17 @@ REDUCTIONS: Final[dict[str, np.ufunc]] = {
 def build_redux(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`redux.sync.add.s32 d, a, mask`."""
     type_ = decoder.type_of(instruction)
-    if type_ == "f32":
-        raise decoder.refused(instruction, "redux of f32 is not modelled")
-    function = next(REDUCTIONS[m] for m in instruction.modifiers if m in REDUCTIONS)
+    operation = next(m for m in instruction.modifiers if m in REDUCTIONS)
+    function = REDUCTIONS[operation]
+    if type_ == "f32" and "NaN" not in instruction.modifiers:
+        function = {"min": np.fmin, "max": np.fmax}[operation]
     dtype = NUMPY[type_]
     d, a, mask = instruction.operands
     write, value = decoder.sink(d, instruction), decoder.source(a, type_, instruction)
 
     def step(gang: Gang, live: Array) -> None:
         rows = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
+        rows = np.abs(rows) if "abs" in instruction.modifiers else rows
         found = [function.reduce(row[mask]) if mask.any() else 0 for row, mask in zip(rows, live, strict=True)]
         write(gang, np.repeat(np.array(found).astype(dtype), WARP))
 

@@ -1,0 +1,27 @@
+"""What the emulator checks beyond addresses, barriers and shared memory, and what it takes for granted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of a launch.
+
+    `global_races`: two accesses of one element of global memory, one of them a write, that nothing orders. `counts`:
+    bank conflicts and sectors of each line. `nonfinite`: an instruction whose operands are finite and whose result is
+    not. `fenced_barriers`: a bulk copy may complete only on an mbarrier whose initialisation was fenced, which Triton
+    leaves out. `replicated_loads`: warps may load an element that another warp of their block loads in the same
+    instruction and stores back: Triton gives a tensor of few elements to several warps, and uses what one of them read.
+    """
+
+    global_races: bool = True
+    counts: bool = False
+    nonfinite: bool = False
+    fenced_barriers: bool = True
+    replicated_loads: bool = False
+
+
+DEFAULT = Checks()
+TRITON = Checks(fenced_barriers=False, replicated_loads=True)

@@ -1,0 +1,131 @@
+"""Races on global memory: for each granule, the last write, and a read since.
+
+An access is that of a *block*, an *agent* (`shared_shadow`: a warp of it), and the agent's clock. Two accesses of one
+granule, one of them a write, conflict where
+
+- their blocks differ, and nothing orders them (`device_order`); or
+- their warps differ, and the later warp does not know of the earlier one's clock: no barrier of the block is between.
+
+A granule remembers one read. Reads by several blocks are kept as such where nothing in the kernel orders blocks; among
+the warps of a block, the last is kept, so a write that races with an earlier read only is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+BLOCK, AGENT, CLOCK, LINE = range(4)
+SEVERAL: Final = np.int32(2**31 - 1)
+"""In place of a block: more than one has read the granule."""
+Knows = Callable[[int, int, int, int], bool]
+"""Whether the warp of a row knows of an access by a block's agent at a clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalRequest:
+    """One access a row: the warps, their blocks' numbers, agents and clocks; `known` has a row of clocks a warp."""
+
+    warps: IntArray
+    blocks: Array
+    agents: IntArray
+    clocks: IntArray
+    known: Array
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalConflict:
+    """The first row that conflicts, how many do, the earlier access, and whether it is of another block."""
+
+    row: int
+    rows: int
+    line: int
+    written: bool
+    across_blocks: bool
+
+
+class GlobalShadow:
+    """The accesses to a launch's global memory of `nbytes`, in granules of 1, 2 or 4 bytes."""
+
+    def __init__(self, nbytes: int, granule: int) -> None:
+        count = nbytes // granule + 1
+        self.granule = granule
+        self.replicated_loads = False
+        self.writes = np.zeros((4, count), np.int32)  # pages that nothing touches take no memory
+        self.reads = np.zeros((4, count), np.int32)
+
+    def access(
+        self,
+        granules: IntArray,
+        access: GlobalRequest,
+        *,
+        written: bool,
+        record: bool = True,
+        knows: Knows | None = None,
+    ) -> GlobalConflict | None:  # fmt: skip
+        """Record an access of one granule a row; its conflict with an earlier one, if any.
+
+        `record=False` compares only: strong accesses leave no trace.
+        """
+        found = self._conflict(self.writes, granules, access, knows, written=True)
+        if written and found is None:
+            found = self._conflict(self.reads, granules, access, knows, written=False)
+        if not record:
+            return found
+        if not written:
+            self._record_read(granules, access, several=knows is None)
+            return found
+        self._put(self.writes, granules, access, access.blocks + 1)
+        return found if found is not None else self._lost(granules, access)
+
+    def _conflict(
+        self, side: Array, granules: IntArray, access: GlobalRequest, knows: Knows | None, *, written: bool
+    ) -> GlobalConflict | None:
+        block, agent, clock, line = side[:, granules]
+        own = access.blocks + 1
+        other = (block > 0) & (block != own)
+        if knows is not None:
+            for row in map(int, np.flatnonzero(other)):
+                other[row] = not knows(row, int(block[row]) - 1, int(agent[row]), int(clock[row]))
+        unordered = (block == own) & (agent != access.agents)
+        if unordered.any():
+            unordered &= clock > access.known[access.warps, agent]
+        clash = other | unordered
+        if not clash.any():
+            return None
+        first = int(np.argmax(clash))
+        return GlobalConflict(first, int(np.count_nonzero(clash)), int(line[first]), written, bool(other[first]))
+
+    def _record_read(self, granules: IntArray, access: GlobalRequest, *, several: bool) -> None:
+        blocks = access.blocks + 1
+        before = self.reads[BLOCK, granules]
+        self._put(self.reads, granules, access, blocks)
+        if several:
+            shared = ((before > 0) & (before != blocks)) | (self.reads[BLOCK, granules] != blocks)
+            self.reads[BLOCK, granules[shared]] = SEVERAL
+        if self.replicated_loads:
+            again = (self.reads[BLOCK, granules] == blocks) & (self.reads[AGENT, granules] != access.agents)
+            self.reads[BLOCK, granules[again]] = -blocks[again]
+
+    def _put(self, side: Array, granules: IntArray, access: GlobalRequest, blocks: Array) -> None:
+        for field, value in zip(
+            (BLOCK, AGENT, CLOCK, LINE), (blocks, access.agents, access.clocks, access.line), strict=True
+        ):
+            side[field, granules] = value
+
+    def _lost(self, granules: IntArray, access: GlobalRequest) -> GlobalConflict | None:
+        """Rows of one instruction that wrote one granule: who is not there afterwards was overwritten."""
+        block, agent = self.writes[BLOCK, granules], self.writes[AGENT, granules]
+        lost = (block != access.blocks + 1) | (agent != access.agents)
+        if not lost.any():
+            return None
+        row = int(np.argmax(lost))
+        across = bool(block[row] != access.blocks[row] + 1)
+        return GlobalConflict(row, int(np.count_nonzero(lost)), access.line, True, across)

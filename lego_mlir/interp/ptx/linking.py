@@ -1,0 +1,218 @@
+"""Calls: the bodies of device functions in place of the calls to them.
+
+A call copies its arguments to `.param` variables of the caller, which are local memory here; the function's formal
+parameters become other names of these:
+
+    st.param.b32 [param0], %r1;                 st.local.b32 [param0], %r1;
+    call (retval0), f, (param0);        -->     the body of f, in which its parameter is param0
+    ld.param.b32 %r2, [retval0];                ld.local.b32 %r2, [retval0];
+
+A call through a pointer compares it with each function whose address is taken and whose parameters are as many.
+Functions that the system defines (`vprintf`, `malloc`) stay calls. PTX ISA, "Abstracting the ABI".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.ptx.ptx_reader import (
+    AddressOperand,
+    Immediate,
+    OperandList,
+    PtxEntry,
+    PtxInstruction,
+    PtxModule,
+    PtxOperand,
+    PtxRegister,
+    SymbolOperand,
+)
+
+FUNCTION_BASE: Final = 0x7E00_0000_0000
+"""Addresses of functions, where no memory is."""
+DEEPEST: Final = 12
+CARRIED: Final = frozenset({"addc", "subc", "madc"})
+SYSTEM: Final = frozenset({"vprintf", "__assertfail", "malloc", "free"})
+
+
+def function_addresses(module: PtxModule) -> dict[str, int]:
+    """An address for each function."""
+    return {name: FUNCTION_BASE + 16 * i for i, name in enumerate(module.functions)}
+
+
+def linked(module: PtxModule, entry: PtxEntry) -> PtxEntry:
+    """The entry with the calls to functions of the module expanded. Raises InterpreterError for recursion."""
+    if any(i.opcode == "call" for i in entry.instructions):
+        entry = _Linker(module, entry).run()
+    return _with_carry_flag(entry)
+
+
+def _with_carry_flag(entry: PtxEntry) -> PtxEntry:
+    """The carry flag as a register, which is the last operand of the instructions that set or read it."""
+    used = [i.opcode in CARRIED or "cc" in i.modifiers for i in entry.instructions]
+    if not any(used):
+        return entry
+    flag = PtxRegister("%cc", len(entry.widths), 1)
+    instructions = [
+        replace(i, operands=(*i.operands, flag)) if uses else i
+        for i, uses in zip(entry.instructions, used, strict=True)
+    ]
+    return replace(entry, instructions=instructions, widths=[*entry.widths, 1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call: what it calls, the caller's variables for results and arguments, its line."""
+
+    target: PtxOperand
+    returns: tuple[PtxOperand, ...]
+    arguments: tuple[PtxOperand, ...]
+    line: int
+
+    @classmethod
+    def of(cls, instruction: PtxInstruction) -> _Call:
+        lists = [o.items for o in instruction.operands if isinstance(o, OperandList)]
+        target = next(o for o in instruction.operands if not isinstance(o, OperandList))
+        returns = lists.pop(0) if isinstance(instruction.operands[0], OperandList) else ()
+        return cls(target, returns, lists[0] if lists else (), instruction.line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One copy of a body: what is added to its registers' slots, the names that change, the suffix of its labels."""
+
+    code: PtxEntry
+    shift: int
+    names: Mapping[str, str]
+    suffix: str
+    depth: int
+
+    def operand(self, operand: PtxOperand) -> PtxOperand:
+        """The operand, as the copy has it."""
+        match operand:
+            case PtxRegister():
+                return replace(operand, slot=operand.slot + self.shift)
+            case SymbolOperand(name=name):
+                if name in self.names:
+                    return replace(operand, name=self.names[name])
+                return replace(operand, name=name + self.suffix) if name in self.code.labels else operand
+            case OperandList():
+                return replace(operand, items=tuple(map(self.operand, operand.items)))
+            case AddressOperand(coordinates=listed):
+                if listed is not None:
+                    listed = replace(listed, items=tuple(map(self.operand, listed.items)))
+                return replace(operand, base=self.operand(operand.base), coordinates=listed)
+            case _:
+                return operand
+
+    def instruction(self, instruction: PtxInstruction) -> PtxInstruction:
+        """The instruction, as the copy has it; `ret` of a function goes to the copy's end."""
+        guard = instruction.guard
+        if guard is not None:
+            guard = replace(guard, slot=guard.slot + self.shift)
+        if self.code.is_function and instruction.opcode == "ret":
+            return PtxInstruction("bra", ("uni",), (SymbolOperand(f"@end{self.suffix}"),), guard, instruction.line)
+        return replace(instruction, operands=tuple(map(self.operand, instruction.operands)), guard=guard)
+
+
+class _Linker:
+    def __init__(self, module: PtxModule, entry: PtxEntry) -> None:
+        self.module, self.entry = module, entry
+        self.addresses = function_addresses(module)
+        self.out = replace(
+            entry, variables=list(entry.variables), instructions=[], labels={}, widths=list(entry.widths)
+        )
+        self.copies = 0
+        self.pointed = self._pointed()
+
+    def run(self) -> PtxEntry:
+        self._append(_Copy(self.entry, 0, {}, "", 0))
+        return self.out
+
+    def _pointed(self) -> list[str]:
+        """The functions whose address is taken."""
+        names = {symbol.name for v in self.module.variables for symbol in v.symbols}
+        for code in (self.entry, *self.module.functions.values()):
+            for i in code.instructions:
+                if i.opcode != "call":
+                    names |= {o.name for o in i.operands if isinstance(o, SymbolOperand)}
+        return [name for name in self.module.functions if name in names]
+
+    def _append(self, copy: _Copy) -> None:
+        if copy.depth > DEEPEST:
+            raise InterpreterError(
+                f"PTX line {copy.code.line}: calls of {copy.code.name} are nested deeper than {DEEPEST}; recursion is "
+                "not modelled: turn it into a loop, or check the kernel without it"
+            )
+        labels: dict[int, list[str]] = {}
+        for label, index in copy.code.labels.items():
+            labels.setdefault(index, []).append(label)
+        for index, instruction in enumerate((*copy.code.instructions, None)):
+            for label in labels.get(index, ()):
+                self.out.labels[label + copy.suffix] = len(self.out.instructions)
+            if instruction is None:
+                continue
+            moved = copy.instruction(instruction)
+            if moved.opcode == "call":
+                self._call(moved, copy.depth)
+            else:
+                self.out.instructions.append(moved)
+
+    def _emit(self, opcode: str, modifiers: tuple[str, ...], operands: tuple[PtxOperand, ...], line: int,
+              guard: PtxRegister | None = None) -> None:  # fmt: skip
+        self.out.instructions.append(PtxInstruction(opcode, modifiers, operands, guard, line))
+
+    def _call(self, instruction: PtxInstruction, depth: int) -> None:
+        call = _Call.of(instruction)
+        if isinstance(call.target, SymbolOperand) and call.target.name in SYSTEM:
+            self.out.instructions.append(instruction)
+            return
+        self.copies += 1
+        number, guard = f"#{self.copies}", instruction.guard
+        end = f"@end{number}"
+        if guard is not None:
+            self._emit("bra", (), (SymbolOperand(end),), call.line, replace(guard, negated=not guard.negated))
+        if isinstance(call.target, SymbolOperand):
+            self._expand(call.target.name, call, number, depth)
+        else:
+            self._dispatch(call, number, depth)
+        self.out.labels[end] = len(self.out.instructions)
+
+    def _dispatch(self, call: _Call, number: str, depth: int) -> None:
+        """A call through a pointer, which may be any function with as many parameters."""
+        for name in self.pointed:
+            if len(self.module.functions[name].parameters) != len(call.arguments):
+                continue
+            predicate = PtxRegister("%is_other", len(self.out.widths), 1)
+            self.out.widths.append(1)
+            following, inner = f"@not_{name}{number}", f"_{name}{number}"
+            address = Immediate(self.addresses[name], str(self.addresses[name]))
+            self._emit("setp", ("ne", "u64"), (predicate, call.target, address), call.line)
+            self._emit("bra", (), (SymbolOperand(following),), call.line, predicate)
+            self._expand(name, call, inner, depth)
+            self.out.labels[f"@end{inner}"] = len(self.out.instructions)
+            self._emit("bra", ("uni",), (SymbolOperand(f"@end{number}"),), call.line)
+            self.out.labels[following] = len(self.out.instructions)
+        self._emit("trap", (), (), call.line)
+
+    def _expand(self, name: str, call: _Call, suffix: str, depth: int) -> None:
+        function = self.module.functions.get(name)
+        if function is None:
+            raise InterpreterError(
+                f"PTX line {call.line}: the function {name} has no body in this file; compile both together"
+            )
+        formals, actuals = (*function.returns, *function.parameters), (*call.returns, *call.arguments)
+        names = {formal.name: str(actual) for formal, actual in zip(formals, actuals, strict=True)}
+        declared = {v.name for v in self.out.variables}
+        for variable in function.variables:
+            if variable.space not in ("local", "shared"):
+                continue
+            unique = variable.name if variable.space == "shared" else variable.name + suffix
+            names[variable.name] = unique
+            if unique not in declared:
+                self.out.variables.append(replace(variable, name=unique))
+        shift = len(self.out.widths)
+        self.out.widths += function.widths
+        self._append(_Copy(function, shift, names, suffix, depth + 1))

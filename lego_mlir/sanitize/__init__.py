@@ -1,0 +1,35 @@
+"""Check anybody's GPU kernel without a GPU: CUDA, Triton, PTX and our own, on NumPy arrays or CPU tensors.
+
+    report = lego_mlir.sanitize.cuda("saxpy.cu")[grid, block](x, y, 2.0, n)      compiled by nvcc
+    report = lego_mlir.sanitize.ptx(text, "saxpy")[grid, block](x, y, 2.0, n)
+    lego_mlir.sanitize.triton()                                                  from then on, kernel[grid](..)
+
+A report has the faults by line of the source: accesses outside of arrays, reads of what nobody wrote, races, barriers
+that not all threads reach, deadlocks, asynchronous copies used too early, leaks. Arrays hold the results.
+
+kernels             `cuda`, `ptx`, `traced`: something to subscript with a launch and to call
+storages            arrays and tensors as arguments: views of one memory share a buffer; memory that nobody wrote
+drawn_arguments     `x=f32[1024,512]:normal`, as the command line and launch files have it
+launch_files        many launches in one TOML file
+nvcc_ptx            CUDA C++ to PTX with line numbers
+triton_driver       a driver under which Triton's kernels run in the emulator
+sessions            what to do about a fault: raise, warn or collect
+sarif, fault_page   reports for code hosts, and as a page of the annotated source
+"""
+
+from lego_mlir.sanitize.kernels import SanitizedKernel, cuda, ptx, traced
+from lego_mlir.sanitize.sessions import LaunchFaultError, Session, session
+from lego_mlir.sanitize.storages import empty
+
+__all__ = ["LaunchFaultError", "SanitizedKernel", "Session", "cuda", "empty", "ptx", "session", "traced", "triton"]
+
+
+def triton(arch: int = 90, *, autotune: str = "all") -> None:
+    """Run Triton's kernels in the emulator from now on, compiled for `sm_<arch>`, on CPU tensors.
+
+    `autotune`: check `all` configurations of an autotuned kernel, or the `first`. Raises DependencyError without a
+    Triton that is supported.
+    """
+    from lego_mlir.sanitize import triton_driver
+
+    triton_driver.install(arch, autotune=autotune)

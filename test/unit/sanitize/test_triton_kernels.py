@@ -1,0 +1,88 @@
+"""Triton's kernels run unchanged on CPU tensors: right values and no alarm, and planted faults at their lines.
+
+Needs Triton and PyTorch. In a process of its own, since the driver is Triton's for all that follows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+KERNELS = HERE / "triton_kernels.py"
+needs = [name for name in ("triton", "torch") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(needs), reason=f"needs {' and '.join(needs)} (pip install {' '.join(needs)})")
+PROGRAM = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from lego_mlir import sanitize
+sanitize.triton(int(sys.argv[1]))
+import torch
+import triton_kernels as k
+found = {}
+for run in k.CORRECT:
+    with sanitize.session(on_fault="collect") as session:
+        value, wanted = run()
+    right = bool((value - wanted).abs().max() <= 1e-2 * wanted.abs().max())
+    faults = [str(f) for r in session.reports for f in r.faults]
+    found[run.__name__] = {"right": right, "launches": len(session.reports), "faults": faults}
+for name in k.FAULTS:
+    x, y = torch.randn(1000), torch.empty(1000) if name == "unwritten" else torch.zeros(1000)
+    with sanitize.session(on_fault="collect") as session:
+        getattr(k, name)[(8,)](x, y, 1000, BLOCK=128, debug=True)
+    found[name] = [f.to_dict() for r in session.reports for f in r.faults]
+print(json.dumps(found))
+"""
+
+
+def lines() -> dict[str, int]:
+    found, name = {}, ""
+    for number, line in enumerate(KERNELS.read_text().splitlines(), 1):
+        function = re.match(r"def (\w+)", line)
+        name = function[1] if function else name
+        if line.endswith("# HERE"):
+            found[name] = number
+    found["in_a_function"] = found.pop("fetched")
+    return found
+
+
+@pytest.fixture(scope="module", params=[80, 90])
+def found(request, tmp_path_factory):
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+    command = [sys.executable, "-c", PROGRAM, str(request.param)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_correct_kernels_are_right_and_give_no_alarm(found):
+    runs = {name: result for name, result in found.items() if name.startswith("run_")}
+    assert len(runs) == 6
+    assert {name: (r["right"], r["faults"]) for name, r in runs.items()} == dict.fromkeys(runs, (True, []))
+    assert runs["run_product"]["launches"] == 3  # both configurations, then the chosen one
+
+
+def test_planted_faults_are_reported_at_their_line(found):
+    from lego_mlir.interp.report import Kind
+
+    kinds = dict(re.findall(r'"(\w+)": "([A-Z_]+)"', KERNELS.read_text()))
+    planted = lines()
+    assert set(planted) == set(kinds)
+    for name, line in planted.items():
+        seen = {(fault["kind"], fault["line"], Path(fault["file"]).name) for fault in found[name]}
+        assert (Kind[kinds[name]].value, line, KERNELS.name) in seen, (name, found[name])
+
+
+def test_messages_name_the_tensor_and_the_frame(found):
+    (fault,) = found["in_a_function"]
+    assert re.match(
+        r"\d+ bytes at x\[\d+\] is outside of all buffers: \d+ bytes past the end of its 1000", fault["message"]
+    )
+    assert "inlined at triton_kernels.py:" in fault["message"]
