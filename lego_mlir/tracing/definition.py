@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from keyword import iskeyword
 from math import prod
 from numbers import Integral
@@ -111,6 +111,7 @@ class Kernel(Referenced, OnArrays):
         self.block = _extents("block", block, self.source)
         self.cluster = () if cluster is None else _cluster(cluster, self.grid, self.source)
         self.signature = signature_of(function, self.source, names)
+        update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
         self._texts: dict[tuple[str, bool, bool], str] = {}
 
