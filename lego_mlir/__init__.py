@@ -316,15 +316,13 @@ def __getattr__(name: str) -> Any:
 
 
 def _version() -> str:
-    """The version of the distribution that brought this package."""
+    """The version of the installed distribution."""
     from importlib.metadata import PackageNotFoundError, version
 
-    for distribution in ("lego-mlir", "lego-mlir-runtime"):
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    raise AttributeError("lego_mlir is not installed, and so it has no version; run: pip install -e .")
+    try:
+        return version("lego-mlir")
+    except PackageNotFoundError:
+        raise AttributeError("lego_mlir is not installed, and so it has no version; run: pip install -e .") from None
 
 
 def __dir__() -> list[str]:
