@@ -300,6 +300,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module (PEP 562)."""
     if name in _ROOMS:  # `from lego_mlir import layout` calls this first
         return importlib.import_module(f"lego_mlir.{name}")
+    if name == "__version__":
+        return _version()
     if name not in _NAMES:
         from lego_mlir.errors import did_you_mean
         from lego_mlir.words import instead
@@ -318,8 +320,18 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _version() -> str:
+    """The version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lego-mlir")
+    except PackageNotFoundError:
+        raise AttributeError("lego_mlir is not installed, and so it has no version; run: pip install -e .") from None
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+    return sorted({*_NAMES, "__version__", *(name for name in globals() if name.startswith("__"))})
 
 
 if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:

@@ -159,8 +159,8 @@ def without(error: ModuleNotFoundError, name: str) -> Exception:
     if package in ("", "lego_mlir"):
         return error
     return DependencyError(
-        f"lego_mlir.{name} needs {package}, which is not installed: lego-mlir-runtime only launches; run: pip install "
-        "lego-mlir",
+        f"lego_mlir.{name} needs {package}, which is not installed: without its extra, lego-mlir only launches; run: "
+        "pip install 'lego-mlir[compile]'",
         name=package,
     )
 

@@ -8,16 +8,21 @@ shapes do not give them. Tensors that the kernel only writes are left out: they 
 tuple. A tensor that it reads and writes is changed in place, as its schema declares. A fake implementation gives the
 shapes of the results without running, which is what `torch.compile` traces with.
 
+The name of an operator ends in a digest of what its kernel computes, `lego::axpy_1c5a8e02`: a program that was saved by
+`torch.export` finds that kernel where it is loaded, or none. A name that is given is used as it is, and refused if
+another kernel has it.
+
 An operator is registered with `torch.library.Library.impl`, whose dispatch costs about a third of
 `torch.library.custom_op`'s. Without a backward function a tensor that requires a gradient is refused.
 """
 
 from __future__ import annotations
 
-import itertools
 import keyword
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
@@ -32,24 +37,42 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "lego"
 _SCALARS: Final = {"f": "float", "b": "float", "i": "int", "u": "int"}
 _libraries: list[Any] = []  # an operator lives as long as its library object
-_defined: set[str] = set()
-
 Backward = Callable[..., "Tensor | Sequence[Tensor | None] | None"]
+DIGITS: Final = 8
+"""Of a digest, in the name of an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator that is registered: what its kernel computes, and its backward function."""
+
+    digest: str
+    backward: Backward | None
+    overload: Callable[..., Returned]
+
+
+_defined: dict[str, Operator] = {}
 
 
 def op(
     kernel: Given, name: str | None = None, backward: Backward | None = None, *, out: bool = False
 ) -> Callable[..., Returned]:
-    """A kernel, or one through a transform script, as the operator `torch.ops.lego.NAME`; by default named as it is.
+    """A kernel, or one through a transform script, as the operator `torch.ops.lego.NAME`.
 
-    With `out=True` results are arguments too, which the operator changes in place: the cheapest call.
+    By default NAME is that of the kernel and eight digits of a digest of what it computes. The same kernel gives the
+    same operator again. With `out=True` results are arguments too, which the operator changes in place: the cheapest
+    call.
     `backward(gradients, inputs, results)` returns the gradients of the arguments, None for those without one; each of
-    the three is a tuple. Raises UsageError without PyTorch, and for a kernel with a parameter that no schema can state.
+    the three is a tuple. Raises UsageError without PyTorch, for a name that another kernel has, and for a kernel with a
+    parameter that no schema can state.
     """
     torch = _torch()
     calls: Foreign = getattr(kernel, "calls", kernel)
     entry: KernelEntry = _with_results_given(calls.host_entry) if out else calls.host_entry
-    unique = _unique(name or entry.entry)
+    digest = calls.digest + "_out" * out
+    unique = _name(entry.entry, digest, backward) if name is None else _identifier(name)
+    if unique in _defined:
+        return _known(unique, digest, backward)
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(f"{unique}{schema(entry)}", tags=(torch.Tag.pt2_compliant_tag,))
     for device in ("CPU", "CUDA"):
@@ -61,6 +84,7 @@ def op(
         _differentiate(torch, library, unique, entry, backward)
     _libraries.append(library)
     overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
+    _defined[unique] = Operator(digest, backward, overload)
     return overload
 
 
@@ -86,13 +110,51 @@ def _torch() -> Foreign:
     return torch
 
 
-def _unique(name: str) -> str:
-    """A name that no operator has yet: `axpy`, `axpy_1`, .."""
-    found = name if name.isidentifier() else "".join(c if c.isalnum() else "_" for c in name)
-    names = itertools.chain([found], (f"{found}_{k}" for k in itertools.count(1)))
-    unique = next(n for n in names if n not in _defined)
-    _defined.add(unique)
-    return unique
+def _name(kernel: str, digest: str, backward: Backward | None) -> str:
+    """The name of a kernel's operator: `axpy_1c5a8e02`, `axpy_1c5a8e02_out`, `axpy_1c5a8e02_backward`."""
+    code, _, out = digest.partition("_")
+    parts = (
+        "".join(c if c.isalnum() else "_" for c in kernel),
+        code[:DIGITS],
+        out,
+        "backward" * (backward is not None),
+    )
+    return "_".join(filter(None, parts))
+
+
+def _identifier(name: str) -> str:
+    """A name as it was given. Raises UsageError for one that no operator can have."""
+    if not name.isidentifier() or not name.isascii():
+        raise UsageError(f"lego.torch.op: name={name!r} is no name of an operator; use letters, digits and _")
+    return name
+
+
+def _known(name: str, digest: str, backward: Backward | None) -> Callable[..., Returned]:
+    """The operator of that name. Raises UsageError if it is another kernel's, or has another backward function."""
+    found = _defined[name]
+    if found.digest != digest:
+        raise UsageError(
+            f"torch.ops.{NAMESPACE}.{name} is another kernel already; give this one another name, or leave name= out"
+        )
+    if not _is_same(found.backward, backward):
+        raise UsageError(
+            f"torch.ops.{NAMESPACE}.{name} has another backward function already; name this operator: name='..'"
+        )
+    return found.overload
+
+
+def _is_same(first: Backward | None, second: Backward | None) -> bool:
+    """Whether two functions are one, or have the same code and refer to the same things."""
+    if first is second:
+        return True
+    parts = ("__code__", "__closure__", "__defaults__", "__kwdefaults__", "__globals__")
+    if not all(isinstance(function, FunctionType) for function in (first, second)):
+        return False
+    codes, closures, *others = ([getattr(function, part) for function in (first, second)] for part in parts)
+    cells = [[cell.cell_contents for cell in closure or ()] for closure in closures]
+    alike = len(cells[0]) == len(cells[1]) and all(map(operator.is_, *cells))
+    same_code = codes[0].co_code == codes[1].co_code and codes[0].co_consts == codes[1].co_consts
+    return alike and same_code and codes[0].co_names == codes[1].co_names and all(a == b for a, b in others)
 
 
 def _named(name: str) -> str:

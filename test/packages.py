@@ -2,9 +2,9 @@
 
     python test/packages.py
 
-The sdist and the wheel of lego-mlir, and the wheel of lego-mlir-runtime, pass `twine check --strict` and
-check-wheel-contents. A part of the tests runs against the installed wheel, without the checkout's package on the path;
-a kernel that it packs is loaded with the runtime's wheel where only NumPy is installed. Where Docker or rattler-build
+The sdist and the wheel pass `twine check --strict` and check-wheel-contents. A part of the tests runs against the
+installed wheel, without the checkout's package on the path; a kernel that it packs is loaded with the same wheel where
+only NumPy is installed, as it is without the extra `compile`. Where Docker or rattler-build
 is there, the image and the conda package are built too.
 """
 
@@ -25,7 +25,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ("test/test_examples.py", "test/unit/cli/test_compile.py", "test/unit/runtime/test_packs.py")
-LARGEST_RUNTIME = 8 * 2**20  # bytes of the runtime's wheel; a compiler's packages have 600 MB
+LARGEST = 8 * 2**20  # bytes of the wheel; the packages of the extra have 600 MB
 LOAD = """
 import sys, lego_mlir
 (kernel,) = lego_mlir.load_kernels(sys.argv[1]).values()
@@ -46,19 +46,15 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
     subprocess.run(command, cwd=cwd, check=True, env={**os.environ, **environment})
 
 
-def built(folder: Path) -> tuple[Path, Path]:
-    """The wheels of lego-mlir, made from its sdist, and of the runtime, checked."""
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
-    run(*build, ROOT)
-    run(*build, "--wheel", ROOT / "packaging" / "runtime")
+def built(folder: Path) -> Path:
+    """The wheel of lego-mlir, made from its sdist, checked."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     run(sys.executable, "-m", "twine", "check", "--strict", *sorted(folder.iterdir()))
-    (whole,) = folder.glob("lego_mlir-*.whl")
-    (runtime,) = folder.glob("lego_mlir_runtime-*.whl")
-    for wheel in (whole, runtime):
-        run(sys.executable, "-m", "check_wheel_contents", wheel)
-    if runtime.stat().st_size > LARGEST_RUNTIME:
-        raise SystemExit(f"{runtime.name} has {runtime.stat().st_size} bytes, more than {LARGEST_RUNTIME}")
-    return whole, runtime
+    (wheel,) = folder.glob("lego_mlir-*.whl")
+    run(sys.executable, "-m", "check_wheel_contents", wheel)
+    if wheel.stat().st_size > LARGEST:
+        raise SystemExit(f"{wheel.name} has {wheel.stat().st_size} bytes, more than {LARGEST}")
+    return wheel
 
 
 def installed(folder: Path, wheel: Path, packages: Sequence[str] | None) -> Path:
@@ -77,15 +73,15 @@ def installed(folder: Path, wheel: Path, packages: Sequence[str] | None) -> Path
 
 
 def same_requirements() -> None:
-    """The conda recipe and the runtime have the version and the bounds of pyproject.toml."""
+    """The conda recipe has the version and the bounds of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    runtime = tomllib.loads((ROOT / "packaging" / "runtime" / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
-    versions = {project["version"], runtime["version"], recipe["context"]["version"]}
-    bounds = {name.replace("-", "_"): bound for name, bound in map(bounded, project["dependencies"])}
+    versions = {project["version"], recipe["context"]["version"]}
+    needed = [*project["dependencies"], *project["optional-dependencies"]["compile"]]
+    bounds = {name.replace("-", "_"): bound for name, bound in map(bounded, needed)}
     listed = {name.replace("-", "_"): bound for name, bound in map(bounded, recipe["requirements"]["run"])}
     del bounds["torch_mlir"], listed["python"]  # a wheel alone; not a dependency in pyproject.toml
-    if len(versions) != 1 or bounds != listed or not set(runtime["dependencies"]) <= set(project["dependencies"]):
+    if len(versions) != 1 or bounds != listed:
         raise SystemExit(f"packaging/ differs from pyproject.toml: {versions}, {bounds}, {listed}")
 
 
@@ -101,8 +97,8 @@ def main() -> int:
     same_requirements()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole, runtime = built(folder / "dist")
-        python = installed(folder / "whole", whole, None)
+        wheel = built(folder / "dist")
+        python = installed(folder / "whole", wheel, None)
         checkout = folder / "checkout"  # tests and examples, without the package
         checkout.mkdir()
         for part in ("test", "examples", "bench", "transform_scripts"):
@@ -111,7 +107,7 @@ def main() -> int:
         run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, cwd=checkout)
         packed = folder / "kernels"
         run(folder / "whole" / "bin" / "lego-mlir", "pack", ROOT / "examples" / "symbolic.py", "-o", packed, cwd=folder)
-        run(installed(folder / "runtime", runtime, ("numpy",)), "-c", LOAD, packed, cwd=folder)
+        run(installed(folder / "launching", wheel, ("numpy",)), "-c", LOAD, packed, cwd=folder)
     for tool, command in (
         ("docker", ["docker", "build", "--quiet", "-f", "packaging/Dockerfile", "."]),
         ("rattler-build", ["rattler-build", "build", "--recipe", "packaging/conda/recipe.yaml"]),

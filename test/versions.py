@@ -37,7 +37,7 @@ def requirements() -> list[str]:
     """What the package needs, and what the tests here need, as pyproject.toml states it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     tools = [line for line in project["optional-dependencies"]["dev"] if re.split(r"[<>=]", line)[0] in TOOLS]
-    return [*project["dependencies"], *project["optional-dependencies"]["structured"], *tools]
+    return [*project["dependencies"], *project["optional-dependencies"]["compile"], *tools]
 
 
 def lowest(requirement: str) -> str:

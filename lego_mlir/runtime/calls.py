@@ -13,6 +13,7 @@ every tensor that the kernel writes, in the order of the signature: one array, o
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -208,6 +209,15 @@ class TracedKernelCalls(Calls):
 
         (facts,) = kernel_facts(self.kernel.mlir(), self.name)
         return kernel_from(describe(facts, self.kernel))
+
+    @cached_property
+    def digest(self) -> str:
+        """What the kernel computes, as a hash: of its module and of the script that it goes through."""
+        from lego_mlir.transforms import scripts
+
+        script = [] if self.script is None else scripts.read(self.script).texts()
+        described = repr((self.kernel.mlir(), script, sorted((self.parameters or {}).items())))
+        return hashlib.sha256(described.encode()).hexdigest()
 
     def _compiled(self, device: Device, checked: bool) -> Backend:
         if checked:

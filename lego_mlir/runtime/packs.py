@@ -58,6 +58,11 @@ class PackedCalls(Calls):
         """The launch as the manifest describes it."""
         return self.kernel.entry
 
+    @property
+    def digest(self) -> str:
+        """What the kernel computes, as the hash of its code."""
+        return manifest.read(self.kernel.path).code_sha256
+
     def __repr__(self) -> str:
         return f"<packed kernel {self.name}, {self.kernel.target}, {self.kernel.path}>"
 

@@ -7,9 +7,11 @@ first call, as a user's file looks up `lego.kernel`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.tracing.recording import current_program
@@ -20,7 +22,25 @@ if TYPE_CHECKING:
 
 
 class OnArrays:
-    """A kernel's calls on arrays, and its compilation without any."""
+    """A kernel's calls on arrays, and its compilation without any.
+
+    It has the name, the documentation and the signature of its function, and is pickled by its name, as a function is.
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __reduce__(self) -> str:
+        """The name under which the module has it. Raises PicklingError where that is something else."""
+        found: object = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise PicklingError(
+                f"{self!r} is pickled by its name, {self.__module__}.{self.__qualname__}, which is not this kernel; "
+                "make it at the top of a module, under its function's name, or build it where it is used"
+            )
+        return self.__qualname__
 
     @cached_property
     def calls(self) -> Returned:

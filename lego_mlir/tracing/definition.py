@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from keyword import iskeyword
 from math import prod
 from numbers import Integral
@@ -116,6 +116,7 @@ class Kernel(Referenced, OnArrays):
             raise TraceError(f"{self.source}: contract={contract!r} is True or False: whether a * b + c is one fma")
         self.contract = contract
         self.signature = signature_of(function, self.source, names)
+        update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
         self._texts: dict[tuple[str, bool, bool], str] = {}
 

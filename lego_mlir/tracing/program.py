@@ -18,7 +18,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -132,6 +132,7 @@ class KernelProgram(Referenced, OnArrays):
         self.source = Source(code.co_filename, code.co_firstlineno)
         require_entry_name(self.name, self.source)
         self.signature = signature_of(function, self.source, names)
+        update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
         return f"<program {self.name}, {self.source}>"

@@ -55,6 +55,10 @@ class Script:
     parts: tuple[Script, ...] = ()
     parameters: tuple[tuple[str, Number], ...] = ()
 
+    def texts(self) -> list[str]:
+        """The texts of the script and of its parts."""
+        return [self.text, *(text for part in self.parts for text in part.texts())]
+
     def part(self, name: str) -> Script:
         """The script that this one calls by that name."""
         for part in self.parts:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `python test/run.py interop` installs it")
@@ -9,6 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed; `python t
 import interop_kernels as kernels  # noqa: E402
 
 import lego_mlir as lego  # noqa: E402
+from lego_mlir import Row, f32  # noqa: E402
 from lego_mlir.errors import UsageError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
@@ -37,6 +43,71 @@ def test_results_are_allocated_and_returned(axpy):
     assert torch.allclose(axpy(x, y, 2.0, M=1000), 2 * x + y)
     up, down = lego.torch.op(kernels.two_results)(torch.arange(128, dtype=torch.int32), 3)
     assert up[0] == 3 and down[0] == -3
+
+
+def scaled(factor, name="scale"):
+    @lego.kernel(grid=1, block=128, name=name)
+    def scale(x: lego.Tensor(f32, Row(128)), y: lego.Tensor(f32, Row(128))):
+        y[lego.thread_id.x] = x[lego.thread_id.x] * factor
+
+    return scale
+
+
+def test_a_name_is_of_one_kernel():
+    twice, thrice = lego.torch.op(scaled(2.0)), lego.torch.op(scaled(3.0))
+    assert twice is lego.torch.op(scaled(2.0)) and twice is not thrice
+    assert twice.name() != thrice.name() and twice.name().startswith("lego::scale_")
+    x = torch.ones(128)
+    assert (twice(x) == 2).all() and (thrice(x) == 3).all()
+    named = lego.torch.op(scaled(2.0), "named_scale")
+    assert named.name() == "lego::named_scale" and named is lego.torch.op(scaled(2.0), "named_scale")
+    with pytest.raises(
+        UsageError, match=r"torch\.ops\.lego\.named_scale is another kernel already; give this one another"
+    ):
+        lego.torch.op(scaled(3.0), "named_scale")
+    with pytest.raises(UsageError, match="name='a b' is no name of an operator; use letters, digits and _"):
+        lego.torch.op(scaled(2.0), "a b")
+
+
+def test_backward_functions_are_compared():
+    def backward(factor):
+        return lambda gradients, inputs, results: gradients[0] * factor
+
+    two, three = 2.0, 3.0
+    first = lego.torch.op(scaled(5.0), backward=backward(two))
+    assert first is lego.torch.op(scaled(5.0), backward=backward(two))
+    assert lego.torch.op(scaled(5.0)) is not first
+    with pytest.raises(UsageError, match="has another backward function already; name this operator: name='"):
+        lego.torch.op(scaled(5.0), backward=backward(three))
+    assert lego.torch.op(scaled(5.0), "five_times_three", backward=backward(three)) is not first
+
+
+def test_an_exported_program_finds_its_kernel_or_none(tmp_path):
+    """Loaded by a process that registers kernels of the same name in another order."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return lego.torch.op(scaled(2.0))(x)
+
+    lego.torch.op(scaled(2.0))
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Model(), (torch.ones(128),)), path)
+    program = (
+        "import sys, torch, test_torch, lego_mlir as lego\n"
+        "for factor in map(float, sys.argv[2:]):\n"
+        "    lego.torch.op(test_torch.scaled(factor))\n"
+        "print(torch.export.load(sys.argv[1]).module()(torch.ones(128))[0].item())"
+    )
+
+    def loaded(*factors):
+        command = [sys.executable, "-W", "ignore", "-c", program, str(path), *factors]
+        paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environment = {**os.environ, "PYTHONPATH": paths}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert loaded("3", "2").stdout == "2.0\n"
+    missing = loaded("3")
+    assert missing.returncode != 0 and "lego" in missing.stderr and "scale_" in missing.stderr
 
 
 def test_tensors_are_changed_in_place():
@@ -102,7 +173,7 @@ def test_gradients_come_from_the_backward_function():
     x.grad = None
     compiled(lambda a, b: axpy(a, b, 3.0).sum())(x, y).backward()
     assert (x.grad == 3).all()
-    short = lego.torch.op(kernels.axpy, backward=lambda gradients, inputs, results: gradients[0])
+    short = lego.torch.op(kernels.axpy, "axpy_with_one_gradient", lambda gradients, inputs, results: gradients[0])
     with pytest.raises(UsageError, match="must return 3 gradients, one for each of x, y, alpha"):
         short(x, y, 2.0).sum().backward()
     with pytest.raises(UsageError, match="changes an input in place"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import update_wrapper
 from typing import TypeVar
 
 from lego_mlir.aliases import Expr
@@ -56,6 +57,7 @@ class Scheduled(Kernel):
         self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
         self.name, self.function, self.source = name or origin.name, origin.function, origin.source
         self.signature = origin.signature
+        update_wrapper(self, origin.function, updated=())
         self._texts = {}
         self.block = origin.block if rewriter.block is None else rewriter.block
         self.grid = origin.grid if rewriter.grid is None else rewriter.grid

@@ -62,6 +62,7 @@ def test_torch_in_torch_out(torch, check):
     assert torch.equal(kernel(layout=Col)(x.T.contiguous().T, check=check), x * 2)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 def test_torch_tensors_that_do_not_fit(torch):
     double, x = kernel(), torch.zeros(3, 4)
     double(x)  # a plan that none of the following may take
