@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lego_mlir import f2 as f2
     from lego_mlir import formats as formats
     from lego_mlir import jax as jax
+    from lego_mlir import mesh as mesh
     from lego_mlir import schedule as schedule
     from lego_mlir import structured as structured
     from lego_mlir import torch as torch
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
     from lego_mlir.layout.notation_parser import parse_layout as parse_layout
+    from lego_mlir.mesh.plans import redistribute as redistribute
     from lego_mlir.runtime.attention_calls import attention as attention
     from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.packed_attention_calls import attention_varlen as attention_varlen
@@ -227,6 +229,7 @@ _MODULES = {
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
     "lego_mlir.formats.convert_calls": "convert",
+    "lego_mlir.mesh.plans": "redistribute",
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
@@ -261,6 +264,7 @@ _NAMES["f2"] = ("lego_mlir.f2", "")
 _NAMES["cute"] = ("lego_mlir.cute", "")
 _NAMES["distributions"] = ("lego_mlir.distributions", "")
 _NAMES["formats"] = ("lego_mlir.formats", "")
+_NAMES["mesh"] = ("lego_mlir.mesh", "")
 _NAMES["schedule"] = ("lego_mlir.schedule", "")
 _NAMES["caches"] = ("lego_mlir.caches", "")
 _NAMES["jax"] = ("lego_mlir.jax", "")

@@ -150,7 +150,9 @@ class ProgramWalk:
                 self.sites.append(EventSite(part, dict(counts), part.access))
                 continue
             row = sympy.expand(last.row(part.access).xreplace({last.number: sympy.expand(last.rounds - 1)}))
-            first = {c: count.xreplace({here.number: sympy.Integer(0)}) if here else count for c, count in counts.items()}
+            first = {
+                c: count.xreplace({here.number: sympy.Integer(0)}) if here else count for c, count in counts.items()
+            }
             self.sites.append(EventSite(replace(part.access, row=row), first, part.access))
 
     def _unknown(self) -> Symbol:

@@ -1,10 +1,10 @@
 """Loops whose first or last round differs, as that round and a loop: waits and arrivals have a branch there.
 
-    for k in lo .. hi:                       if lo < hi:
-        wait full[k]                             wait full[lo]
-        if k > lo:                   -->         for k in lo + 1 .. hi:
-            arrive empty[k - 1]                      wait full[k]
-                                                     arrive empty[k - 1]
+for k in lo .. hi:                       if lo < hi:
+    wait full[k]                             wait full[lo]
+    if k > lo:                   -->         for k in lo + 1 .. hi:
+        arrive empty[k - 1]                      wait full[k]
+                                                 arrive empty[k - 1]
 """
 
 from __future__ import annotations

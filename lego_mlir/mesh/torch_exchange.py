@@ -1,0 +1,138 @@
+"""A plan carried out by `torch.distributed`: packed into one buffer, exchanged by `all_to_all`, and unpacked.
+
+    local part ── pack ──► [to rank 0 | to rank 1 | ..] ── all_to_all ──► [from 0 | from 1 | ..] ── unpack ──► new part
+
+Works with every backend that has `all_to_all_single`: NCCL on GPUs, gloo on CPUs. What a rank keeps is copied and not
+sent. The result is a new tensor, so that a move that fails leaves the old part as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.distributions.torch_placements import from_torch
+from lego_mlir.errors import UsageError
+from lego_mlir.mesh.plans import Box, Message, Plan, redistribute
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Foreign, Tensor
+
+_KEPT: Final = 256
+"""Exchanges of one process."""
+
+
+class Exchange:
+    """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
+        sent = plan.messages_from(rank) if rank < plan.source.count else []
+        received = plan.messages_to(rank) if rank < plan.target.count else []
+        self.kept = [m for m in sent if m.receiver == rank]
+        self.sent = [m for m in sent if m.receiver != rank]
+        self.received = [m for m in received if m.sender != rank]
+        self.send_sizes, self.receive_sizes = [0] * ranks, [0] * ranks
+        for m in self.sent:
+            self.send_sizes[m.receiver] = m.elements
+        for m in self.received:
+            self.receive_sizes[m.sender] = m.elements
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The sizes of this rank's new part; one axis of 0 for a rank that has none."""
+        return self.plan.target.local_shape(self.rank) if self.rank < self.plan.target.count else (0,)
+
+    def __call__(self, part: Tensor, group: Foreign = None) -> Tensor:
+        """This rank's new part, for its old one; every rank of the group calls it. Raises UsageError if one fails.
+
+        `part` has the elements in memory order; types and devices of all ranks agree.
+        """
+        import torch.distributed as dist
+
+        held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
+        if part.numel() != held:
+            raise UsageError(f"redistribute: rank {self.rank} holds {held} elements, and its tensor has {part.numel()}")
+        flat = part.detach().contiguous().view(-1)
+        sends = flat.new_empty(sum(self.send_sizes))
+        _copied(self.sent, sends, flat)
+        receives = flat.new_empty(sum(self.receive_sizes))
+        try:
+            dist.all_to_all_single(receives, sends, self.receive_sizes, self.send_sizes, group=group)
+        except RuntimeError as error:
+            raise UsageError(
+                f"redistribute: rank {self.rank} could not exchange its part ({_first_line(error)}); another rank "
+                "ended, failed, or did not call it in time; the old parts are as they were"
+            ) from error
+        capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
+        found = flat.new_zeros(capacity)
+        for m in self.kept:
+            for here, there in zip(m.source, m.target, strict=True):
+                _put(_view(found, there), _view(flat, here), m.adds)
+        at = 0
+        for m in self.received:
+            for box in m.target:
+                _put(_view(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
+                at += box.elements
+        return found
+
+
+def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
+    """Pack messages, one after the other."""
+    at = 0
+    for m in messages:
+        for box in m.source:
+            buffer[at : at + box.elements].view(box.sizes).copy_(_view(flat, box))
+            at += box.elements
+
+
+def _view(flat: Tensor, box: Box) -> Tensor:
+    return flat.as_strided(box.sizes, box.strides, flat.storage_offset() + box.offset)
+
+
+def _put(target: Tensor, given: Tensor, adds: bool) -> None:
+    if adds:
+        target.add_(given)
+    else:
+        target.copy_(given)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def redistributed(tensor: Foreign, placements: Sequence[Foreign]) -> Foreign:
+    """A DTensor with other placements on its mesh: `lego.mesh.redistribute`. Raises UsageError for other tensors."""
+    from torch.distributed.tensor import DTensor
+
+    if not isinstance(tensor, DTensor):
+        raise UsageError(f"lego.mesh.redistribute takes a DTensor, got a {type(tensor).__name__}")
+    mesh = tensor.device_mesh
+    names = mesh.mesh_dim_names or tuple(f"axis{k}" for k in range(mesh.ndim))
+    sizes = tuple(zip(names, map(int, mesh.shape), strict=True))
+    rank = int((mesh.mesh == mesh.get_rank()).view(-1).nonzero()[0, 0])
+    exchange = _exchange(tuple(tensor.shape), sizes, tuple(tensor.placements), tuple(placements), rank)
+    part = exchange(tensor.to_local(), _group(mesh)).view(exchange.local_shape)
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=tensor.shape, stride=tensor.stride())
+
+
+@lru_cache(_KEPT)
+def _exchange(
+    shape: tuple[int, ...], mesh: tuple[tuple[str, int], ...], source: tuple[Foreign, ...], target: tuple[Foreign, ...],
+    rank: int,
+) -> Exchange:  # fmt: skip
+    plan = redistribute(from_torch(shape, dict(mesh), source), from_torch(shape, dict(mesh), target))
+    return Exchange(plan, rank)
+
+
+def _group(mesh: Foreign) -> Foreign:
+    """The group of all ranks of a mesh, in the order of the mesh."""
+    import torch.distributed as dist
+
+    ranks = mesh.mesh.view(-1).tolist()
+    if ranks == list(range(dist.get_world_size())):
+        return dist.group.WORLD
+    raise UsageError(
+        "lego.mesh.redistribute: the mesh must have all ranks, in their order; make it by init_device_mesh"
+    )
