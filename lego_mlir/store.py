@@ -4,6 +4,9 @@ An entry is one file, written beside its place and renamed into it, so that a re
 head holds a checksum, so that a file which a crash or a full disk cut short counts as absent and is made again. Two
 writers of one key write the same bytes, and either may win.
 
+The folder keeps to a limit, 4 GiB or what LEGO_MLIR_CACHE_LIMIT says: now and then a write removes the entries that
+were not used for the longest time.
+
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     cache = Cache(Path(folder))
@@ -20,6 +23,7 @@ import json
 import os
 import secrets
 import stat
+import time
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +38,13 @@ if TYPE_CHECKING:
 
 OWN: Final = 0o700
 """The mode of folders whose files are executed: for their owner alone."""
+LIMIT: Final = "LEGO_MLIR_CACHE_LIMIT"
+"""The environment variable that limits a cache, in bytes or as 500MB, 4GiB."""
+_DEFAULT_LIMIT: Final = 4 << 30
+_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_LOOKED_AT: Final = 64
+"""One write in so many looks at the size of the whole folder."""
+_DAY: Final = 86_400.0
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 # A folder that is right and cannot take more: compiling goes on without it.
@@ -62,6 +73,28 @@ def default_folder() -> Path:
             "this user has no home folder to keep compiled stages in; set XDG_CACHE_HOME, choose a folder with "
             "--cache-dir, or go without with --no-cache"
         ) from error
+
+
+def limit() -> int:
+    """The bytes that the cache may keep. Raises UsageError where LEGO_MLIR_CACHE_LIMIT is no size.
+
+    >>> with_unit("500MB"), with_unit("4 GiB"), with_unit("1000"), with_unit("4 apples")
+    (500000000, 4294967296, 1000, None)
+    """
+    text = os.environ.get(LIMIT)
+    if not text:
+        return _DEFAULT_LIMIT
+    found = with_unit(text)
+    if found is None:
+        raise UsageError(f"{LIMIT}={text!r} is no size; write a number of bytes, or one such as 500MB or 4GiB")
+    return found
+
+
+def with_unit(text: str) -> int | None:
+    """The bytes of a size such as 4GiB, None for other text."""
+    digits = text.strip().rstrip("BGIKMbgikm").rstrip()
+    unit = text.strip()[len(digits) :].strip().upper()
+    return int(digits) * _UNITS[unit] if digits.isascii() and digits.isdigit() and unit in _UNITS else None
 
 
 def key(stage: str, given: bytes, *parts: str) -> str:
@@ -115,6 +148,7 @@ class Cache:
         body = stored[len(_MAGIC) + _DIGEST_BYTES :]
         if head != _MAGIC or hashlib.sha256(body).digest() != checksum:
             return None
+        self._mark_used(path)
         return body
 
     def write(self, digest: str, body: bytes) -> None:
@@ -126,11 +160,44 @@ class Cache:
             replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
         except OSError as error:
             self._go_without(error)
+            return
+        if secrets.randbelow(_LOOKED_AT) == 0:
+            self.trim(limit())
 
     def size(self) -> tuple[int, int]:
         """How many entries there are, and their bytes."""
-        sizes = [path.stat().st_size for path in self.folder.glob("??/*") if path.is_file()]
-        return len(sizes), sum(sizes)
+        entries = self._entries()
+        return len(entries), sum(size for _, size, _ in entries)
+
+    def trim(self, most: int) -> tuple[int, int]:
+        """Remove the entries that were not used for the longest time, until `most` bytes are left.
+
+        Returns how many were removed, and their bytes. Another process may read or remove them meanwhile.
+        """
+        entries = sorted(self._entries(), key=lambda entry: entry[0])
+        excess, removed, freed = sum(size for _, size, _ in entries) - most, 0, 0
+        for _, size, path in entries:
+            if freed >= excess:
+                break
+            with suppress(OSError):
+                path.unlink()
+                removed, freed = removed + 1, freed + size
+        return removed, freed
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """When each entry was last used, to a day, its bytes, and its file."""
+        found = []
+        for path in self.folder.glob("??/*"):
+            with suppress(OSError):  # another process removed it
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    found.append((status.st_mtime, status.st_size, path))
+        return found
+
+    def _mark_used(self, path: Path) -> None:
+        with suppress(OSError):  # of a folder that is only read
+            if time.time() - path.stat().st_mtime > _DAY:
+                os.utime(path)
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]

@@ -179,4 +179,4 @@ def _cache_line(cache: Json) -> str:
     if cache["folder"] is None:
         return f"  cache    {cache['remedy']}"
     held = f"{cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB"
-    return f"  cache    {cache['folder']}: {held}; delete the folder to empty it"
+    return f"  cache    {cache['folder']}: {held}; lego-mlir cache --clear empties it"

@@ -71,6 +71,7 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command("bench", "lego_mlir.cli.bench", "Time one configuration against the references and rivals of a spec."),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
+        Command("cache", "lego_mlir.cli.cache", "Show the cache of compiled stages, trim it, or clear it.", False),
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False
         ),

@@ -41,7 +41,8 @@ def test_a_second_compilation_computes_nothing(tmp_path):
     [
         (lambda: {"settings": PLAIN, "given": b"other"}, NAMES),
         (lambda: {"settings": PLAIN, "name": "other.mlir"}, NAMES),
-        (lambda: {"settings": dataclasses.replace(PLAIN, target=target_named("sm_90"))}, AFTER_TARGET),
+        (lambda: {"settings": dataclasses.replace(PLAIN, target=target_named("sm_86"))}, AFTER_TARGET),
+        (lambda: {"settings": dataclasses.replace(PLAIN, target=target_named("sm_90"))}, ("nvvm", *AFTER_TARGET)),
         (
             lambda: {"settings": dataclasses.replace(PLAIN, target=dataclasses.replace(PLAIN.target, ptx=81))},
             AFTER_TARGET,
@@ -56,7 +57,7 @@ def test_a_second_compilation_computes_nothing(tmp_path):
         ),
         (lambda: {"settings": dataclasses.replace(PLAIN, script=Script("a.mlir", "module {}"))}, ("transformed",)),
     ],
-    ids=["input", "name", "target", "PTX version", "pipeline", "script"],
+    ids=["input", "name", "target", "target with f8", "PTX version", "pipeline", "script"],
 )
 def test_each_input_changes_the_keys_of_the_stages_that_depend_on_it(change, changed):
     before, after = keys(PLAIN), keys(**change())

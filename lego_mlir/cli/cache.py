@@ -1,0 +1,52 @@
+"""`lego-mlir cache`: the size of the cache of compiled stages and its limit; trim it to a size, or clear it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Final
+
+from lego_mlir.cli.terminal import show
+from lego_mlir.errors import UsageError
+from lego_mlir.store import LIMIT, Cache, default_folder, limit, with_unit
+
+HELP: Final = "Show the cache of compiled stages, trim it, or clear it."
+EXAMPLE: Final = "lego-mlir cache --trim 500MB"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line: which folder, and what to remove."""
+    parser.add_argument("--cache-dir", metavar="DIR", help="another cache than the user's")
+    removed = parser.add_mutually_exclusive_group()
+    removed.add_argument("--trim", metavar="SIZE", help="remove the entries that were unused longest; 500MB, 4GiB")
+    removed.add_argument("--clear", action="store_true", help="remove all entries")
+    parser.add_argument("--json", action="store_true", help="print the sizes as JSON, in bytes")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove what is asked for, and print what is left."""
+    cache = Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
+    most = 0 if args.clear else None if args.trim is None else with_unit(args.trim)
+    if args.trim is not None and most is None:
+        raise UsageError(f"--trim {args.trim} is no size; write a number of bytes, or one such as 500MB or 4GiB")
+    removed, freed = (0, 0) if most is None else cache.trim(most)
+    entries, size = cache.size()
+    if args.json:
+        found = {"folder": str(cache.folder), "entries": entries, "bytes": size, "limit": limit()}
+        print(json.dumps({**found, "removed": removed, "freed": freed}, indent=2))
+        return 0
+    lines = [f"  {entries} entries, {_shown(size)}; the limit is {_shown(limit())} ({LIMIT})"]
+    if most is not None:
+        lines.append(f"  {removed} entries removed, {_shown(freed)}")
+    show(str(cache.folder), *lines)
+    return 0
+
+
+def _shown(size: int) -> str:
+    """Bytes for a reader.
+
+    >>> _shown(999), _shown(1_500_000), _shown(4 << 30)
+    ('999 bytes', '1.5 MB', '4294.97 MB')
+    """
+    return f"{size} bytes" if size < 10**6 else f"{round(size / 10**6, 2):g} MB"
