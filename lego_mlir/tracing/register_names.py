@@ -50,23 +50,47 @@ def _found(code: CodeType) -> tuple[tuple[str, str, int], ...]:
 
 def _second_names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """Second names, the register, and the line."""
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    registers = {target.id for node in assigned if _is_register(node.value) for target in _names(node.targets)}
-    for node in assigned:
-        if isinstance(node.value, ast.Name) and node.value.id in registers:
-            for target in _names(node.targets):
-                if _is_changed(tree, {target.id, node.value.id}, node.lineno):
-                    yield target.id, node.value.id, node.lineno
+    bound = list(_bound(tree))
+    first = {name: name for name, value, _ in bound if _is_register(value)}
+    second = []
+    for name, value, line in bound:  # in the order of the text: names of names too
+        if isinstance(value, ast.Name) and value.id in first:
+            first[name] = first[value.id]
+            second.append((name, value.id, line))
+    for name, register, line in second:
+        if _is_changed(tree, {other for other in first if first[other] == first[name]}, line):
+            yield name, register, line
 
 
-def _names(targets: list[ast.expr]) -> Iterator[ast.Name]:
-    return (target for target in targets if isinstance(target, ast.Name))
+def _bound(tree: ast.Module) -> Iterator[tuple[str, ast.expr, int]]:
+    """Each name that a statement or `:=` binds, the expression, and the line."""
+    for node in sorted(
+        (node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr)),
+        key=lambda node: (node.lineno, node.col_offset),
+    ):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if node.value is not None:
+                yield from ((name, value, node.lineno) for name, value in _paired(target, node.value))
+
+
+def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The names of a target with their expressions; none where names are only exchanged, as in `a, b = b, a`."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        if len(target.elts) == len(value.elts) and sorted(map(ast.unparse, target.elts)) != sorted(
+            map(ast.unparse, value.elts)
+        ):
+            for one, given in zip(target.elts, value.elts, strict=True):
+                yield from _paired(one, given)
 
 
 def _is_register(value: ast.expr) -> bool:
     """Whether an expression is `lego.register(..)`."""
-    called = value.func if isinstance(value, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr == "register"
+    match value:
+        case ast.Call(func=ast.Attribute(attr="register") | ast.Name(id="register")):
+            return True
+    return False
 
 
 def _is_changed(tree: ast.Module, names: set[str], after: int) -> bool:

@@ -1,5 +1,7 @@
 """A second name of a register changes with it: a warning names the line and the snapshot."""
 
+import ast
+import inspect
 import warnings
 
 import numpy as np
@@ -9,6 +11,7 @@ from launching import launch
 import lego_mlir as lego
 from lego_mlir import Row, i32
 from lego_mlir.errors import RegisterWarning
+from lego_mlir.tracing import register_names
 
 
 def test_a_second_name_of_a_register_that_changes_is_warned_of():
@@ -37,6 +40,37 @@ def test_one_in_a_loop_is_warned_of_too():
 
     with pytest.warns(RegisterWarning, match="last is a second name"):
         k.trace()
+
+
+def in_a_tuple(best):
+    old, _ = best, 3  # noqa: F841
+
+
+def of_a_second_name(best):
+    other = best
+    old = other  # noqa: F841
+
+
+def with_an_annotation(best):
+    old: object = best  # noqa: F841
+
+
+def in_an_expression(best):
+    if (old := best) is not None:  # noqa: F841
+        pass
+
+
+@pytest.mark.parametrize("binds", [in_a_tuple, of_a_second_name, with_an_annotation, in_an_expression])
+def test_every_binding_gives_a_second_name(binds):
+    lines = inspect.getsource(binds).splitlines()[1:]
+    text = "\n".join(["def k():", "    best = register(i32, 1)", *lines, "    best.set(2)"])
+    (*_, (name, _, line)) = register_names._second_names(ast.parse(text))
+    assert (name, line) == ("old", 2 + next(n for n, line in enumerate(lines, 1) if "old" in line))
+
+
+def test_exchanged_registers_are_no_reason_to_warn():
+    text = "def k():\n a = register(i32)\n b = register(i32)\n a, b = b, a\n a.set(1)\n c, d = register(i32), 1"
+    assert not list(register_names._second_names(ast.parse(text)))
 
 
 def test_snapshots_and_registers_that_stay_are_no_reason_to_warn():
