@@ -155,8 +155,9 @@ class KernelModel:
         dims = own_layout(access.buffer.layout).dims()
         claim = sympy.And(*(sympy.And(Le(0, i), Lt(i, as_expr(n))) for i, n in zip(access.index, dims, strict=True)))
         claim = self.digits.simple(claim)
+        limits = self.digits.limits
         given = [self.digits.simple(c) for c in (*access.conditions, *self.required)]
-        return self._is_proved(claim, ()) or self._is_proved(claim, given)
+        return self._is_proved(claim, limits) or self._is_proved(claim, [*given, *limits])
 
     def _is_proved(self, claim: Cond, given: Sequence[Cond]) -> bool:
         """Whether a claim over digits is proved under conditions, with variables for the values of maps."""

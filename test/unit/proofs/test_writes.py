@@ -377,3 +377,34 @@ def test_a_loop_whose_round_is_in_no_index_has_one():
 
     assert isinstance(covered(N), Proved)
     assert not isinstance(covered(N - 1), Proved)
+
+
+def test_branches_on_a_remainder_that_does_not_divide_the_block_cover_a_result():
+    """The digits of `t % 3` go up to 32, and only those of a thread below 32 are launched."""
+
+    def either(y, b, t):
+        for rest in (t % 3 < 1, t % 3 >= 1):
+            with lego.when((b * T + t < N) & rest):
+                y[b * T + t] = 1.0
+
+    assert isinstance(writing(either)["covered"], Proved)
+
+
+def test_the_complement_of_a_comparison_of_floats_is_its_negation():
+    """x > 3 and x <= 3 are both false for a NaN."""
+
+    def covered(second):
+        @lego.kernel(grid=1, block=T)
+        def kernel(x: lego.Tensor(f32, Row(T)), y: lego.Tensor(f32, Row(T))):
+            t = lego.thread_id[0]
+            value = x[t]
+            above = value > 3.0
+            with lego.when(above):
+                y[t] = 1.0
+            with lego.when(second(value, above)):
+                y[t] = 2.0
+
+        return verdicts(kernel)["covered"]
+
+    assert isinstance(covered(lambda _, above: ~above), Proved)
+    assert isinstance(covered(lambda value, _: value <= 3.0), Unknown)
