@@ -19,7 +19,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size, tables_of
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Verdict
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import LARGEST_GRID, WARP
 from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, own_layout, with_copies
 from lego_mlir.proofs.images import Maps, MapValue, with_variables
@@ -52,7 +52,9 @@ class KernelModel:
         self._rings = rings or (lambda: ring_proof(trace))
         self.maps: Maps = maps or {}
         meaning = DataMeaning(trace)
-        self.reader = Reader(trace, meaning.meaning, {**trace.ranges, **meaning.ranges})
+        indices = self._indices(meaning)
+        known = {symbol: value.xreplace(indices) for symbol, value in meaning.meaning.items()}
+        self.reader = Reader(trace, known, {**trace.ranges, **meaning.ranges})
         self.data = frozenset(meaning.ranges)
         self.declared = frozenset(s for s, value in meaning.values.items() if trace.data.declared(value) is not None)
         self.nodes: tuple[Node, ...] = self.reader.read()
@@ -81,6 +83,26 @@ class KernelModel:
             self.nodes = with_copies(self.nodes, self._outside)
             self.accesses = list(flat(self.nodes))
             self.digits.of([a.position for a in self.accesses if a.buffer.name in self._outside])
+
+    def _indices(self, meaning: DataMeaning) -> dict[Symbol, Expr]:
+        """Claimed values that are conversions of an index and hold it: the index, which no memory decides."""
+        data, found = self.trace.data, dict[Symbol, Expr]()
+        factors = [n for size in self.trace.grid[:1] for n in sympy.Mul.make_args(as_expr(size))]
+        positive = all(isinstance(prove(Le(0, n), self.trace.ranges), Proved) for n in factors)
+        launched = [Le(n, LARGEST_GRID[0]) for n in factors] if data.claimed and positive else []
+        for symbol in data.claimed:
+            value = data.symbols[symbol]
+            index = data.converted_from(value)
+            if index is None:
+                continue
+            lo, hi = value.dtype.span
+            (at, *facts), images = with_variables([index.xreplace(meaning.meaning), *launched], self.maps)
+            of_images = {s: r for image in images for s, r in image.ranges()}
+            ranges = PlainRanges({**self.trace.ranges, **meaning.ranges, **of_images})
+            fits = sympy.Or(sympy.And(Le(lo, at), Le(at, hi)), *map(sympy.Not, facts))
+            if isinstance(prove(fits, ranges), Proved):
+                found[meaning.meaning[symbol]] = index.xreplace(meaning.meaning)
+        return found
 
     # ---- ids
 

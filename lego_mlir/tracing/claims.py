@@ -89,6 +89,7 @@ class DataMeaning:
         self.values: dict[Any, Value] = {}
         self.changed: frozenset[str | None] = frozenset()
         self._symbols: dict[int, Any] = {}
+        self._taken = {str(symbol) for symbol in trace.ranges}
         for symbol, value in self.data.symbols.items():
             if symbol in self.data.claimed:
                 self.meaning[symbol] = self._symbol(value, self.data.claimed[symbol])
@@ -105,11 +106,15 @@ class DataMeaning:
         return self._symbols[value.number]
 
     def _symbol(self, value: Value, within: Range) -> Any:
-        """A new symbol named as the value; the same location may hold another value when read again."""
+        """A new symbol named as the value; the same location may hold another value when read again.
+
+        An index that does not fit its type, such as i8(tx), reads as the index and is another value.
+        """
         text = self.data.text(value)
         name = f"({text})" if " " in text and not text.endswith("]") else text
-        while sympy.Symbol(name, integer=True) in self.ranges:
+        while name in self._taken:
             name += "'"
+        self._taken.add(name)
         symbol = sympy.Symbol(name, integer=True)
         lo, hi = (as_expr(end).xreplace(self.meaning) for end in (within.lo, within.hi))
         self.ranges[symbol] = Range(lo, hi)

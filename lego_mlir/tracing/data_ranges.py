@@ -103,6 +103,13 @@ class DataRanges:
             case _:
                 return self.names.get(value.number)
 
+    def converted_from(self, value: Value) -> Any:
+        """The index that a value was made from, which it equals where its type holds it; None for any other value."""
+        match self._definitions.get(value.number):
+            case FromIndex(expr=expr) if value.dtype.family == "int":
+                return expr
+        return None
+
     def declared(self, value: Value) -> tuple[Any, Any] | None:
         """The declared range of the tensor that a value is an element of."""
         match self._definitions.get(value.number):

@@ -78,9 +78,8 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        if len(target.elts) == len(value.elts) and sorted(map(ast.unparse, target.elts)) != sorted(
-            map(ast.unparse, value.elts)
-        ):
+        names, values = (sorted(map(ast.unparse, of.elts)) for of in (target, value))
+        if len(names) == len(values) and names != values:
             for one, given in zip(target.elts, value.elts, strict=True):
                 yield from _paired(one, given)
 

@@ -408,3 +408,71 @@ def test_the_complement_of_a_comparison_of_floats_is_its_negation():
 
     assert isinstance(covered(lambda _, above: ~above), Proved)
     assert isinstance(covered(lambda value, _: value <= 3.0), Unknown)
+
+
+@pytest.mark.parametrize(("dtype", "verdict"), [(lego.i32, Proved), (lego.i16, Proved), (lego.i8, Unknown)])
+def test_an_index_that_went_through_a_type_which_holds_it_is_no_data(dtype, verdict):
+    """i8 holds half of the threads: the others have another row, so that the claimed range does not give theirs."""
+
+    @lego.kernel(grid=1, block=256)
+    def kernel(x: lego.Tensor(f32, Row(256)), y: lego.Tensor(f32, Row(256))):
+        y[lego.index(dtype(lego.thread_id[0]), range=(0, 256))] = 1.0
+
+    found = dict(kernel_claims(kernel, tried=False))
+    assert isinstance(found["every element of y is written"], verdict)
+
+
+def test_blocks_along_a_curve_through_i32_cover_a_matrix_for_all_sizes():
+    """A launch has fewer than 2^31 blocks, and so rows of blocks."""
+    order = lego.schedule.grouped(ROWS, COLUMNS, rows=4)
+
+    @lego.kernel(grid=order.physical_size(), block=T)
+    def kernel(x: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(f32, Row(M, N))):
+        at = order.inv(lego.block_id[0])
+        row, column = (lego.index(i32(i), range=(0, n)) for i, n in zip(at, (ROWS, COLUMNS), strict=True))
+        for r in lego.range(T):
+            i, j = row * T + r, column * T + lego.thread_id[0]
+            with lego.when((i < M) & (j < N)):
+                y[i, j] = 1.0
+
+    found = dict(kernel_claims(kernel, tried=False))
+    assert isinstance(found["every element of y is written"], Proved)
+    assert isinstance(found["no race for y between two blocks"], Proved)
+
+
+def _written_where_positive(y, t):
+    for k in lego.range(256):
+        with lego.when((lego.i8(k) >= 0) & (t < 1)):
+            y[k] = 1.0
+
+
+WRAPPED = {
+    "an index": lambda y, t: y.__setitem__(lego.index(lego.i8(t), range=(0, 256)), 1.0),
+    "a guard": _written_where_positive,
+}
+
+
+@pytest.mark.parametrize("what", WRAPPED)
+def test_an_index_that_its_type_does_not_hold_is_not_taken_for_the_index(what):
+    """i8(200) is -56. Its text is the index's, and was its symbol too."""
+
+    @lego.kernel(grid=1, block=256)
+    def kernel(y: lego.Tensor(f32, Row(256))):
+        WRAPPED[what](y, lego.thread_id[0])
+
+    found = dict(kernel_claims(kernel, tried=False))
+    assert isinstance(found["every element of y is written"], Unknown)
+
+
+def test_a_guard_on_a_wrapped_index_does_not_bound_the_index():
+    """Thread 256 has i8(256) = 0 as thread 0 has, and writes element 256 of 8."""
+    from lego_mlir.tracing.claims import access_verdicts
+
+    @lego.kernel(grid=1, block=512)
+    def kernel(y: lego.Tensor(f32, Row(8))):
+        t = lego.thread_id[0]
+        with lego.when((lego.i8(t) >= 0) & (lego.i8(t) < 8)):
+            y[t] = 1.0
+
+    ((_, verdict),) = access_verdicts(kernel.trace(), 2000)
+    assert not isinstance(verdict, Proved)
