@@ -67,7 +67,7 @@ def as_expr(value: IndexLike) -> Expr:
         return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
-    return nodes.canonical(value._sympy_() if hasattr(value, "_sympy_") else value)
+    return nodes.canonical(_no_text(value))
 
 
 def as_condition(value: Condition | Cond) -> Cond:
@@ -76,7 +76,14 @@ def as_condition(value: Condition | Cond) -> Cond:
         return value.expr
     from lego_mlir.expr import nodes
 
-    return nodes.canonical(value._sympy_() if hasattr(value, "_sympy_") else value)
+    return nodes.canonical(_no_text(value))
+
+
+def _no_text(value: Any) -> Any:
+    """What SymPy converts. Raises ExpressionError for a text, which SymPy would evaluate as Python, and for None."""
+    if value is None or isinstance(value, str | bytes):
+        raise ExpressionError(f"an index is an int or an expression of sizes and indices, got {value!r}")
+    return value._sympy_() if hasattr(value, "_sympy_") else value
 
 
 class PerElement:

@@ -7,7 +7,8 @@ import pytest
 import sympy
 
 import lego_mlir.expr.index as lego
-from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.errors import ExpressionError, LayoutError, LayoutIndexError
+from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import Col, GenP, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
 
@@ -351,3 +352,12 @@ def test_an_exception_of_a_function_of_the_user_names_the_function_and_its_line(
 
     with pytest.raises(LayoutError, match=rf"NameError.*in unfinished \(.*:{unfinished.__code__.co_firstlineno + 1}\)"):
         GenP([4], unfinished, lambda p: (p,))
+
+
+@pytest.mark.parametrize("text", ["x", "__import__('os').abort()", b"4", None])
+def test_a_text_is_no_size_and_is_not_evaluated(text):
+    """SymPy reads a text by evaluating it as Python."""
+    with pytest.raises(ExpressionError, match="an index is an int or an expression of sizes"):
+        Row(lego.size("M"), 3).subs(M=text)
+    with pytest.raises(ExpressionError, match="an index is an int or an expression of sizes"):
+        as_condition(text)
