@@ -46,7 +46,7 @@ from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
 from lego_mlir.tracing import barrier_rings
-from lego_mlir.tracing.carried_products import carried_sums, is_word
+from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import TileCopy, WarpRole
@@ -258,6 +258,7 @@ class _AgentReader:
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
+        self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
@@ -283,20 +284,23 @@ class _AgentReader:
     def _repeated(self, loop: For) -> Iterator[ProgramPart]:
         """A loop's body, which begins with what its round before left in flight: its body is read for that first."""
         sums = carried_sums(loop, self.reads.products)
-        if not sums:
-            yield from self._body(loop.body)
-            return
+        self.reads.carried.append(frozenset(register for _, registers in sums for register in registers))
+        yield from self._carrying(loop, sums) if sums else self._body(loop.body)
+        self.reads.carried.pop()
+        if sums:
+            self.reads.enter(loop.symbol, sums, self.before[id(loop)])
+
+    def _carrying(self, loop: For, sums: CarriedSums) -> Iterator[ProgramPart]:
         self.reads.enter(loop.symbol, sums, {id(product): () for product, _ in sums})
         for _ in self._statements(loop.body):
             pass
-        before = self.reads.leave(sums)
+        before = self.before[id(loop)] = self.reads.leave(sums)
         for _ in self.reads.land(self.reads.of_products()):
             pass
         self.reads.enter(loop.symbol, sums, before)
         yield from self._statements(loop.body)
         self.reads.leave(sums)
         yield from self.reads.land(self.reads.of_products())
-        self.reads.enter(loop.symbol, sums, before)  # after the loop
 
     def _at(self, expr: Expr, *, uniform: bool = False) -> Expr:
         """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""

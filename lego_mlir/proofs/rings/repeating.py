@@ -20,6 +20,7 @@ import sympy
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Le, Select
 from lego_mlir.proofs.rings.agents import (
+    FromRoundBefore,
     Let,
     ProgramPart,
     RingBranch,
@@ -234,6 +235,8 @@ def _in_part(part: ProgramPart, found: Sequence[Repeating], rule: Mapping[Symbol
             return replace(part, condition=condition.xreplace(rule), then=then, otherwise=otherwise)
         case RingWord():
             return replace(part, use=part.use.xreplace(rule))
+        case FromRoundBefore(access=access):
+            return replace(part, access=_in_part(access, found, rule))
         case StageAccess():
             use = None if part.use is None else part.use.xreplace(rule)
             return replace(part, row=part.row.xreplace(rule), use=use)

@@ -134,10 +134,10 @@ class _Numbers:
                 case StageAccess() if part.buffer in self.order.buffers:
                     event = self._access(part, known, where)
                     for loop in self.inside:
-                        self.rounds[loop][0].setdefault(part, event)
+                        self.rounds[loop][0].setdefault(part.begun, event)
                     yield event
                 case FromRoundBefore(access=access, loop=loop):
-                    event = self.rounds[loop][loop in self.inside].get(access)
+                    event = self.rounds[loop][loop in self.inside].get(access.begun)
                     if event is not None:
                         yield replace(event, rounds=where)
                 case RingLoop(symbol=symbol, body=body):

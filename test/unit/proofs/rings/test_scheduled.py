@@ -1,0 +1,59 @@
+"""Scheduled products: their rings are proved, with the stage and the parity in registers, and planted faults refuted."""
+
+import pytest
+from scheduled_faults import FAULTS, planted
+from tiled_products import PRODUCTS
+
+from lego_mlir.expr.verdict import Proved, Refuted
+from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+
+ROLES = "warpgroups, pipeline(stages=3), roles"
+OVERLAID = "warpgroups, pipeline(stages=4), overlay, roles"
+COMPOSITIONS = (
+    "warpgroups, pipeline(stages=2)",
+    "warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
+    "persistent(blocks=3), warpgroups, pipeline(stages=3), roles",
+    "persistent(blocks=2), warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
+)
+STORED_BY_THREADS = ("doubled", "computed", "gathered")
+IN_A_PUSH = ("plain", "gathered", "symmetric")
+
+
+def scheduled(name, schedule, k=512):
+    return PRODUCTS[name](256, 256, k)[0].schedule(schedule)
+
+
+def product_names():
+    return [name if name in IN_A_PUSH else pytest.param(name, marks=pytest.mark.long) for name in PRODUCTS]
+
+
+@pytest.mark.parametrize("name", product_names())
+def test_every_claim_about_a_scheduled_product_is_proved(name):
+    unproved = {text for text, verdict in kernel_claims(scheduled(name, OVERLAID), tried=False)
+                if not isinstance(verdict, Proved)}  # fmt: skip
+    allowed = {"every read of shared0 comes after a write of that element"} if name in STORED_BY_THREADS else set()
+    assert unproved == allowed
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_rings_of_every_composition_are_proved(composition):
+    proof = ring_proof(scheduled("plain", composition).trace())
+    assert proof.reasons == ()
+    assert proof.guarded == {"shared0", "shared1"}
+    assert proof.unfilled == {}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_in_the_words_of_a_schedule_are_refuted_with_their_round(fault):
+    trace = planted(scheduled("plain", ROLES), fault).trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    assert isinstance(claim.verdict, Refuted)
+    assert "round k0 =" in claim.verdict.explanation
+
+
+def test_a_tile_over_rings_that_are_not_proved_is_open():
+    kernel = planted(scheduled("plain", OVERLAID), "a stage reused without a wait")
+    claims = {text: verdict for text, verdict in kernel_claims(kernel, tried=False)}
+    verdict = claims["no race for shared2 between two threads of a block"]
+    assert verdict.reason == "it takes the memory of shared0, shared1, whose order is not proved"
