@@ -232,7 +232,8 @@ class ProgramWalk:
         if rounds.is_Integer and rounds <= 1:
             return self._single(loop, lo, known, counts, depth) if rounds == 1 else (known, counts)
         number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
-        sized = rounds.is_Integer or all(isinstance(s, Size) for s in rounds.free_symbols)
+        named = rounds.atoms(sympy.core.function.AppliedUndef)
+        sized = rounds.is_Integer or (not named and all(isinstance(s, Size) for s in rounds.free_symbols))
         most = rounds if sized else sympy.Integer(MOST_ROUNDS)
         self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
         change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}")

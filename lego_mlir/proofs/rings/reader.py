@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Ne, Select, Smaller
 from lego_mlir.expr.ranges import Range
@@ -386,7 +386,7 @@ class _AgentReader:
             case FromIndex(result, expr):
                 self.values[result.number] = as_expr(expr)
             case Convert(result, operand) if operand.number in self.values and _is_integer(result.dtype):
-                self.values[result.number] = self.values[operand.number]
+                self.values[result.number] = _as_integer(self.values[operand.number])
             case FromCondition(result, condition):
                 self.values[result.number] = condition
             case Compute(result, operation, operands) if operation in _MEANINGS and all(map(_is_whole, operands)):
@@ -408,13 +408,15 @@ class _AgentReader:
                 else:
                     yield Unfollowed("a register", frozenset({_symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
-                yield Let(symbol, self._at(self.values[operand.number]))
+                yield Let(symbol, self._at(_as_integer(self.values[operand.number])))
             case _:
                 pass
 
     def _loaded(self, result: Value, access: TensorAccess) -> Iterator[ProgramPart]:
         """An element of a tensor that the kernel does not write is a function of its index."""
         if access.buffer.name in self.kernel.written or access.width != 1 or access.is_masked:
+            return
+        if not _is_integer(result.dtype):
             return
         held = symbol_named(f"loaded{result.number}")
         element = sympy.Function(access.buffer.name, integer=True)
@@ -498,6 +500,11 @@ def _symbol_of(register: Register) -> Symbol:
 
 def _is_integer(dtype: DType) -> bool:
     return dtype.name in _INTEGERS
+
+
+def _as_integer(value: Expr | Cond) -> Expr:
+    """A condition as 1 or 0."""
+    return value if isinstance(value, sympy.Expr) else Select(value, sympy.Integer(1), sympy.Integer(0))
 
 
 def _is_whole(value: Value) -> bool:

@@ -79,7 +79,26 @@ def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_M
     given = getattr(ranges, "given", ())
     if not given:
         return False
-    return isinstance(prove(sympy.Or(claim, *map(sympy.Not, given)), ranges, timeout_ms=PATIENT_MS), Proved)
+    negated = (sympy.Not(without_functions(condition)) for condition in given)
+    return isinstance(prove(sympy.Or(claim, *negated), ranges, timeout_ms=PATIENT_MS), Proved)
+
+
+def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
+    """Whether a claim holds at some points in the ranges: a quick look before it is proved."""
+    if claim in (sympy.true, sympy.false):
+        return bool(claim)
+    free = sorted(claim.free_symbols, key=str)
+    for turn in range(3):
+        point = {}
+        for number, symbol in enumerate(free):
+            known = ranges.get(symbol)
+            ends = (0, 64) if known is None else (known.lo, known.hi)
+            lo, hi = (int(end) if getattr(end, "is_Integer", isinstance(end, int)) else 64 for end in ends)
+            point[symbol] = sympy.Integer(lo + (7 * turn + 3 * number) % max(1, hi - lo))
+        excluded = any(given.xreplace(point) == sympy.false for given in getattr(ranges, "given", ()))
+        if claim.xreplace(point) == sympy.false and not excluded:
+            return False
+    return True
 
 
 def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:
