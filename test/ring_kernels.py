@@ -81,7 +81,9 @@ def drawn(choose):
     if choose.random() < 0.06:
         expected[choose.choice(("full", "empty"))] += choose.choice((-1, 1))
     if choose.random() < 0.1:  # the whole round is under a condition
-        bodies = [[("when", "flag", [w for w in b if w[0] != "after"]), *(w for w in b if w[0] == "after")] for b in bodies]
+        bodies = [
+            [("when", "flag", [w for w in b if w[0] != "after"]), *(w for w in b if w[0] == "after")] for b in bodies
+        ]
     spoil(choose, bodies, stages)
     more = [choose.choice((0,) * 24 + (1, -1)) for _ in bodies]
     trips = choose.choice(("size", "number", "memory", "memory", "indirect", "shuffle"))
@@ -140,7 +142,9 @@ def _role(d, number, body, tensors, tile, rings, size):
             case "indirect":
                 trip = lego.index(steps[lego.index(order[at], range=(0, 4))], range=(0, MOST))
             case _:
-                trip = lego.index(lego.shuffle(steps[lego.lane_id % 4], at if isinstance(at, int) else 1), range=(0, MOST))
+                trip = lego.index(
+                    lego.shuffle(steps[lego.lane_id % 4], at if isinstance(at, int) else 1), range=(0, MOST)
+                )
         trip = trip + d.more[number] if d.more[number] else trip
 
         def use_now():
