@@ -167,6 +167,7 @@ class ProgramWalk:
         if not self._facts:
             return holds(claim, self.ranges)
         here = KnownRanges(self.ranges)
+        here.until = getattr(self.ranges, "until", None)
         here.given = (*getattr(self.ranges, "given", ()), *self._facts)
         return holds(claim, here)
 
