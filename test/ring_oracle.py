@@ -123,7 +123,11 @@ def find_fault(programs, rings, sizes, seed, orders=12):
 
     `programs` are pairs of a number of warps and their program.
     """
-    warps = [flat(program, sizes) for count, program in programs for _ in range(count)]
+    return fault_of([flat(program, sizes) for count, program in programs for _ in range(count)], rings, seed, orders)
+
+
+def fault_of(warps, rings, seed, orders=12):
+    """As `find_fault`, of the operations of each warp."""
     choose = random.Random(seed)
     for order in range(orders):
         run = Execution(warps, rings)

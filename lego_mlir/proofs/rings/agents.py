@@ -9,7 +9,7 @@ A use of a ring counts from 0 and means stage `use % stages` in phase `use // st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir.aliases import Cond, Expr, Symbol
@@ -60,6 +60,11 @@ class StageAccess:
     by_position: bool = False
     whole_rows: bool = False
     shared: bool = False
+
+    @property
+    def begun(self) -> StageAccess:
+        """The access where it begins."""
+        return replace(self, late=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ class LastRound:
 
     def row(self, access: StageAccess) -> Expr:
         """The row that an access of a round touches."""
-        if access not in self.rows:
+        if access.begun not in self.rows:
             raise NotFollowedError(f"{access.place}: an access that goes on from a round that does not make it")
-        return self.rows[access]
+        return self.rows[access.begun]
 
 
 @dataclass(slots=True)
@@ -137,23 +137,26 @@ class ProgramWalk:
         if isinstance(event, StageAccess):
             event = replace(event, row=self._decided(event.row))
             for around in self._inside.values():
-                around.rows.setdefault(part, event.row)
+                around.rows.setdefault(part.begun, event.row)
         self.sites.append(EventSite(event, dict(counts), part))
 
     def _record_again(self, part: FromRoundBefore, counts: Counts) -> None:
         """An access of the round before: of a loop that is followed here, its row is known after its body only."""
         if not self._recording:
             return
-        here = self._inside.get(part.loop)
-        for last in self._last.get(part.loop, []):
+        here, met = self._inside.get(part.loop), dict[Any, Any]()
+        for last in reversed(self._last.get(part.loop, [])):
             if last is here:
-                self.sites.append(EventSite(part, dict(counts), part.access))
+                if last.rounds != 1:
+                    self.sites.append(EventSite(part, dict(counts), part.access))
+                    met = {last.number: sympy.Integer(0)}  # the round of another loop was before the first of this
                 continue
-            row = sympy.expand(last.row(part.access).xreplace({last.number: sympy.expand(last.rounds - 1)}))
-            first = {
-                c: count.xreplace({here.number: sympy.Integer(0)}) if here else count for c, count in counts.items()
-            }
-            self.sites.append(EventSite(replace(part.access, row=row), first, part.access))
+            row = last.row(part.access).xreplace({last.number: sympy.expand(last.rounds - 1)}).xreplace(met)
+            there = {c: sympy.expand(count.xreplace(met)) for c, count in counts.items()}
+            self.sites.append(EventSite(replace(part.access, row=sympy.expand(row)), there, part.access))
+            if here is not None or self._holds(Le(1, last.rounds)):
+                return
+            met |= _solved(last.rounds)  # only without rounds of this loop is the last one that of the loop before
 
     def _unknown(self) -> Symbol:
         self._unknowns += 1
@@ -164,6 +167,7 @@ class ProgramWalk:
         if not self._facts:
             return holds(claim, self.ranges)
         here = KnownRanges(self.ranges)
+        here.until = getattr(self.ranges, "until", None)
         here.given = (*getattr(self.ranges, "given", ()), *self._facts)
         return holds(claim, here)
 
@@ -229,7 +233,8 @@ class ProgramWalk:
         if rounds.is_Integer and rounds <= 1:
             return self._single(loop, lo, known, counts, depth) if rounds == 1 else (known, counts)
         number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
-        sized = rounds.is_Integer or all(isinstance(s, Size) for s in rounds.free_symbols)
+        named = rounds.atoms(sympy.core.function.AppliedUndef)
+        sized = rounds.is_Integer or (not named and all(isinstance(s, Size) for s in rounds.free_symbols))
         most = rounds if sized else sympy.Integer(MOST_ROUNDS)
         self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
         change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}")
@@ -319,6 +324,16 @@ class _LoopChange:
             self.begin[key] = first + value_at_round("sum", self.number, increment, lo, step)
             self.end[key] = first + value_named("all", increment, lo, hi, step, bound=self.number)
         return True
+
+
+def _solved(rounds: Expr) -> dict[Any, Expr]:
+    """A value of one of its terms for which a number of rounds is 0; empty if none is found."""
+    for term, factor in sympy.expand(rounds).as_coefficients_dict().items():
+        if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef)):
+            rest = sympy.expand(rounds - factor * term)
+            if not rest.has(term):
+                return {term: sympy.expand(-factor * rest)}
+    return {}
 
 
 def _with_what_follows(

@@ -30,7 +30,7 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder
-from lego_mlir.proofs.rings.values import holds
+from lego_mlir.proofs.rings.values import holds, is_possible
 
 ALWAYS: Final = 10**6
 """The weight of a wait that may hang whatever the uses are."""
@@ -50,13 +50,11 @@ class RingProblem:
 def problems(order: RingOrder) -> list[RingProblem]:
     """The obligations that are not shown; none if the rings are proved."""
     check = Obligations(order)
-    check.uses()
-    if not check.problems:
-        check.phases()
-        check.arrivals()
-        check.totals()
-        check.deadlock()
-        check.accesses()
+    steps = (check.uses, check.arrivals, check.phases, check.totals, check.deadlock, check.accesses)
+    for step in steps:  # the cheap ones first: one that is not shown leaves all open
+        step()
+        if check.problems:
+            break
     return check.problems
 
 
@@ -66,6 +64,7 @@ class Obligations:
 
     order: RingOrder
     problems: list[RingProblem] = field(default_factory=list)
+    _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
 
     def _fail(self, about: str, reason: str) -> None:
         self.problems.append(RingProblem(about, reason))
@@ -232,9 +231,21 @@ class Obligations:
         tried |= {sympy.expand(site.counts[counter] - back): None for counter in near for back in backs}
         for use in tried:
             offset, size = buffer.offset(access, use)
-            if holds(Le(0, offset) & Le(offset + access.rows, size), self.order.ranges):
+            if self._is_inside(offset, access.rows, size):
                 return use
         return None
+
+    def _is_inside(self, offset: Expr, rows: int, size: int) -> bool:
+        """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
+        key = offset, rows, size
+        if key not in self._inside:
+            left, right = Le(0, offset), Le(offset + rows, size)
+            self._inside[key] = (
+                is_possible(left, self.order.ranges)
+                and is_possible(right, self.order.ranges)
+                and holds(left & right, self.order.ranges)
+            )
+        return self._inside[key]
 
     def _in_phase(self, k: int, copy: StageAccess, site: EventSite) -> None:
         """A copy completes on the phase that its barrier is in: that of its use, before an own arrival."""

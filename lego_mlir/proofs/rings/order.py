@@ -26,7 +26,7 @@ from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Agent, Counter, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite, ProgramWalk
-from lego_mlir.proofs.rings.values import constant, holds, residue, without_functions
+from lego_mlir.proofs.rings.values import KnownRanges, constant, holds, residue, without_functions
 
 NEVER: Final = -(10**9)
 """Less than every bound."""
@@ -118,6 +118,8 @@ class RingOrder:
 
     def low(self, difference: Expr) -> int:
         """A lower bound of a difference, NEVER if there is none."""
+        if isinstance(self.ranges, KnownRanges):
+            self.ranges.require_time()
         value = constant(difference, self.ranges)
         if value is not None:
             return value

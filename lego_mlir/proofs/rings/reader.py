@@ -10,6 +10,7 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Ne, Select, Smaller
 from lego_mlir.expr.ranges import Range
@@ -44,9 +45,9 @@ from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
-from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named
+from lego_mlir.proofs.rings.values import MOST_SECONDS, KnownRanges, holds, symbol_named
 from lego_mlir.tracing import barrier_rings
-from lego_mlir.tracing.carried_products import carried_sums, is_word
+from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import TileCopy, WarpRole
@@ -113,6 +114,7 @@ class _Reader:
         self.rings: dict[str, RingShape] = {}
         self.buffers: dict[str, StagedBuffer] = {}
         self.ranges = KnownRanges(trace.ranges)
+        self.ranges.until = time.process_time() + MOST_SECONDS
         self.ranges.given = tuple(requirement.condition for requirement in trace.requirements)
         self.blocks = prod(trace.cluster)
         self.threads: set[Symbol] = set()  # of each role: its ranges differ
@@ -258,6 +260,7 @@ class _AgentReader:
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
+        self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
@@ -283,20 +286,23 @@ class _AgentReader:
     def _repeated(self, loop: For) -> Iterator[ProgramPart]:
         """A loop's body, which begins with what its round before left in flight: its body is read for that first."""
         sums = carried_sums(loop, self.reads.products)
-        if not sums:
-            yield from self._body(loop.body)
-            return
+        self.reads.carried.append(frozenset(register for _, registers in sums for register in registers))
+        yield from self._carrying(loop, sums) if sums else self._body(loop.body)
+        self.reads.carried.pop()
+        if sums:
+            self.reads.enter(loop.symbol, sums, self.before[id(loop)])
+
+    def _carrying(self, loop: For, sums: CarriedSums) -> Iterator[ProgramPart]:
         self.reads.enter(loop.symbol, sums, {id(product): () for product, _ in sums})
         for _ in self._statements(loop.body):
             pass
-        before = self.reads.leave(sums)
+        before = self.before[id(loop)] = self.reads.leave(sums)
         for _ in self.reads.land(self.reads.of_products()):
             pass
         self.reads.enter(loop.symbol, sums, before)
         yield from self._statements(loop.body)
         self.reads.leave(sums)
         yield from self.reads.land(self.reads.of_products())
-        self.reads.enter(loop.symbol, sums, before)  # after the loop
 
     def _at(self, expr: Expr, *, uniform: bool = False) -> Expr:
         """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""
@@ -382,7 +388,7 @@ class _AgentReader:
             case FromIndex(result, expr):
                 self.values[result.number] = as_expr(expr)
             case Convert(result, operand) if operand.number in self.values and _is_integer(result.dtype):
-                self.values[result.number] = self.values[operand.number]
+                self.values[result.number] = _as_integer(self.values[operand.number])
             case FromCondition(result, condition):
                 self.values[result.number] = condition
             case Compute(result, operation, operands) if operation in _MEANINGS and all(map(_is_whole, operands)):
@@ -404,13 +410,15 @@ class _AgentReader:
                 else:
                     yield Unfollowed("a register", frozenset({_symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
-                yield Let(symbol, self._at(self.values[operand.number]))
+                yield Let(symbol, self._at(_as_integer(self.values[operand.number])))
             case _:
                 pass
 
     def _loaded(self, result: Value, access: TensorAccess) -> Iterator[ProgramPart]:
         """An element of a tensor that the kernel does not write is a function of its index."""
         if access.buffer.name in self.kernel.written or access.width != 1 or access.is_masked:
+            return
+        if not _is_integer(result.dtype):
             return
         held = symbol_named(f"loaded{result.number}")
         element = sympy.Function(access.buffer.name, integer=True)
@@ -494,6 +502,11 @@ def _symbol_of(register: Register) -> Symbol:
 
 def _is_integer(dtype: DType) -> bool:
     return dtype.name in _INTEGERS
+
+
+def _as_integer(value: Expr | Cond) -> Expr:
+    """A condition as 1 or 0."""
+    return value if isinstance(value, sympy.Expr) else Select(value, sympy.Integer(1), sympy.Integer(0))
 
 
 def _is_whole(value: Value) -> bool:

@@ -2,10 +2,9 @@
 
     parity, slot = where(slot == 3, 1 - parity, parity), where(slot == 3, 0, slot + 1)        in each step
 
-From (0, 0) on, step n finds slot = n mod 4 and parity = n div 4 mod 2. Such registers are written in one place after
-each other, wherever they are written, from themselves alone, and begin as constants: so they are in one of a few states,
-and run through them in a circle. The states are listed and formulas compared with all of them. The program then counts
-the steps, and has the formulas in place of the registers.
+From (0, 0) on, step n finds slot = n mod 4 and parity = n div 4 mod 2. Such registers begin as constants and are written
+together, from themselves alone, so they run through a few states in a circle. The states are listed, and formulas are
+compared with all of them. The program then counts the steps, and has the formulas in place of the registers.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import sympy
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Le, Select
 from lego_mlir.proofs.rings.agents import (
+    FromRoundBefore,
     Let,
     ProgramPart,
     RingBranch,
@@ -234,6 +234,8 @@ def _in_part(part: ProgramPart, found: Sequence[Repeating], rule: Mapping[Symbol
             return replace(part, condition=condition.xreplace(rule), then=then, otherwise=otherwise)
         case RingWord():
             return replace(part, use=part.use.xreplace(rule))
+        case FromRoundBefore(access=access):
+            return replace(part, access=_in_part(access, found, rule))
         case StageAccess():
             use = None if part.use is None else part.use.xreplace(rule)
             return replace(part, row=part.row.xreplace(rule), use=use)

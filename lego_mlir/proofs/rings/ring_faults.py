@@ -1,11 +1,10 @@
 """A round in which a ring of barriers goes wrong: the programs of agents with numbers, run in every order.
 
 The search goes over states: the place of each agent, the phase and the missing arrivals of each barrier, the copies in
-flight, and the use that each stage holds. The first fault in the order of depth is returned, with its line and round:
+flight. The first fault in the order of depth is returned, with its line and round:
 
     a copy into a stage while that of another use goes on       a read while a copy goes on
-    a read of another use than was waited for                   more arrivals than a barrier expects
-    a deadlock
+    more arrivals than a barrier expects                        a deadlock
 
 The warps of an agent are in step here: a fault that was found is one, and none may be found although there is one.
 """
@@ -76,12 +75,11 @@ class InFlightCopy:
 
 @dataclass(frozen=True, slots=True)
 class RingState:
-    """Places of agents, (phase, missing arrivals) of barriers, copies in flight, the use in each stage."""
+    """Places of agents, (phase, missing arrivals) of barriers, copies in flight."""
 
     at: tuple[int, ...]
     phases: tuple[tuple[int, int], ...]
     copies: tuple[InFlightCopy, ...]
-    held: tuple[int, ...]
 
 
 _Touched = dict[StageAccess, RingEvent]
@@ -134,10 +132,10 @@ class _Numbers:
                 case StageAccess() if part.buffer in self.order.buffers:
                     event = self._access(part, known, where)
                     for loop in self.inside:
-                        self.rounds[loop][0].setdefault(part, event)
+                        self.rounds[loop][0].setdefault(part.begun, event)
                     yield event
                 case FromRoundBefore(access=access, loop=loop):
-                    event = self.rounds[loop][loop in self.inside].get(access)
+                    event = self.rounds[loop][loop in self.inside].get(access.begun)
                     if event is not None:
                         yield replace(event, rounds=where)
                 case RingLoop(symbol=symbol, body=body):
@@ -176,9 +174,7 @@ class _Search:
         self.expected = [order.rings[name].expected for name, _ in barriers]
 
     def first(self) -> RingFault | None:
-        start = RingState(
-            (0,) * len(self.events), tuple((0, n) for n in self.expected), (), (EMPTY,) * len(self.stages)
-        )
+        start = RingState((0,) * len(self.events), tuple((0, n) for n in self.expected), ())
         seen, pending = {start}, deque([start])
         while pending and len(seen) < MOST_STATES:
             state = pending.popleft()
@@ -238,28 +234,18 @@ class _Search:
         stage = self.stages[event.name, event.slot]
         flying = [copy.use for copy in after.copies if copy.stage == stage]
         if event.kind == "copy":
-            other = next((use for use in flying if use != event.use), None)
+            turns = 2 * self.order.rings[event.on].stages  # whole turns of even number change nothing
+            other = next((use for use in flying if (use - event.use) % turns), None)
             if other is not None:
                 text = f"the copy of use {event.use} is issued while that of use {other} goes on{event.where}"
                 return RingFault(text, event.place)
             barrier = self.barriers[event.on, event.use % self.order.rings[event.on].stages]
             copies = (*after.copies, InFlightCopy(barrier, stage, event.use))
-            held = (*after.held[:stage], event.use, *after.held[stage + 1 :])
-            return replace(after, copies=tuple(sorted(copies, key=_key)), held=held)
+            return replace(after, copies=tuple(sorted(copies, key=_key)))
         if flying:
             text = f"the {event.kind} of {event.name} while the copy of use {flying[0]} goes on{event.where}"
             return RingFault(text, event.place)
-        waited = self._waited(event, k, after.at[k] - 1)
-        if event.kind == "read" and waited is not None and after.held[stage] > waited:
-            text = f"the read of {event.name} finds use {after.held[stage]}, and waited for use {waited}{event.where}"
-            return RingFault(text, event.place)
         return after
-
-    def _waited(self, event: RingEvent, k: int, at: int) -> int | None:
-        """The last use of a stage that an agent waited for."""
-        buffer = self.order.buffers[event.name]
-        uses = [e.use for e in self.events[k][:at] if (e.kind, e.name) == (WAIT, buffer.ring)]
-        return max((use for use in uses if use % buffer.stages == event.slot), default=None)
 
 
 def _key(copy: InFlightCopy) -> tuple[int, int, int]:

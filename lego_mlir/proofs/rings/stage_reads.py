@@ -27,6 +27,7 @@ from lego_mlir.tracing.trace import (
     Statement,
     TensorAccess,
     While,
+    Write,
     operands_of,
 )
 
@@ -67,6 +68,7 @@ class StageReads:
         self.products = {number: product for product in products for number in product.covered}
         self._buffers, self._access = buffers, access
         self._flights: list[GoingOn] = []
+        self.carried: list[frozenset[Register]] = []  # of the loops around: the registers of sums in flight
 
     def in_flight(self) -> list[GoingOn]:
         """What still reads, the oldest first."""
@@ -105,6 +107,9 @@ class StageReads:
             yield from self.land(self.of_products())
         elif isinstance(s, MlirOperation) and s.name == GROUPS_WAIT and dict(s.attributes)["n"].startswith("0"):
             yield from self.land([flight for flight in self._flights if flight.product is None])
+        elif isinstance(s, Write) and self.carried and s.register in self.carried[-1]:
+            for flight in (f for f in self._flights if s.value.number in f.results):
+                flight.registers |= {s.register}
         elif isinstance(s, Read) and any(s.register in flight.registers for flight in self._flights):
             flight = next(flight for flight in self._flights if s.register in flight.registers)
             flight.results.add(s.result.number)

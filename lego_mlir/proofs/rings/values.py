@@ -8,6 +8,7 @@ symbol.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,19 +20,28 @@ from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.proofs.rings.agents import NotFollowedError
 
 QUICK_MS: Final = 200
 """The time that one question about ranges may take."""
 PATIENT_MS: Final = 500
 """The time for a question under the requirements of a launch, or about a constant difference."""
+MOST_SECONDS: Final = 15
+"""The processor time for the rings of one kernel."""
 HIDDEN: Final = "_"
 """The first character of names inside of a name."""
 
 
 class KnownRanges(dict[Symbol, Range]):
-    """Ranges of symbols, and the requirements of a launch, which also hold."""
+    """Ranges of symbols, the requirements of a launch, which also hold, and the processor time at which to give up."""
 
     given: tuple[Cond, ...] = ()
+    until: float | None = None
+
+    def require_time(self) -> None:
+        """Raise NotFollowedError if the time for a kernel's rings is over."""
+        if self.until is not None and time.process_time() > self.until:
+            raise NotFollowedError(f"the order of its rings is not shown within {MOST_SECONDS} s")
 
 
 def symbol_named(text: str) -> Symbol:
@@ -73,13 +83,34 @@ def without_functions(claim: Cond) -> Expr:
 
 def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_MS) -> bool:
     """Whether a claim is proved for all values in the ranges, or under the requirements of a launch."""
+    if isinstance(ranges, KnownRanges):
+        ranges.require_time()
     claim = without_functions(claim) if hasattr(claim, "atoms") else claim
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
         return True
     given = getattr(ranges, "given", ())
     if not given:
         return False
-    return isinstance(prove(sympy.Or(claim, *map(sympy.Not, given)), ranges, timeout_ms=PATIENT_MS), Proved)
+    negated = (sympy.Not(without_functions(condition)) for condition in given)
+    return isinstance(prove(sympy.Or(claim, *negated), ranges, timeout_ms=PATIENT_MS), Proved)
+
+
+def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
+    """Whether a claim holds at some points in the ranges: a quick look before it is proved."""
+    if claim in (sympy.true, sympy.false):
+        return bool(claim)
+    free = sorted(claim.free_symbols, key=str)
+    for turn in range(3):
+        point = {}
+        for number, symbol in enumerate(free):
+            known = ranges.get(symbol)
+            ends = (0, 64) if known is None else (known.lo, known.hi)
+            lo, hi = (int(end) if getattr(end, "is_Integer", isinstance(end, int)) else 64 for end in ends)
+            point[symbol] = sympy.Integer(lo + (7 * turn + 3 * number) % max(1, hi - lo))
+        excluded = any(given.xreplace(point) == sympy.false for given in getattr(ranges, "given", ()))
+        if claim.xreplace(point) == sympy.false and not excluded:
+            return False
+    return True
 
 
 def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:

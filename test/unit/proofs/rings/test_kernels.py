@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ring_kernels import Drawn, kernel_of
 from ring_mutants import FAULTS, product
 from role_kernels import staged
 
@@ -72,12 +73,45 @@ def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
     assert proof.unfilled == {}
 
 
-def test_what_stays_unknown_names_its_line():
-    proof = ring_proof(fused_attention.build(AttentionForm(), None, None, 132).trace())
-    assert proof.order is None
+def test_roles_that_read_other_trip_counts_stay_unknown():
+    words = [[("wait", "empty", -2), ("copy", "full", 0), ("arrive", "full", 0)],
+             [("wait", "full", 0), ("read", None, 0), ("arrive", "empty", 0)]]  # fmt: skip
+    made = Drawn(2, words, [1, 1], "memory", False, False, False, [0, 0], {"full": 1, "empty": 1}, 1)
+    proof = ring_proof(kernel_of(made).trace())
     assert re.fullmatch(
-        r"attention_tiles.py:\d+: waits or arrivals in a branch that some rounds take", proof.reasons[0]
+        r"warps 0 to 0 waits maximum\(steps\(2\), 0\) times and warps 1 to 1 arrives maximum\(steps\(1\), 0\) times",
+        proof.reasons[0],
     )
+
+
+def stored_from_a_stage(waits):
+    """A role copies tiles in, another copies them out of their stages and releases these."""
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(a: lego.Tensor(f32, Row(256, 32)), y: lego.Tensor(f32, Row(256, 32))):
+        tile = lego.shared(f32, Row(64, 32), "tile")
+        full, empty = lego.barriers(2, arrivals=1), lego.barriers(2, arrivals=1)
+        with lego.warps(0, 1):
+            for k in lego.range(8):
+                empty[k - 2].wait()
+                lego.copy_async(a, tile.part((k % 2 * 32, 0), (32, 32)), at=(k * 32, 0), barrier=full[k])
+                full[k].arrive()
+        with lego.warps(1, 2):
+            for k in lego.range(8):
+                full[k].wait()
+                lego.copy_async(tile.part((k % 2 * 32, 0), (32, 32)), y, at=(k * 32, 0))
+                lego.commit_copies()
+                if waits:
+                    lego.wait_copies()
+                empty[k].arrive()
+            lego.wait_copies()
+
+    return kernel
+
+
+def test_an_arrival_does_not_wait_for_copies_out_of_a_stage():
+    assert ring_proof(stored_from_a_stage(True).trace()).reasons == ()
+    assert "goes on while" in ring_proof(stored_from_a_stage(False).trace()).reasons[0]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

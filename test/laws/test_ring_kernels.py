@@ -1,0 +1,72 @@
+"""Random kernels with rings: no verdict contradicts what their warps do, event by event, in drawn orders."""
+
+import random
+
+import pytest
+import ring_oracle
+from ring_kernels import MOST, drawn, kernel_of, programs_of
+
+from lego_mlir.errors import LegoError
+from lego_mlir.expr.verdict import Proved, Refuted
+from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+
+FEW, MANY, PART = 24, 2000, 50
+SIZES = (1, 2, 3, MOST)
+REFUTED_ORDERS = 150
+
+
+def memories(choose):
+    """What memory may hold: the least, the greatest, all alike, and anything in the declared ranges."""
+    for steps in ([0] * 4, [1] * 4, [MOST - 1] * 4, *([choose.randrange(MOST) for _ in range(4)] for _ in range(3))):
+        order = choose.choice(([0] * 4, [3, 2, 1, 0], [choose.randrange(4) for _ in range(4)]))
+        yield {"steps": steps, "order": order, "flags": [choose.randrange(2)] * 4}
+
+
+def fault(description, seed, orders=12):
+    """A fault of some order, for some size and memory."""
+    choose = random.Random(seed)
+    for n in SIZES if description.trips == "size" else SIZES[:1]:
+        for memory in memories(choose):
+            warps, rings = programs_of(description, n, memory)
+            found = ring_oracle.fault_of(warps, rings, seed, orders)
+            if found is not None:
+                return found
+    return None
+
+
+def verdict_of(description):
+    trace = kernel_of(description).trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    return claim.verdict
+
+
+def judge(seed):
+    """The verdict on a drawn kernel, which the oracle must not contradict."""
+    description = drawn(random.Random(seed))
+    try:
+        verdict = verdict_of(description)
+    except LegoError as error:
+        assert "lego" in type(error).__module__
+        return "refused"
+    if isinstance(verdict, Proved):
+        found = fault(description, seed)
+        assert found is None, f"seed {seed}: proved, and {found}"
+    if isinstance(verdict, Refuted):
+        assert fault(description, seed, REFUTED_ORDERS) is not None, f"seed {seed}: {verdict.explanation}"
+    return type(verdict).__name__
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_no_verdict_on_a_random_kernel_is_false(seed):
+    judge(seed)
+
+
+def test_the_drawn_kernels_have_every_verdict():
+    assert {judge(seed) for seed in range(8)} >= {"Proved", "Refuted"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(MANY // PART))
+def test_no_verdict_on_many_random_kernels_is_false(part):
+    for seed in range(FEW + PART * part, FEW + PART * (part + 1)):
+        judge(seed)
