@@ -1,4 +1,4 @@
-"""CPU vector instruction sets: register width and LLVM's names. One row each.
+"""CPU vector instruction sets: registers, and LLVM's names. One row each.
 
 >>> ISAS["avx2"].lanes("f64"), ISAS["neon"].lanes("f32"), ISAS["scalar"].lanes("f32")
 (4, 4, 1)
@@ -16,7 +16,7 @@ BYTES_OF: Final = {"f32": 4, "f64": 8}
 
 @dataclass(frozen=True, slots=True)
 class ISA:
-    """A register's bytes (0: no vectors), and LLVM's triple, CPU and features. An empty triple means the host's."""
+    """A register's bytes (0: no vectors), LLVM's triple, CPU and features. An empty triple means the host's."""
 
     name: str
     register_bytes: int
@@ -24,6 +24,7 @@ class ISA:
     cpu: str
     features: str
     granules: int = 0  # SVE: minimum register length in units of 128 bits
+    registers: int = 32  # vector registers
 
     def lanes(self, element: str) -> int:
         """nu: elements per register."""
@@ -34,9 +35,9 @@ _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 ISAS: Final = {
     row.name: row
     for row in (
-        ISA("scalar", 0, "", "", ""),
-        ISA("sse2", 16, _X86, "x86-64", "+sse2"),
-        ISA("avx2", 32, _X86, "x86-64-v3", "+avx2,+fma"),
+        ISA("scalar", 0, "", "", "", registers=16),
+        ISA("sse2", 16, _X86, "x86-64", "+sse2", registers=16),
+        ISA("avx2", 32, _X86, "x86-64-v3", "+avx2,+fma", registers=16),
         ISA("avx512", 64, _X86, "x86-64-v4", "+avx512f,+avx512vl,+avx512dq,+avx512bw,+fma"),
         ISA("neon", 16, _ARM, "generic", "+neon"),
         # fixed-length vectors of 256 bits, for every SVE machine with registers at least that long

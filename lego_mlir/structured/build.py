@@ -115,7 +115,7 @@ def _function(lowered: Lowered, source: KernelSource) -> Function:
         return lanes.emit(lowered, source.name, source.element, source.lanes)
     if source.variant is None:
         return scalar_code.emit(lowered, source.name, source.element)
-    return generate.emit(lowered, source.name, source.element, source.variant)
+    return generate.emit(lowered, source.name, source.element, source.variant, source.isa.registers)
 
 
 def _storage_name(operand: Operand) -> str:
@@ -345,7 +345,11 @@ def source_of(
         program = _program(given, operands, types)
         if variant == "scalar" or by_lanes:
             return KernelSource(program, name, element, row, None, row.lanes(element) if by_lanes else 1)
-        chosen = variant if isinstance(variant, Variant) else generate.default(lower(program), row.lanes(element))
+        chosen = (
+            variant
+            if isinstance(variant, Variant)
+            else generate.default(lower(program), row.lanes(element), row.registers)
+        )
     return KernelSource(program, name, element, row, chosen)
 
 

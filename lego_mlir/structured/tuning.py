@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from lego_mlir.aliases import Array
 
-# (rows, vectors) of register tiles that leave room for operands among 32 vector registers
-TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
+# (rows, vectors) of register tiles
+TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (4, 3), (6, 2), (8, 1), (4, 2))
 NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
 SECONDS: Final = 6.0
 ROUNDS: Final = 100
@@ -53,12 +53,13 @@ def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
     """The variants to time, the default one first."""
     with sets.LOCK:
         lowered = lower(program)
-    first = generate.default(lowered, row.lanes(element))
+    first = generate.default(lowered, row.lanes(element), row.registers)
     found = [first]
     width = row.lanes(element)
+    tiles = [(r, v) for r, v in TILES if (r + 1) * v < row.registers]  # room for the operands
     while width >= 1:
         flat = generate.work(lowered, width) <= generate.FLAT_LIMIT
-        for rows, vectors in TILES if width == row.lanes(element) else NARROW_TILES:
+        for rows, vectors in tiles if width == row.lanes(element) else NARROW_TILES:
             for rolled in (False, True) if flat and generate.work(lowered, width) > 200 else (not flat,):
                 found.append(Variant(width, rows, vectors, rolled))
         width = width // 2 if width > 2 else width - 1

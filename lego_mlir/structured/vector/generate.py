@@ -80,8 +80,11 @@ def work(lowered: Lowered, width: int) -> int:
     return total
 
 
-def default(lowered: Lowered, width: int) -> Variant:
-    """The variant used without tuning."""
+def default(lowered: Lowered, width: int, registers: int) -> Variant:
+    """The variant used without tuning, for vectors of `width` elements in so many registers.
+
+    A tile's accumulators leave registers for a row of the right factor and one element of the left.
+    """
     sizes = [s for step in lowered.steps for s in (step.target.structure.rows, step.target.structure.columns) if s > 1]
     while width > 2 and sizes and max(sizes) <= width // 2:
         width //= 2
@@ -89,6 +92,8 @@ def default(lowered: Lowered, width: int) -> Variant:
         width = min(width, 4) if max(sizes, default=1) <= SHORT_VECTOR else width
     factored = max((step.target.structure.rows for step in lowered.steps if isinstance(step, Factorise)), default=0)
     rolled = work(lowered, width) > FLAT_LIMIT or factored > FLAT_ROWS
+    if registers < 32:
+        return Variant(width, 4, 3, rolled)
     if not rolled:
         return Variant(width, 4, 4)
     if width > 8 and any(_ragged(step) for step in lowered.steps):
@@ -102,22 +107,23 @@ def _ragged(step: Step) -> bool:
     return any(len(t.factors) == 2 and bool((t.factors[1].leaf.structure.kinds == ZERO).any()) for t in terms)
 
 
-def emit(lowered: Lowered, name: str, element: str, variant: Variant) -> Function:
-    """One function with vector code for all steps."""
+def emit(lowered: Lowered, name: str, element: str, variant: Variant, registers: int = 32) -> Function:
+    """One function with vector code for all steps, for a target with so many vector registers."""
     function = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
-    fill(function, lowered, variant)
+    fill(function, lowered, variant, registers)
     return function
 
 
-def fill(function: Function, lowered: Lowered, variant: Variant) -> None:
+def fill(function: Function, lowered: Lowered, variant: Variant, registers: int = 32) -> None:
     """Emit the code of all steps into a function that has the program's operands as buffers."""
-    _Generator(function, lowered, variant).run()
+    _Generator(function, lowered, variant, registers).run()
 
 
 class _Generator:
-    def __init__(self, function: Function, lowered: Lowered, variant: Variant) -> None:
+    def __init__(self, function: Function, lowered: Lowered, variant: Variant, registers: int) -> None:
         self.lowered = lowered
         self.variant = variant
+        self.registers = registers
         self.f = function
         self.moved: dict[str, Leaf] = {}
         self.temporaries: dict[str, Leaf] = {}
@@ -257,7 +263,7 @@ class _Generator:
         shape = self.copying(rows) if pure else self.shape(rows, columns)
         if rows == 1:
             shape = replace(shape, vectors=1)
-        grid = updates.grid(chosen.out, chosen.stored, shape, merged=not pure)
+        grid = updates.grid(chosen.out, chosen.stored, shape, 0 if pure else self.registers)
         self.write(updates.update(grid, chosen.terms, self.variant.rolled))
 
     def prepared(self, term: ViewProduct | Element, rows: int) -> ViewProduct | Element:

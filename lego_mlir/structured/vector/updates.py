@@ -38,18 +38,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-REGISTERS = 32
 BUSY = 8  # independent multiply-adds: two issue per cycle, with a latency of four
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A result, its elements to store, and its tiles; `merged` allows a taller last row of tiles."""
+    """A result, its elements to store, and its tiles; a last row of tiles may be taller if `registers` hold it."""
 
     target: OperandView
     stored: NDArray[np.bool_]
     shape: Shape
-    merged: bool = False
+    registers: int = 0
 
     @cached_property
     def row_starts(self) -> tuple[int, ...]:
@@ -57,8 +56,8 @@ class Grid:
         starts = tuple(range(0, self.target.rows, self.shape.rows))
         last = self.target.rows - starts[-1]
         width = self.shape.vectors
-        fits = (self.shape.rows + last + 1) * width < REGISTERS
-        return starts[:-1] if len(starts) > 1 and self.merged and last * width < BUSY and fits else starts
+        fits = (self.shape.rows + last + 1) * width < self.registers
+        return starts[:-1] if len(starts) > 1 and last * width < BUSY and fits else starts
 
     @property
     def column_starts(self) -> range:
@@ -85,11 +84,11 @@ class Grid:
         return np.logical_or.reduce(vectors, axis=2)
 
 
-def grid(target: OperandView, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
+def grid(target: OperandView, stored: NDArray[np.bool_], shape: Shape, registers: int = 0) -> Grid:
     """The grid of a result, with columns padded to whole vectors."""
     columns = -(-target.columns // shape.width) * shape.width
     wide = np.pad(stored, ((0, 0), (0, columns - target.columns)))
-    return Grid(target.padded(columns), wide, shape, merged)
+    return Grid(target.padded(columns), wide, shape, registers)
 
 
 def update(out: Grid, terms: Sequence[ViewProduct | Element], rolled: bool) -> list[Code]:

@@ -93,7 +93,7 @@ TOLERANCE = {
 def test_the_default_of_large_factorisations_is_rolled_and_right(n, element):
     program = parse(CHOL_AND_LU.format(n=n))
     lowered = lower(program)
-    variant = generate.default(lowered, 8 if element == "f64" else 16)
+    variant = generate.default(lowered, 8 if element == "f64" else 16, 32)
     assert variant.rolled == (n > generate.FLAT_ROWS)
     text = mlir_text.text(generate.emit(lowered, "k", element, variant))
     if n == 128:  # written out, there were over a million lines; in loops, the number of tiles does not matter

@@ -203,3 +203,13 @@ def test_unmasked_parts_cover_the_set_lanes(lanes):
     covered = [lane for first, length in parts for lane in range(first, first + length)]
     assert covered == [lane for lane, there in enumerate(lanes) if there]
     assert all(length in (1, 2, 4) and first % length == 0 for first, length in parts)
+
+
+@pytest.mark.parametrize("target", ["sse2", "avx2", "avx512"])
+@pytest.mark.parametrize("n", [33, 34, 35, 41])
+def test_the_registers_hold_the_accumulators_of_the_default(n, target):
+    """And beside them a row of the right factor and one element of the left; otherwise every step spills."""
+    source = build.source_of(TEXTS[0].format(n=n), target=target)
+    carried = [loop.count("vector") for loop in re.findall(r"iter_args\(.*-> \((.*)\) {", source.mlir())]
+    assert source.variant.rolled
+    assert 0 < max(carried) + source.variant.vectors + 1 <= source.isa.registers

@@ -61,7 +61,7 @@ def test_the_default_of_a_structured_program_is_close_to_the_fastest_that_was_me
 def default(tunable, sizes):
     """The variant without tuning, for vectors of 8 doubles."""
     built = tunable.candidates(sizes)[0].built
-    return generate.default(lower(built.program), 8)
+    return generate.default(lower(built.program), 8, 32)
 
 
 TRANSPOSES = recipes.read(FOLDER / "transposes.json")
