@@ -27,7 +27,7 @@ DRAWN = st.one_of(
     st.builds(Roles, st.sampled_from([0, 24, 40, 232])),
     st.builds(Clusters, st.integers(2, 8)),
     st.builds(Persistent, st.integers(1, 2**31 - 1)),
-    st.just(Overlay()),
+    st.builds(Overlay, st.booleans()),
     st.builds(CopiedOut, st.integers(2, 8)),
     st.just(DependentLaunch()),
 )
@@ -64,7 +64,7 @@ def test_options_may_be_left_out_or_named(text, expected):
         ("pipline(stages=2)", "unknown schedule 'pipline'; did you mean pipeline"),
         ("pipeline(stage=2)", "pipeline has no option stage; did you mean stages"),
         ("warpgroups(4)", r"warpgroups takes 0 options \(\), got warpgroups\(4\)"),
-        ("overlay(a=1)", "overlay has no option a; it takes none"),
+        ("overlay(a=1)", "overlay has no option a; it takes optional"),
         ("pipeline(stages=1)", "stages=1 must be an int from 2 to 24"),
         ("pipeline(stages=True)", "stages=True must be an int"),
         ("pipeline(stages='2')", "an option is an int, True or False, got '2'"),

@@ -33,9 +33,9 @@ def test_a_pipeline_of_any_depth_keeps_values(stages, rest):
 def drawn(seed):
     """A product, a composition that takes it, and a machine."""
     rng = random.Random(seed)
-    name = rng.choice(sorted(PRODUCTS))
+    name = rng.choice(sorted(PRODUCTS.keys() - {"softmax"}))  # whose rows are as many as its threads
     warpgroups = rng.random() < 0.5
-    blocks = 1 if name == "softmax" else rng.randint(1, 2)
+    blocks = rng.randint(1, 2)
     parts = [f"persistent(blocks={blocks})"] if rng.random() < 0.3 else []
     parts.append("warpgroups" if warpgroups else "warps")
     parts += [f"exact(every={rng.randint(1, 4)})"] if rng.random() < 0.3 else []
@@ -43,7 +43,7 @@ def drawn(seed):
     parts.append(f"pipeline(stages={stages})")
     parts += [] if resident or rng.random() < 0.5 else ["overlay"]
     parts.append("roles" if warpgroups else "ahead")
-    m = 128 if name == "symmetric" else 64 * (1 if name == "softmax" else rng.randint(1, 2))
+    m = 128 if name == "symmetric" else 64 * rng.randint(1, 2)
     target = "sm_90a" if warpgroups else "sm_80"
     machine = rng.choice([interpreted, lambda kernel, memories: PtxRun(target=target)(kernel, memories, {})])
     return PRODUCTS[name](m, 64, 64 * rng.randint(1, 5), T), ", ".join(parts), machine
