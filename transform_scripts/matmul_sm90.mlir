@@ -11,6 +11,8 @@
 //          Blocks of narrow tiles and few stages may be resident two to a multiprocessor; with few stages there is
 //          room for more `buffers` through which each warpgroup stores C. What an epilogue loads for rows and columns
 //          of the first `early` buffers is loaded before the products of a tile.
+//          A kernel of another form is scheduled, as by tiles_sm90.mlir, with `stages`, `exact`, `cluster_m` and
+//          `dependent`.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
 //          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
 //          tensor maps.
@@ -31,6 +33,9 @@ module attributes {
                      dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
                      whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
                      rounded = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
-  lego.pipeline = ["lego-warpgroup-products"]
+  lego.pipeline = ["lego-warpgroup-products"],
+  lego.otherwise = ["warpgroups", {apply = "exact(every={exact})", when = "exact"}, "pipeline(stages={stages})",
+                    {apply = "clusters(blocks={cluster_m})", when = "cluster_m - 1"}, "overlay(optional=True)", "roles",
+                    {apply = "dependent", when = "dependent"}]
 } {
 }

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.aliases import Traced
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import ToolchainError, UsageError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.store import Cache, key
 from lego_mlir.toolchain.manifest import build
@@ -30,6 +30,7 @@ from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage
 from lego_mlir.transforms import scripts
 from lego_mlir.transforms.kernel_facts import DYNAMIC_SHARED_ATTRIBUTE, KernelFacts, kernel_facts
 from lego_mlir.transforms.modules import merge, require_pipeline, strip_locations
+from lego_mlir.transforms.passes.base import UnreadError
 from lego_mlir.transforms.pipeline import Pipeline
 
 _MODULES: Final = ("transformed", "mlir")  # stages from which facts of kernels are read
@@ -103,7 +104,7 @@ def compile_kernel(
     `start` the stage whose output `given` is; `name` what messages call it; `pipeline` replaces the passes of the nvvm
     stage, as a value or as the text that mlir-opt takes; without a `cache` all is computed; `on_stage` is called before
     each stage runs. Raises ToolchainError where a stage fails, UsageError for an unknown target, stage, parameter or
-    pass, SpecError for an unreadable script.
+    pass, SpecError for an unreadable script, ScheduleError for a kernel that its schedules do not take.
     """
     settings = Settings(target_named(target), _script(transform, parameters))
     if isinstance(pipeline, str):
@@ -119,6 +120,28 @@ def compile_kernel(
             f"to {emit}; the stages are {' -> '.join(NAMES)}"
         )
     kernels = _scheduled(_kernels_in(given), settings.script)
+    try:
+        return _compiled(kernels, given, settings, (start, emit), name, cache, on_stage)
+    except ToolchainError as error:
+        other = _instead(kernels, settings.script, error)
+        if not other:
+            raise
+        settings = Settings(settings.target, None, settings.pipeline)
+        return _compiled(other, given, settings, (start, emit), name, cache, on_stage)
+
+
+def _compiled(
+    kernels: tuple[Traced, ...],
+    given: Any,
+    settings: Settings,
+    ends: tuple[str, str],
+    name: str | None,
+    cache: Cache | None,
+    on_stage: Callable[[Stage], None],
+) -> Compilation:
+    """The stages from the start to the last one, its `ends`."""
+    start, emit = ends
+    first, last = NAMES.index(start), NAMES.index(emit)
     text = merge([_module_of(kernel, settings) for kernel in kernels]) if kernels else given
     called = name or (", ".join(kernel.name for kernel in kernels) if kernels else "module")
     outputs: dict[str, bytes] = {}
@@ -150,6 +173,15 @@ def _scheduled(kernels: tuple[Traced, ...], script: scripts.Script | None) -> tu
             "of the kernel, not its module"
         )
     return tuple(kernel.schedule(text) for kernel in kernels)
+
+
+def _instead(kernels: tuple[Traced, ...], script: scripts.Script | None, refusal: ToolchainError) -> tuple[Traced, ...]:
+    """The kernels after the schedules for those that a script's pass does not take; none where it has no others."""
+    reason: BaseException | None = refusal
+    while reason is not None and not isinstance(reason, UnreadError):
+        reason = reason.__cause__
+    text = scripts.schedules(script, scripts.OTHERWISE) if reason is not None and script is not None else ""
+    return tuple(kernel.schedule(text) for kernel in kernels) if text else ()
 
 
 def _module_of(kernel: Any, settings: Settings) -> str:

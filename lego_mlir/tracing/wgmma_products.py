@@ -5,7 +5,8 @@ result is in the layout of `wgmma`, 16 rows for each of the 4 warps of a group, 
 a matrix descriptor, the product is recorded here too. For sm_90a `emit_wgmma` emits it in place of the statements that
 it covers:
 
-    result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNkD for each 64 rows and 32 bytes of K
+    result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNkD for each 64 rows and 32 bytes of K;
+            or rows 16 w + .. for all groups, each of which has an equal part of the columns
     a       a shared tile of 64 rows for each group; of 16 bits also the registers of f2.MmaOperand(0, parent)
     b       a shared tile; both have K contiguous, but for 16 bits
 
@@ -103,21 +104,45 @@ def takes_columns(dtype: DType, columns: int) -> bool:
     return columns % 8 == 0 and columns <= WIDEST and (dtype != i8 or columns <= NARROW or columns % 16 == 0)
 
 
-def row_blocks(layout: LinearLayout, pieces: Mapping[Block, Sequence[int]]) -> list[int] | None:
-    """The first rows of a thread's instructions, in pieces of 16; None for a layout that `wgmma` does not have."""
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """What a thread of the first group computes: first `rows` of its instructions, in pieces of 16, and `columns`.
+
+    The parts of the others begin `row_step` rows, or `column_step` columns, after that of the group before.
+    """
+
+    rows: tuple[int, ...]
+    columns: int
+    row_step: int
+    column_step: int
+
+
+def group_parts(layout: LinearLayout, pieces: Mapping[Block, Sequence[int]]) -> GroupParts | None:
+    """How groups divide a result, along rows or columns; None for a layout that `wgmma` does not have."""
     warps = [tuple(basis) for basis in layout.bases["warp"]]
-    groups = [(ROWS << k, 0) for k in range(len(warps) - 2)]
-    if warps[:2] != [(16, 0), (32, 0)] or not _follow(warps[2:], groups):
-        return None
     rows, columns = sorted({r for r, _ in pieces}), sorted({c for _, c in pieces})
-    if any(r % WARPS for r in rows) or columns != list(range(len(columns))) or 8 * len(columns) > WIDEST:
+    groups, wide = range(len(warps) - 2), 8 * len(columns)
+    if warps[:2] != [(16, 0), (32, 0)] or any(r % WARPS for r in rows) or wide > WIDEST:
         return None
-    return rows
+    if columns != list(range(len(columns))):
+        return None
+    if warps[2:] == [(ROWS << k, 0) for k in groups]:
+        return GroupParts(tuple(rows), wide, ROWS if groups else 0, 0)
+    if warps[2:] == [(0, wide << k) for k in groups]:
+        return GroupParts(tuple(rows), wide, 0, wide)
+    return None
 
 
-def _follow(warps: Sequence[tuple[int, ...]], groups: Sequence[tuple[int, ...]]) -> bool:
-    """Whether the groups take consecutive 64 rows."""
-    return list(warps) == list(groups)
+def group_columns(rows: int, columns: int, warps: int) -> LinearLayout:
+    """The result of `warps` warps whose groups of 4 divide the columns, each with all of the `rows`."""
+    from lego_mlir.f2.encodings import MmaSync
+    from lego_mlir.f2.linear import LinearLayout
+
+    groups = warps // WARPS
+    part = MmaSync((WARPS, 1)).layout((rows, columns // groups))
+    more = [(0, columns // groups << k) for k in range(groups.bit_length() - 1)]
+    bases = {name: list(held) for name, held in part.bases.items()}
+    return LinearLayout({**bases, "warp": [*bases["warp"], *more]}, {"dim0": rows, "dim1": columns})
 
 
 def shared_matrix(
@@ -137,11 +162,11 @@ def shared_matrix(
     if others:
         raise LayoutError("the parts of a tile that single instructions of wgmma read have different descriptors")
     step = 0
-    if group and rows[-1] + group + lines <= shape[0]:
-        moved, start = _instruction(tile, bytes_, rows[0] + group, 0, lines)
-        step = start - found[0][0][1]
-        if moved != descriptor or step < 0:
-            raise LayoutError("the rows of two warpgroups have different descriptors")
+    for number in range(1, (shape[0] - lines - rows[-1]) // group + 1 if group else 0):
+        moved, start = _instruction(tile, bytes_, rows[0] + number * group, 0, lines)
+        step = step if number > 1 else start - found[0][0][1]
+        if moved != descriptor or step < 0 or start != found[0][0][1] + number * step:
+            raise LayoutError("the rows of two warpgroups have different descriptors, or are not equally far apart")
     starts = tuple(tuple(start for _, start in line) for line in found)
     return SharedMatrix(buffer, position, descriptor, starts, step)
 

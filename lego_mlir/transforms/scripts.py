@@ -15,6 +15,8 @@ applied where its parameter is true or not 0:
 
     lego.schedules = ["warpgroups", "pipeline(stages={stages})", {apply = "overlay", when = "overlay"}]
 
+Those of `lego.otherwise` are applied instead of the pipeline, to a kernel of a form that a pass of it does not take.
+
 The pipeline names, in order, sequences of the file, our passes, and other scripts, whose own pipelines are put in
 their place. Without one, the pipeline is `@__transform_main`. A script with operations of the lego dialect's plugin,
 `transform.lego.*`, has no parameters and no pipeline: mlir-opt runs its `@__transform_main`.
@@ -41,6 +43,7 @@ PARAMETERS: Final = "lego.parameters"
 PIPELINE: Final = "lego.pipeline"
 FILL: Final = "lego.fill"
 SCHEDULES: Final = "lego.schedules"
+OTHERWISE: Final = "lego.otherwise"
 Number = int | bool
 _SUFFIX: Final = ".mlir"
 _PARTS: Final = re.compile(r"lego\.pipeline\s*=\s*\[([^\]]*)\]")
@@ -182,18 +185,29 @@ def pipeline(script: Script, schedule: Op) -> list[str]:
     return steps
 
 
-def schedules(script: Script) -> str:
-    """The composition of schedules that a script names, with its parameters; empty without one."""
-    if SCHEDULES not in script.text:
+def schedules(script: Script, attribute: str = SCHEDULES) -> str:
+    """The composition of schedules that an attribute of a script names, with its parameters; empty without one."""
+    if attribute not in script.text:
         return ""
     ir = bindings.load().ir
     with bindings.context():
         operation = ir.Module.parse(script.text).operation
-        if SCHEDULES not in operation.attributes:
+        if attribute not in operation.attributes:
             return ""
         chosen = values(script, operation, {})
-        found = [_schedule(script, item, chosen) for item in operation.attributes[SCHEDULES]]
+        found = [_schedule(script, item, chosen) for item in operation.attributes[attribute]]
+        _require_named(script, operation, attribute)
     return ", ".join(text for text in found if text)
+
+
+def _require_named(script: Script, operation: Op, attribute: str) -> None:
+    """Raise UsageError for a parameter that the user gave and the schedules instead of a pass do not have."""
+    named = set(re.findall(r"\w+", str(operation.attributes[attribute])))
+    unused = [name for name, _ in script.parameters if name not in named]
+    if attribute == OTHERWISE and unused:
+        raise UsageError(
+            f"{script.path}: the kernel is scheduled by {attribute}, which has no {', '.join(unused)}; leave it out"
+        )
 
 
 def _schedule(script: Script, item: Attribute, chosen: Mapping[str, Number]) -> str:

@@ -7,6 +7,7 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
 
     warpgroups            accumulators of warps become one of the block, in the layout of `wgmma`
     warps                 the same in the layout of `mma.sync`, in the parts that the kernel gives to warps
+    exact(every)          sums begin anew every few steps, and are added to totals
     pipeline(stages)      staged tiles become rings that tile copies fill ahead of the products
     roles                 copies and products get warps of their own
     ahead                 in place of roles: each thread copies some steps ahead of its products

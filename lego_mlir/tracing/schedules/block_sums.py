@@ -32,6 +32,7 @@ from lego_mlir.tracing.spread.filled import zeros
 from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace import If, Register
 from lego_mlir.tracing.warp_roles import WARPGROUP
+from lego_mlir.tracing.wgmma_products import group_columns
 
 ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, wgmma.mma_async
 
@@ -68,6 +69,16 @@ class _Division:
     places: tuple[tuple[int, int], ...]
     extent: tuple[int, int]
     warps: tuple[int, int]
+
+
+def _divides_columns(extent: tuple[int, int], warps: int) -> bool:
+    """Whether groups of warps may divide the columns, which are a power of two then, and have all rows each."""
+    rows, columns = extent
+    groups = warps // WARPGROUP
+    return (
+        rows % (WARPGROUP * ROWS) == 0
+        and columns & (columns - 1) == groups & (groups - 1) == 0 < columns // groups // 8
+    )
 
 
 class _Unified(Replay):
@@ -143,11 +154,12 @@ class _Unified(Replay):
             )
         if not self.groups:
             self._require_powers(statement, (extent[0] // m, extent[1] // n))
-        elif extent[0] % (ROWS * len(places)):
+        elif extent[0] % (ROWS * len(places)) and not _divides_columns(extent, len(places)):
             raise refused(
                 statement.source,
                 f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} rows for "
-                f"each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} rows, or fewer warps",
+                f"each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} rows, fewer warps, or a multiple of "
+                f"{WARPGROUP * ROWS} rows and a power of two of columns",
             )
         return _Division(places, extent, (extent[0] // m, extent[1] // n))
 
@@ -161,6 +173,8 @@ class _Unified(Replay):
 
     def _layout(self, sums: tuple[Register, ...]) -> LinearLayout:
         divided = self.divided[sums]
+        if self.groups and divided.extent[0] % (ROWS * self.warps):
+            return group_columns(*divided.extent, self.warps)
         warps = (self.warps, 1) if self.groups else divided.warps
         return MmaSync(warps).layout(divided.extent)
 

@@ -21,17 +21,29 @@ from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
+from lego_mlir.tracing.schedules.promoted_sums import Exact
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 from lego_mlir.tracing.schedules.scheduled import Scheduled
 
 Schedule = (
-    Warpgroups | Warps | RingPipeline | Ahead | Roles | Clusters | Persistent | Overlay | CopiedOut | DependentLaunch
+    Warpgroups
+    | Warps
+    | Exact
+    | RingPipeline
+    | Ahead
+    | Roles
+    | Clusters
+    | Persistent
+    | Overlay
+    | CopiedOut
+    | DependentLaunch
 )
 
 SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
     "warpgroups": Warpgroups,
     "warps": Warps,
+    "exact": Exact,
     "pipeline": RingPipeline,
     "ahead": Ahead,
     "roles": Roles,

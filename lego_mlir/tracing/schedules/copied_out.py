@@ -77,6 +77,12 @@ class _Copied(Replay):
                 statement.source,
                 f"{name} is not filled by one accumulator of the block; apply warpgroups before copied_out",
             )
+        if any(across for _, across in sums.layout.bases["warp"]):
+            raise refused(
+                statement.source,
+                f"warps divide the columns of {name}, and copied_out stores whole lines; give each group of warps "
+                "whole rows, or leave out copied_out",
+            )
         steps, size = strides(mark.layout), mark.tensor.dtype.bytes
         if steps is None or not all(
             s == 1 or isinstance(self.tracer.prove(Eq(FloorMod(s * size, CHUNK), 0)), Proved) for s in steps

@@ -59,7 +59,7 @@ class Roles:
         stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
         more = threads if stores else WARPGROUP * WARP
         few = self.copies or (STORING if stores else LEAST)
-        granted = REGISTERS_PER_SM // WARP // UNIT * UNIT * WARP - few * more
+        granted = REGISTERS_PER_SM // (threads + more) // UNIT * UNIT * (threads + more) - few * more
         registers = few, min(MOST, granted // threads // UNIT * UNIT)
         line = threads // trace.block[-1]
         if more % line:

@@ -19,17 +19,23 @@ from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in,
 class Overlay:
     """Lay the tiles of the epilogue over the rings; those used before the last product keep their own memory.
 
-    Raises ScheduleError for a kernel without rings, and where all later tiles are in use while the rings are.
+    Raises ScheduleError for a kernel without rings, and where all later tiles are in use while the rings are; with
+    `optional`, these keep their own memory.
     """
 
+    optional: bool = False
+
     def __str__(self) -> str:
-        return "overlay"
+        return "overlay(optional=True)" if self.optional else "overlay"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Overlaid(), str(self))
+        return Scheduled(kernel, _Overlaid(self.optional), str(self))
 
 
 class _Overlaid(Replay):
+    def __init__(self, optional: bool) -> None:
+        self.optional = optional
+
     def run(self) -> None:
         body = self.trace.body
         rings = {m.tile.buffer.name for _, m in words_in(body, RingCopy)}
@@ -39,7 +45,7 @@ class _Overlaid(Replay):
             raise refused(self.trace.source, "no tile is in a ring; apply pipeline(stages) before overlay")
         during = {name for s in body[: last + 1] for name in shared_in(s)}
         after = {name for s in body[last + 1 :] for name in shared_in(s)}
-        if not (late := frozenset(after - during - rings)) and during - rings:
+        if not (late := frozenset(after - during - rings)) and during - rings and not self.optional:
             raise refused(
                 body[last].source,
                 f"{', '.join(sorted(during - rings))} is used while the rings are, and keeps its own memory; leave out "

@@ -26,10 +26,11 @@ from lego_mlir.tracing.wgmma_products import (
     ROWS,
     TRANSPOSABLE,
     UNITS,
+    GroupParts,
     SharedMatrix,
     WarpgroupProduct,
     depth,
-    row_blocks,
+    group_parts,
     shared_matrix,
     takes_columns,
 )
@@ -52,21 +53,21 @@ def of_warpgroups(
 
     `layout` and `results` are those of the result, and `sums` the pieces that are added to.
     """
-    rows = row_blocks(layout, pieces)
-    if rows is None or isinstance(b, Spread) or (dtype := (part := _part(b)).view.dtype) not in UNITS:
+    parts = group_parts(layout, pieces)
+    if parts is None or isinstance(b, Spread) or (dtype := (part := _part(b)).view.dtype) not in UNITS:
         return None
-    columns, steps = 8 * len({column for _, column in pieces}), part.shape[0] // depth(dtype)
+    columns, steps = parts.columns, part.shape[0] // depth(dtype)
     if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits != TRANSPOSABLE):
         return None
     composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}
     try:
-        left = _left(tracer, *a, composed, rows, steps, 1 << (len(layout.bases["warp"]) - 2))
-        right = _shared(tracer, part.T, [0], 0, columns)
+        left = _left(tracer, *a, composed, parts, steps)
+        right = _shared(tracer, part.T, [0], parts.column_step, columns)
     except LayoutError:
         return None
     if left is None or right is None:
         return None
-    blocks = [[(row, column) for column in range(columns // 8)] for row in rows]
+    blocks = [[(row, column) for column in range(columns // 8)] for row in parts.rows]
     made = {register: value.value.number for register, value in enumerate(results) if value is not None}
     return WarpgroupProduct(
         dtype,
@@ -93,14 +94,13 @@ def _left(
     given: Given,
     operand: Operand,
     composed: Mapping[int, tuple[int, ...]],
-    rows: Sequence[int],
+    parts: GroupParts,
     steps: int,
-    groups: int,
 ) -> SharedMatrix | tuple[tuple[tuple[int, ...], ...], ...] | None:
     """The left operand: the numbers of its registers for each row and step, or its shared tile."""
     if not isinstance(given, Spread):
-        return _shared(tracer, _part(given), [16 * row for row in rows], ROWS if groups > 1 else 0, ROWS)
-    return tuple(tuple(composed[operand.fragment((row, k)).number] for k in range(steps)) for row in rows)
+        return _shared(tracer, _part(given), [16 * row for row in parts.rows], parts.row_step, ROWS)
+    return tuple(tuple(composed[operand.fragment((row, k)).number] for k in range(steps)) for row in parts.rows)
 
 
 def _shared(tracer: Tracer, part: Part, rows: Sequence[int], group: int, lines: int) -> SharedMatrix | None:

@@ -30,6 +30,10 @@ class PassError(ModuleError):
     """A pass did not find the operations that it rewrites."""
 
 
+class UnreadError(PassError):
+    """A pass does not take kernels of this form: schedules may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pass(ABC):
     """A rewrite of a parsed module. The fields of a subclass are its options, named as a script's parameters.

@@ -20,7 +20,7 @@ from lego_mlir.hardware.stage_rings import BUFFERS
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import RANGE_ATTRIBUTE, input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute
-from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.base import Pass, PassError, UnreadError
 from lego_mlir.transforms.passes.operations import create
 from lego_mlir.transforms.warpgroups.class_reading import is_symbolic, read_class
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
@@ -208,7 +208,7 @@ def _require_order(product: StagedProduct) -> None:
     """Matrices must be the first arguments, and an epilogue must load from the others."""
     matrices = (product.left.argument, product.right.argument, product.out.argument)
     if sorted(matrices) != list(range(MATRICES)):
-        raise PassError(f"A, B and C are arguments {', '.join(map(str, matrices))}; they must be the first three")
+        raise UnreadError(f"A, B and C are arguments {', '.join(map(str, matrices))}; they must be the first three")
     for node in product.stored:
         if isinstance(node, LoadNode) and node.argument < MATRICES:
             raise PassError(

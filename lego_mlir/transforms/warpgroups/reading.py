@@ -20,7 +20,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Block, Op, Value
 from lego_mlir.transforms.kernel_facts import input_types
 from lego_mlir.transforms.modules import ModuleError, walk
-from lego_mlir.transforms.passes.base import PassError
+from lego_mlir.transforms.passes.base import UnreadError
 from lego_mlir.transforms.passes.operations import is_shared, named, operations, producer, users
 from lego_mlir.transforms.warpgroups.axis_sums import Array, Axis, AxisSum, IndexValues
 from lego_mlir.transforms.warpgroups.largest_values import UPDATE, LargestReader
@@ -36,7 +36,7 @@ _ALLOWED: Final = (
 )  # fmt: skip
 
 
-class NotStagedError(PassError):
+class NotStagedError(UnreadError):
     """The kernel is not a staged product that warpgroups can compute."""
 
 

@@ -115,8 +115,15 @@ def test_a_loop_that_leaves_out_the_last_step_is_refused():
     ],
 )
 def test_kernels_that_are_refused(given_, message):
+    """As text: a kernel object is scheduled instead."""
     with pytest.raises(ToolchainError, match=message):
-        compile_kernel(build(**given_), target="sm_90a", transform=SCRIPT, emit="transformed")
+        compile_kernel(build(**given_).mlir(), target="sm_90a", transform=SCRIPT, emit="transformed")
+
+
+def test_a_kernel_of_other_sizes_is_scheduled():
+    kernel = build(divisors=(8, 8, 64))
+    (source,) = compile_kernel(kernel, target="sm_90a", transform=SCRIPT, emit="transformed").sources
+    assert "roles" in source.schedules
 
 
 # -- running

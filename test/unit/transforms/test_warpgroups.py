@@ -335,16 +335,24 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
         ({"layouts": "NN", "tiling": Tiling(192, 208, 64, (4, 1))}, {}, "no wgmma descriptor describes this tile"),
         ({}, {"stages": 4, "buffers": 4}, "take 262208 bytes .*; take at most 3 stages, or fewer buffers"),
         ({}, {"stages": 5}, "take 262224 bytes of shared memory, and a block may have 232448; take at most 4 stages"),
-        (
-            {"epilogue": matmul.Epilogue(lambda value, place: value + lego.f32(place.row), None)},
-            {},
-            "arith.index_cast in an epilogue; warpgroups apply operations on numbers, element by element",
-        ),
     ],
 )
 def test_what_the_script_refuses(given_, parameters, message):
     with pytest.raises(ToolchainError, match=message):
         compiled(build(**given_), **parameters)
+
+
+def test_an_epilogue_of_a_place_is_scheduled():
+    """The pass refuses it: warpgroups apply operations on numbers, element by element."""
+    kernel = build(
+        epilogue=matmul.Epilogue(lambda value, place: value + lego.f32(place.row), None),
+        tiling=Tiling(64, 64, 64, (4, 1)),
+    )
+    with pytest.raises(
+        NotStagedError, match=r"arith\.index_cast in an epilogue; warpgroups apply operations on number"
+    ):
+        read_off(kernel)
+    assert "roles" in compiled(kernel).sources[0].schedules
 
 
 def test_the_target_must_have_the_units():

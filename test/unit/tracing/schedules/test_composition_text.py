@@ -15,17 +15,19 @@ from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
+from lego_mlir.tracing.schedules.promoted_sums import Exact
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
 DRAWN = st.one_of(
     st.just(Warpgroups()),
     st.just(Warps()),
+    st.builds(Exact, st.integers(1, 64)),
     st.just(Ahead()),
     st.builds(RingPipeline, st.integers(2, 24), st.booleans()),
     st.builds(Roles, st.sampled_from([0, 24, 40, 232])),
     st.builds(Clusters, st.integers(2, 8)),
     st.builds(Persistent, st.integers(1, 2**31 - 1)),
-    st.just(Overlay()),
+    st.builds(Overlay, st.booleans()),
     st.builds(CopiedOut, st.integers(2, 8)),
     st.just(DependentLaunch()),
 )
@@ -37,8 +39,8 @@ def test_a_text_is_read_back(schedules):
 
 
 def test_every_schedule_is_drawn():
-    every = (Warpgroups(), Warps(), RingPipeline(), Ahead(), Roles(), Clusters(), Persistent(1), Overlay(), CopiedOut(),
-             DependentLaunch())  # fmt: skip
+    every = (Warpgroups(), Warps(), Exact(), RingPipeline(), Ahead(), Roles(), Clusters(), Persistent(1), Overlay(),
+             CopiedOut(), DependentLaunch())  # fmt: skip
     assert {type(s) for s in every} == set(SCHEDULES.values())
 
 
@@ -62,11 +64,12 @@ def test_options_may_be_left_out_or_named(text, expected):
         ("pipline(stages=2)", "unknown schedule 'pipline'; did you mean pipeline"),
         ("pipeline(stage=2)", "pipeline has no option stage; did you mean stages"),
         ("warpgroups(4)", r"warpgroups takes 0 options \(\), got warpgroups\(4\)"),
-        ("overlay(a=1)", "overlay has no option a; it takes none"),
+        ("overlay(a=1)", "overlay has no option a; it takes optional"),
         ("pipeline(stages=1)", "stages=1 must be an int from 2 to 24"),
         ("pipeline(stages=True)", "stages=True must be an int"),
         ("pipeline(stages='2')", "an option is an int, True or False, got '2'"),
         ("pipeline(stages=2 + 2)", r"an option is an int, True or False, got 2 \+ 2"),
+        ("exact(every=0)", "every=0 must be an int from 1 to 64"),
         ("clusters(blocks=9)", "blocks=9 must be an int from 2 to 8"),
         ("persistent", "persistent needs its option: write persistent"),
         ("persistent(blocks=0)", "blocks=0 must be an int from 1"),
@@ -88,5 +91,7 @@ def test_messages(text, message):
 
 def test_what_is_no_schedule():
     kernel, _ = PRODUCTS["plain"](128, 128, 128)
-    with pytest.raises(ScheduleError, match="3 is not a schedule; the schedules are warpgroups, warps, pipeline"):
+    with pytest.raises(
+        ScheduleError, match="3 is not a schedule; the schedules are warpgroups, warps, exact, pipeline"
+    ):
         apply(kernel, 3)

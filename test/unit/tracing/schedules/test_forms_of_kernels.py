@@ -9,6 +9,8 @@ from tiled_products import BK, Tile, emulated, interpreted, run
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
 from lego_mlir.errors import ScheduleError, TraceError, UsageError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import compile_kernel
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -81,6 +83,39 @@ def test_a_block_and_a_grid_of_two_dimensions(schedule, machine):
     scheduled = kernel.schedule(schedule)
     assert scheduled.block == ((32, 8) if "roles" in schedule else (32, 4))
     require(scheduled, lambda a, b: a @ b, machine)
+
+
+def few_rows(columns, warps, order=Col):
+    tiling = Tiling(m=64, n=columns, k=64, warps=warps)
+    return matmul.build(64, columns, 192, f16, b=order(192, columns), result=f16, tiling=tiling)
+
+
+@pytest.mark.parametrize(("columns", "warps", "order"), [(256, (1, 8), Col), (128, (2, 4), Row), (256, (2, 8), Col)])
+def test_64_rows_by_several_groups_that_divide_the_columns(columns, warps, order):
+    kernel = few_rows(columns, warps, order)
+    scheduled = kernel.schedule(ROLES)
+    (product,) = scheduled.trace().products
+    assert product.columns == columns * 4 // (warps[0] * warps[1])
+    require(scheduled, lambda a, b: a @ b, interpreted)
+    require(scheduled, lambda a, b: a @ b, emulated)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "message"),
+    [
+        (lambda: few_rows(128, (2, 8), Row), ROLES, "wgmma cannot compute this product of f16 tiles"),
+        (lambda: few_rows(192, (2, 4)), ROLES, "fewer warps, or a multiple of 64 rows and a power of two of columns"),
+        (
+            lambda: few_rows(128, (2, 4)),
+            "warpgroups, copied_out",
+            "warps divide the columns of .* leave out copied_out",
+        ),
+    ],
+)
+def test_columns_that_groups_do_not_divide(kernel, text, message):
+    """Four groups of 32 columns, in lines of 64, are not equally far apart."""
+    with pytest.raises(ScheduleError, match=rf"\.py:\d+: .*{message}"):
+        kernel().schedule(text)
 
 
 def test_lines_of_threads_that_do_not_divide_the_copies_threads():

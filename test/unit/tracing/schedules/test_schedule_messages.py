@@ -362,5 +362,7 @@ def test_a_block_of_two_warps():
 
 def test_tiles_in_use_while_the_rings_are():
     kernel, _ = PRODUCTS["plain"](256, 128, 128)
+    resident = "persistent(blocks=2), warpgroups, pipeline(stages=2), overlay"
+    assert kernel.schedule(f"{resident}(optional=True)").trace().phases == ()
     with pytest.raises(ScheduleError, match="is used while the rings are, and keeps its own memory; leave out overlay"):
         kernel.schedule("persistent(blocks=2), warpgroups, pipeline(stages=2), overlay")

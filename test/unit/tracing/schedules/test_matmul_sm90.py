@@ -1,0 +1,66 @@
+"""`matmul_sm90.mlir` schedules kernels that its pass does not read, and says which of its parameters they have."""
+
+import pytest
+from tiled_products import PRODUCTS, Tile, emulated, run
+
+import lego_mlir as lego
+from lego_mlir import Row, f32
+from lego_mlir.errors import ScheduleError, ToolchainError, UsageError
+from lego_mlir.toolchain import compile_kernel
+
+T = Tile(64, 64, 16)
+
+
+def compiled(given, **parameters):
+    return compile_kernel(given, target="sm_90a", transform="matmul_sm90.mlir", parameters=parameters)
+
+
+def made(name):
+    m, t = (128, T) if name == "symmetric" else (128, Tile()) if name == "softmax" else (64, T)
+    return PRODUCTS[name](m, t.n, 128, t)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "row_maximum" else pytest.mark.long) for n in PRODUCTS]
+)
+def test_every_product_is_compiled(name):
+    kernel, reference = made(name)
+    compilation = compiled(kernel, stages=2)
+    assert "wgmma.mma_async" in compilation.text
+    (source,) = compilation.sources
+    if source.schedules:
+        assert source.schedules == ("warpgroups", "pipeline(stages=2)", "overlay(optional=True)", "roles")
+        faults, difference = run(source, reference, emulated)
+        assert not faults, faults[0]
+        assert difference <= 0.02
+
+
+def test_what_the_pass_reads_is_not_scheduled():
+    compilation = compiled(made("plain")[0], stages=2)
+    assert compilation.sources[0].schedules == ()
+    assert compilation.settings.script is not None
+
+
+def test_parameters_of_schedules_and_others():
+    kernel, _ = made("two_sums")
+    (source,) = compiled(kernel, stages=3, exact=2, dependent=1).sources
+    assert source.schedules == (
+        "warpgroups", "exact(every=2)", "pipeline(stages=3)", "overlay(optional=True)", "roles",
+        "dependent",
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=r"is scheduled by lego\.otherwise, which has no lockstep; leave"):
+        compiled(kernel, stages=3, lockstep=8)
+
+
+def test_what_neither_takes():
+    @lego.kernel(grid=1, block=128)
+    def copied(a: lego.Tensor(f32, Row(128)), b: lego.Tensor(f32, Row(128))):
+        b[lego.thread_id.x] = a[lego.thread_id.x]
+
+    with pytest.raises(ScheduleError, match=r"\.py:\d+: no loop stages a tile and multiplies it; write lego.stage"):
+        compiled(copied)
+
+
+def test_the_text_of_a_module_is_read_or_refused():
+    with pytest.raises(ToolchainError, match="lego-warpgroup-products: @product"):
+        compiled(made("two_sums")[0].mlir(), stages=2)
