@@ -42,8 +42,8 @@ from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_a
 from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before
-from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine
-from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, read_ptx
+from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray
+from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
 from lego_mlir.interp.report import Kind, Report, SourceLocation
@@ -386,7 +386,9 @@ def _shape(
     local, depth = spaces.layout_of([(v.name, v.size, v.align) for v in every if v.space == "local"], 0)
     addresses.update({name: ("shared", at) for name, at in offsets.items()})
     addresses.update({name: ("local", at) for name, at in local.items()})
-    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel))
+    sizes = {v.name: v.size for v in every if v.space == "shared"}
+    arrays = tuple(SharedArray(plain_variable(name), at, sizes[name]) for name, at in offsets.items())
+    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel), arrays)
 
 
 def _granule(kernel: PtxEntry, space: str = "shared") -> int:

@@ -37,6 +37,15 @@ Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A variable of shared memory: its first byte in a block's memory, and its size (0: to the end)."""
+
+    name: str
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchShape:
     """Extents of a launch, the bytes of shared and local memory, and the granule in which races are detected."""
 
@@ -47,6 +56,14 @@ class LaunchShape:
     dynamic_shared: int
     local_bytes: int
     granule: int
+    shared_arrays: tuple[SharedArray, ...] = ()
+
+    def shared_array(self, byte: int) -> SharedArray | None:
+        """The variable that has a byte of a block's shared memory."""
+        for array in self.shared_arrays:
+            if array.start <= byte < (array.start + array.nbytes if array.nbytes else self.shared_bytes):
+                return array
+        return None
 
     @property
     def threads(self) -> int:
@@ -286,8 +303,10 @@ class PtxMachine:
     def _describe(self, space: str, address: int) -> str:
         if space == "shared":
             rank, offset = address >> spaces.RANK_SHIFT, address & spaces.OFFSET_MASK
+            last = self.shape.shared_arrays[-1] if self.shape.shared_arrays else None
+            after = f", byte {offset - last.start} of {last.name}" if last is not None and offset >= last.start else ""
             return (
-                f"shared address {address:#x} (rank {rank}, byte {offset}) is outside: the block has bytes "
+                f"shared address {address:#x} (rank {rank}, byte {offset}{after}) is outside: the block has bytes "
                 f"{spaces.SHARED_BASE} to {self.shape.shared_bytes}, and its cluster {self.shape.cluster_blocks} blocks"
             )
         if space in ("global", "const"):
@@ -371,7 +390,9 @@ class PtxMachine:
         if len(missing):
             lane = int(place.lanes[missing[0]])
             offset = int(place.at[missing[0]]) % self.stride
-            message = f"shared byte {offset} was never written"
+            array = self.shape.shared_array(offset)
+            where = f"byte {offset - array.start} of {array.name}" if array is not None else f"shared byte {offset}"
+            message = f"{where} was never written"
             self.fault(Kind.UNINITIALISED, message, gang, lane, line, count=len(missing))
         conflict = self.shadow.read(access, atomic=atomic)
         self.report_conflict(conflict, "this read", gang, place.lanes, line)
