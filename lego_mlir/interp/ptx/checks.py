@@ -14,6 +14,7 @@ class Checks:
     not. `fenced_barriers`: a bulk copy may complete only on an mbarrier whose initialisation was fenced, which Triton
     leaves out. `replicated_loads`: warps may load an element that another warp of their block loads in the same
     instruction and stores back: Triton gives a tensor of few elements to several warps, and uses what one of them read.
+    `compiled`: hot runs of instructions become machine code of the CPU, with the checks inside.
     """
 
     global_races: bool = True
@@ -21,6 +22,7 @@ class Checks:
     nonfinite: bool = False
     fenced_barriers: bool = True
     replicated_loads: bool = False
+    compiled: bool = True
 
 
 DEFAULT = Checks()

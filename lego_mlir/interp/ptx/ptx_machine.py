@@ -138,6 +138,13 @@ class PtxMachine:
         self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
         self.changes = 0  # stores and updates that changed a value
 
+    @property
+    def allows_regions(self) -> bool:
+        """Whether the checks of the launch are those that compiled regions make."""
+        checks = self.checks
+        plain = checks.compiled and not checks.counts and not checks.nonfinite
+        return plain and self.shape.cluster_blocks == 1 and self.globals.heap is None
+
     # --- identity -----------------------------------------------------------------------------------------------
 
     def slots(self, gang: Gang) -> IntArray:
