@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as remember
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
-from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, NotInRegionError, RegionCode
+from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, IrValue, NotInRegionError, RegionCode
 from lego_mlir.store import Cache, default_folder, key
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def straight_runs(entry: PtxEntry) -> Iterator[tuple[int, int]]:
 
 
 @remember
-def _target() -> Any:
+def _target() -> IrValue:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
@@ -80,7 +80,7 @@ def _machine_code(module: ir.Module) -> bytes:
 
 
 @dataclass(slots=True)
-class CompiledRegion:
+class RegionFunctions:
     """A region's functions and their registers; `engine` keeps the machine code."""
 
     run: Function
@@ -90,7 +90,7 @@ class CompiledRegion:
     engine: object
 
     @classmethod
-    def of(cls, code: RegionCode) -> CompiledRegion:
+    def of(cls, code: RegionCode) -> RegionFunctions:
         module = ir.Module(code.name)
         module.triple = llvm.get_default_triple()
         code.build(module)
@@ -104,7 +104,7 @@ class CompiledRegion:
         return cls(run, check, code.reads, code.results, engine)
 
 
-def _target_of_engine() -> Any:
+def _target_of_engine() -> IrValue:
     """An engine owns its target machine."""
     _target()
     return llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
@@ -186,7 +186,7 @@ class HotRegion:
     old: Step
     seen: int = 0
     refused: bool = False
-    compiled: CompiledRegion | None = None
+    compiled: RegionFunctions | None = None
     specials: dict[str, Callable[[Gang], Array]] = field(default_factory=dict)
     registers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -212,7 +212,7 @@ class HotRegion:
             return
         code = self._code(instructions[:fits])
         try:
-            self.compiled = CompiledRegion.of(code)
+            self.compiled = RegionFunctions.of(code)
         except NotInRegionError:
             self.refused = True
             return

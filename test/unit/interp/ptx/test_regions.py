@@ -13,6 +13,7 @@ from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.interp.ptx.regions import hot_regions
+from lego_mlir.sanitize import empty, ptx, session
 
 runs = {"tried": 0, "done": 0}
 
@@ -114,6 +115,19 @@ def test_accesses_give_the_same_values_and_faults(name):
     clean = name in ("right", "shared", "guarded", "parameter")
     assert (plain[0] == []) == clean
     assert ran["done" if clean else "tried"]
+
+
+def test_memory_that_nobody_wrote_is_seen():
+    text = entry(f"{THREAD} {PLACES}\nld.global.b32 %r3, [%rd3];\nst.global.b32 [%rd4], %r3; ret;")
+    found = []
+    for compiled in (False, True):
+        x = empty(128, "int32")
+        x[:100] = 5
+        with session(checks=Checks(compiled=compiled)):
+            found.append(str(ptx(text)[2, 64](x, empty(128, "int32"))))
+    assert found[0] == found[1]
+    assert "x[100] was never written" in found[0]
+    assert "(28 times in all)" in found[0]
 
 
 def test_a_region_ends_at_labels_barriers_and_loads_after_stores():
