@@ -435,7 +435,7 @@ class PtxMachine:
 
     def check_global(
         self, gang: Gang, place: Located, size: int, line: int, *, written: bool, same: bool = False,
-        strong: bool = False,
+        strong: bool = False, what: str = "",
     ) -> None:  # fmt: skip
         """Record accesses to global memory; report a race with an earlier one of another warp or block."""
         shadow, order, clocks = self.globals.shadow, self.globals.order, self.clocks
@@ -452,7 +452,7 @@ class PtxMachine:
             found = shadow.access(granules, access, written=written, record=not strong, knows=knows)
             if found is None or (same and found.written):
                 continue
-            what, did = "write" if written else "read", "write" if found.written else "read"
+            what, did = what or ("write" if written else "read"), "write" if found.written else "read"
             by = "of another block" if found.across_blocks else "by another warp, with no barrier between"
             element = self.globals.element(int(place.at[found.row]) + step * shadow.granule)
             message = f"this {what} of {element} races with the {did} at line {found.line} {by}"

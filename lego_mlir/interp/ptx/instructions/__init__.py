@@ -22,6 +22,7 @@ from lego_mlir.interp.ptx.instructions import (
     system_calls,
     tensor_core,
     tensor_map_edits,
+    warp_matrices,
     warp_votes,
     wgmma,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "system_calls",
     "tensor_core",
     "tensor_map_edits",
+    "warp_matrices",
     "warp_votes",
     "wgmma",
 ]
