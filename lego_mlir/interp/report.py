@@ -58,7 +58,6 @@ class Kind(Enum):
     REGISTERS = "register allocation"
     ENDED = "shared memory of a block that ended"
     LEAK = "memory that was not freed"
-    OVERFLOW = "integer overflow in an address"
     NONFINITE = "NaN or infinity from finite operands"
 
 

@@ -1,6 +1,7 @@
 """One module per family of PTX instructions; importing this package registers them all with the decoder."""
 
 from lego_mlir.interp.ptx.instructions import (
+    barrier_reductions,
     bit_operations,
     block_barriers,
     branches,
@@ -28,6 +29,7 @@ from lego_mlir.interp.ptx.instructions import (
 )
 
 __all__ = [
+    "barrier_reductions",
     "bit_operations",
     "block_barriers",
     "branches",

@@ -83,8 +83,6 @@ def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
             return stopped
 
         return together
-    if "red" in modifiers:
-        raise decoder.refused(instruction, "barriers with a reduction are not modelled")
     number, *count = (decoder.source(o, "u32", instruction) for o in instruction.operands)
     return _block_barrier(decoder, instruction, number, count[0] if count else None, "arrive" not in modifiers)
 
