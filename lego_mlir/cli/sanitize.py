@@ -144,7 +144,7 @@ def _launch(
         )
     launch = SanitizedLaunch(
         kernel, request.grid, request.block, request.shared, request.cluster,
-        lambda done, total: progress.update("blocks", done=done, total=total),
+        lambda done, total: progress.update("blocks", done=done, total=total), tuple(request.arguments),
     )  # fmt: skip
     launch(*arguments.values(request.arguments))
 
@@ -160,14 +160,15 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
         text = path.read_text()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    source = ""
+    source, name = "", str(path)
     if path.suffix == CUDA:
         source, text = text, nvcc_ptx.compile_to_ptx(text, path, args.target)
     elif path.suffix == MLIR:
         from lego_mlir.toolchain import compile_kernel
 
         text = compile_kernel(text, target=args.target, transform=args.transform, name=str(path)).text
-    return SanitizedKernel(read_ptx(text, str(path)), "", source)
+        name = path.with_suffix(PTX).name  # whose lines are reported
+    return SanitizedKernel(read_ptx(text, name), "", source)
 
 
 def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str, PtxArgument]) -> None:
