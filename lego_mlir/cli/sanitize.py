@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blocks", type=options.at_least(1), metavar="N", help="run a spread-out sample of N blocks")
     parser.add_argument("--counts", action="store_true", help="also count bank conflicts and sectors by line")
     parser.add_argument("--nonfinite", action="store_true", help="also report where NaN and infinity come from")
+    parser.add_argument("--lanes", action="store_true", help="also report races between the lanes of one warp")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays, as the kernel left them")
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
     parser.add_argument("--sarif", metavar="FILE", help="write the faults for a code host")
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.interp.ptx.checks import Checks
 
     requests = _requests(args)
-    checks = Checks(counts=args.counts or args.html is not None, nonfinite=args.nonfinite)
+    checks = Checks(counts=args.counts or args.html is not None, nonfinite=args.nonfinite, lanes=args.lanes)
     random = numpy.random.default_rng(args.seed)
     known: dict[str, PtxArgument] = {}
     kernels: dict[Path, SanitizedKernel] = {}
@@ -143,7 +144,7 @@ def _launch(
         )
     launch = SanitizedLaunch(
         kernel, request.grid, request.block, request.shared, request.cluster,
-        lambda done, total: progress.update("blocks", done=done, total=total),
+        lambda done, total: progress.update("blocks", done=done, total=total), tuple(request.arguments),
     )  # fmt: skip
     launch(*arguments.values(request.arguments))
 
@@ -159,14 +160,15 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
         text = path.read_text()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    source = ""
+    source, name = "", str(path)
     if path.suffix == CUDA:
         source, text = text, nvcc_ptx.compile_to_ptx(text, path, args.target)
     elif path.suffix == MLIR:
         from lego_mlir.toolchain import compile_kernel
 
         text = compile_kernel(text, target=args.target, transform=args.transform, name=str(path)).text
-    return SanitizedKernel(read_ptx(text, str(path)), "", source)
+        name = path.with_suffix(PTX).name  # whose lines are reported
+    return SanitizedKernel(read_ptx(text, name), "", source)
 
 
 def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str, PtxArgument]) -> None:

@@ -58,7 +58,6 @@ class Kind(Enum):
     REGISTERS = "register allocation"
     ENDED = "shared memory of a block that ended"
     LEAK = "memory that was not freed"
-    OVERFLOW = "integer overflow in an address"
     NONFINITE = "NaN or infinity from finite operands"
 
 
@@ -117,7 +116,8 @@ class Site:
     `requests` counts warp-level instructions. Shared memory: `wavefronts` against `ideal_wavefronts`. Global memory:
     32-byte `sectors` against `ideal_sectors`, the fewest that could hold the distinct bytes of each request. Atomic
     updates of one element by several lanes of a warp are serialised: `rounds` sums the most lanes at one element over
-    all requests, `worst_sharing` is the most of any.
+    all requests, `worst_sharing` is the most of any. `remedy` is a placement with fewer bank conflicts, `remedied` the
+    wavefronts with it.
     """
 
     place: SourceLocation
@@ -139,6 +139,8 @@ class Site:
     widest: int | None = None
     rounds: int = 0
     worst_sharing: int = 0
+    remedy: str = ""
+    remedied: int = 0
 
     @property
     def conflicts(self) -> int:
@@ -165,7 +167,8 @@ class Site:
             self.wavefronts + other.wavefronts, self.ideal_wavefronts + other.ideal_wavefronts,
             worst.worst_wavefronts, worst.worst_lanes, worst.worst_bank,
             self.sectors + other.sectors, self.ideal_sectors + other.ideal_sectors, min(widths, default=None),
-            self.rounds + other.rounds, max(self.worst_sharing, other.worst_sharing),
+            self.rounds + other.rounds, max(self.worst_sharing, other.worst_sharing), self.remedy or other.remedy,
+            (self.remedied or self.wavefronts) + (other.remedied or other.wavefronts),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,6 +181,7 @@ class Site:
             "worst_lanes": list(self.worst_lanes), "worst_bank": self.worst_bank,
             "sectors": self.sectors, "ideal_sectors": self.ideal_sectors, "coalescing": self.coalescing,
             **({"rounds": self.rounds, "worst_sharing": self.worst_sharing} if self.rounds else {}),
+            **({"remedy": self.remedy, "remedied": self.remedied} if self.remedy else {}),
         }  # fmt: skip
 
 
@@ -303,6 +307,8 @@ def describe(site: Site) -> str:
     if site.space == "shared":
         if not site.conflicts:
             return f"{who}: {site.wavefronts} wavefronts, no bank conflict"
-        return f"{who}: {site.ways}-way bank conflict, {site.wavefronts} wavefronts where {site.ideal_wavefronts} do"
+        remedy = f"; remedy: {site.remedy}: {site.wavefronts} -> {site.remedied} wavefronts" if site.remedy else ""
+        counted = f"{site.wavefronts} wavefronts where {site.ideal_wavefronts} do"
+        return f"{who}: {site.ways}-way bank conflict, {counted}{remedy}"
     wide = "" if site.widest in (None, site.width) else f"; {site.width} bytes a lane, {site.widest} possible"
     return f"{who}: {site.sectors} sectors, {100 * site.coalescing:.0f}% needed{wide}"

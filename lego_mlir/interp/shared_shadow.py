@@ -100,10 +100,14 @@ class SharedShadow:
         self.read_line[granules] = access.line
         return conflict
 
-    def write(self, access: ShadowAccess, *, atomic: bool = False) -> Conflict | None:
-        """Record a write; the conflict with an unordered write or read, if any."""
+    def write(self, access: ShadowAccess, *, atomic: bool = False, changed: Array | None = None) -> Conflict | None:
+        """Record a write; the conflict with an unordered write or read, if any.
+
+        `changed`: the rows that write another value than was there. The others agree with an earlier write, and rows
+        that write different values at once are found by whoever knows the values.
+        """
         granules = self.granules(access)
-        conflict = self._unordered_write(access, granules, atomic)
+        conflict = self._unordered_write(access, granules, atomic, changed)
         if conflict is None and not atomic:
             conflict = self._unordered_read(access, granules)
         agents = np.broadcast_to(access.agents[:, None], granules.shape)
@@ -111,7 +115,7 @@ class SharedShadow:
         self.written[granules] = access.clocks[:, None]
         self.write_line[granules] = access.line
         self.atomic[granules] = atomic
-        if conflict is None and not atomic and access.agents.size > 1:
+        if conflict is None and not atomic and changed is None and access.agents.size > 1:
             lost = (self.writer[granules] != agents).any(axis=1)
             if lost.any():
                 agent, clock = int(access.agents[0]), int(access.clocks[0])
@@ -122,7 +126,9 @@ class SharedShadow:
     def initialise(self, at: IntArray, size: int) -> None:
         self.initialised[at[:, None] + np.arange(size)] = True
 
-    def _unordered_write(self, access: ShadowAccess, granules: IntArray, atomic: bool) -> Conflict | None:
+    def _unordered_write(
+        self, access: ShadowAccess, granules: IntArray, atomic: bool, changed: Array | None = None
+    ) -> Conflict | None:
         writer = self.writer[granules]
         if access.known.shape[0] == 1:
             known = access.known[0][writer]
@@ -131,6 +137,8 @@ class SharedShadow:
         late = self.written[granules] > known
         if atomic:
             late &= ~self.atomic[granules]
+        if changed is not None:
+            late &= changed[:, None]
         if not late.any():
             return None
         row, column = np.argwhere(late)[0]

@@ -17,11 +17,36 @@ sessions            what to do about a fault: raise, warn or collect
 sarif, fault_page   reports for code hosts, and as a page of the annotated source
 """
 
-from lego_mlir.sanitize.kernels import SanitizedKernel, cuda, ptx, traced
-from lego_mlir.sanitize.sessions import LaunchFaultError, Session, session
-from lego_mlir.sanitize.storages import empty
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lego_mlir.sanitize.kernels import SanitizedKernel as SanitizedKernel
+    from lego_mlir.sanitize.kernels import cuda as cuda
+    from lego_mlir.sanitize.kernels import ptx as ptx
+    from lego_mlir.sanitize.kernels import traced as traced
+    from lego_mlir.sanitize.sessions import LaunchFaultError as LaunchFaultError
+    from lego_mlir.sanitize.sessions import Session as Session
+    from lego_mlir.sanitize.sessions import session as session
+    from lego_mlir.sanitize.storages import empty as empty
+
+_HOMES: Final = {
+    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), "kernels"),
+    **dict.fromkeys(("LaunchFaultError", "Session", "session"), "sessions"),
+    "empty": "storages",
+}
+"""The module of each name, loaded late: pytest imports the plugin in every run of everybody's tests."""
 __all__ = ["LaunchFaultError", "SanitizedKernel", "Session", "cuda", "empty", "ptx", "session", "traced", "triton"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def triton(arch: int = 90, *, autotune: str = "all") -> None:

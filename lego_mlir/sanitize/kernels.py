@@ -44,7 +44,7 @@ class SanitizedKernel:
         return found if len(found) == len(declared) else declared
 
     def __getitem__(self, launch: Extents | tuple[PtxArgument, ...]) -> SanitizedLaunch:
-        """`kernel[grid, block]`, `kernel[grid, block, bytes of dynamic shared memory]`; each a number or a tuple."""
+        """`kernel[grid, block]` or `kernel[grid, block, bytes of shared memory]`; extents are numbers or tuples."""
         given = launch if isinstance(launch, tuple) else (launch,)
         if not 2 <= len(given) <= 3:
             raise UsageError(f"kernel[grid, block] or kernel[grid, block, shared bytes], got {len(given)} values")
@@ -53,7 +53,7 @@ class SanitizedKernel:
 
 @dataclass(frozen=True)
 class SanitizedLaunch:
-    """A kernel with its grid and block; `cluster` where the PTX does not fix it."""
+    """A kernel with its grid and block; `cluster` where the PTX does not fix it, `names` for its arguments."""
 
     kernel: SanitizedKernel
     grid: Extents
@@ -61,13 +61,15 @@ class SanitizedLaunch:
     dynamic_shared: int = 0
     cluster: Extents | None = None
     progress: Progress | None = None
+    names: Sequence[str] = ()
 
     def __call__(self, *arguments: PtxArgument) -> Report:
         """Run on arrays, tensors and numbers, in place. Raises InterpreterError for what the emulator cannot run."""
         session, kernel = current(), self.kernel
         report = emulate(
-            kernel.module, kernel.entry, args=bound(arguments), names=kernel.names, grid=self.grid, block=self.block,
-            cluster=self.cluster, dynamic_shared=self.dynamic_shared, options=options_of(session, self.progress),
+            kernel.module, kernel.entry, args=bound(arguments), names=self.names or kernel.names, grid=self.grid,
+            block=self.block, cluster=self.cluster, dynamic_shared=self.dynamic_shared,
+            options=options_of(session, self.progress),
         )  # fmt: skip
         return session.add(report, quiet=True)
 

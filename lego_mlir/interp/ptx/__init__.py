@@ -11,6 +11,7 @@ global_shadow       races on global memory; device_order: what orders blocks; de
 request_counts      bank conflicts and sectors by line
 checks              what is checked besides
 bulk_tensor_maps    the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
+regions             hot runs of instructions as machine code, with the checks inside
 ptx_launch          `emulate`: arguments, waves of blocks, the report
 stream_launches     `emulate_stream`: kernels that begin before the previous one has ended
 traced_ptx          `PtxRun`: a traced kernel, compiled and emulated

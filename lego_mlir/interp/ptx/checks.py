@@ -14,6 +14,8 @@ class Checks:
     not. `fenced_barriers`: a bulk copy may complete only on an mbarrier whose initialisation was fenced, which Triton
     leaves out. `replicated_loads`: warps may load an element that another warp of their block loads in the same
     instruction and stores back: Triton gives a tensor of few elements to several warps, and uses what one of them read.
+    `lanes`: lanes of one warp are ordered by barriers only, not by the order of their instructions. `compiled`: hot
+    runs of instructions become machine code of the CPU, with the checks inside.
     """
 
     global_races: bool = True
@@ -21,6 +23,8 @@ class Checks:
     nonfinite: bool = False
     fenced_barriers: bool = True
     replicated_loads: bool = False
+    lanes: bool = False
+    compiled: bool = True
 
 
 DEFAULT = Checks()

@@ -15,6 +15,7 @@ import numpy as np
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_spaces import WINDOWS
 from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.nonfinite import with_births
 from lego_mlir.interp.ptx.ptx_machine import GangDivergence, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import (
     AddressOperand,
@@ -94,6 +95,8 @@ class Decoder:
             known = f"it knows {len(BUILDERS)} opcodes, and not `{instruction.opcode}`"
             raise self.refused(instruction, known)
         step = builder(self, instruction)
+        if self.machine.checks.nonfinite:
+            step = with_births(self, instruction, step)
         if instruction.guard is None or instruction.opcode == "bra":
             return step
         return self._guarded(step, instruction, instruction.guard)

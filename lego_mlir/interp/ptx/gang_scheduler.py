@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 QUANTA: Final = (20, 200, 2000, 100_000)
 SHOWN_WAITERS: Final = 6
+HOT_STEPS: Final = 2_000_000
 AT_JOIN: Final = "the other lanes of its warp at the end of a branch"
 
 
 @dataclass(frozen=True, slots=True)
 class PtxCode:
-    """A decoded entry: a step and a line per instruction, their live registers, and their registers."""
+    """A decoded entry: a step and a line per instruction, their live registers, and their registers.
+
+    `when_hot` is called once `HOT_STEPS` lanes have run an instruction: compiled regions then take the place of steps.
+    """
 
     steps: Sequence[Step]
     lines: Sequence[int]
@@ -38,14 +42,16 @@ class PtxCode:
     registers: Sequence[frozenset[int]]
     waits_for_wgmma: Sequence[bool]
     polls: Sequence[bool]
+    when_hot: Callable[[], None] | None = None
 
 
 class GangScheduler:
     """The gangs of one wave of blocks."""
 
-    def __init__(self, machine: PtxMachine, code: PtxCode, budget: int) -> None:
+    def __init__(self, machine: PtxMachine, code: PtxCode, budget: int, lane_steps: int = 0) -> None:
         self.machine, self.code, self.budget = machine, code, budget
-        self.executed = 0
+        self.executed, self.lane_steps = 0, lane_steps
+        self.is_cold = lane_steps < max(HOT_STEPS, 1)
         self._live: dict[int, frozenset[int]] = {}
         self.rescues: list[Callable[[], bool]] = []
 
@@ -71,9 +77,14 @@ class GangScheduler:
             if self._all_poll():
                 self._deadlock(polling=True)
                 return
+            if self.is_cold and self.lane_steps >= HOT_STEPS:
+                self.is_cold = False
+                if self.code.when_hot is not None:
+                    self.code.when_hot()
             gang = self._pick()
-            quantum = int(machine.random.choice(QUANTA))
+            quantum, before = int(machine.random.choice(QUANTA)), self.executed
             self._run_gang(gang, quantum)
+            self.lane_steps += gang.lanes * (self.executed - before)
             if machine.stopped:
                 return
             if self.executed > self.budget:

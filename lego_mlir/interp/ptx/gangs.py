@@ -99,6 +99,7 @@ class Gang:
     def put(self, slot: int, value: Array) -> None:
         """Write the active lanes of a register; `value` has the register's dtype, and one element or one a lane."""
         if value.shape[0] != self.lane_warp.shape[0]:
+            assert value.shape[0] == 1, f"{value.shape[0]} values for {self.lanes} lanes"
             value = np.repeat(value, self.lane_warp.shape[0])
         if self.active is not None and (old := self.regs[slot]) is not None:
             value = np.where(self.active, value, old)

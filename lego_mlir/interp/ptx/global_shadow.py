@@ -68,35 +68,41 @@ class GlobalShadow:
         *,
         written: bool,
         record: bool = True,
-        knows: Knows | None = None,
+        knows: Knows | None = None, changed: Array | None = None,
     ) -> GlobalConflict | None:  # fmt: skip
         """Record an access of one granule a row; its conflict with an earlier one, if any.
 
-        `record=False` compares only: strong accesses leave no trace.
+        `record=False` compares only: strong accesses leave no trace. `changed`: the rows that write another value than
+        was there; the others agree with an earlier write.
         """
-        found = self._conflict(self.writes, granules, access, knows, written=True)
+        found = self._conflict(self.writes, granules, access, knows, changed, written=True)
         if written and found is None:
-            found = self._conflict(self.reads, granules, access, knows, written=False)
+            found = self._conflict(self.reads, granules, access, knows, None, written=False)
         if not record:
             return found
         if not written:
             self._record_read(granules, access, several=knows is None)
             return found
         self._put(self.writes, granules, access, access.blocks + 1)
-        return found if found is not None else self._lost(granules, access)
+        return found
 
     def _conflict(
-        self, side: Array, granules: IntArray, access: GlobalRequest, knows: Knows | None, *, written: bool
-    ) -> GlobalConflict | None:
+        self, side: Array, granules: IntArray, access: GlobalRequest, knows: Knows | None, changed: Array | None, *,
+        written: bool,
+    ) -> GlobalConflict | None:  # fmt: skip
         block, agent, clock, line = side[:, granules]
         own = access.blocks + 1
         other = (block > 0) & (block != own)
+        if changed is not None:
+            other &= changed
         if knows is not None:
             for row in map(int, np.flatnonzero(other)):
                 other[row] = not knows(row, int(block[row]) - 1, int(agent[row]), int(clock[row]))
         unordered = (block == own) & (agent != access.agents)
         if unordered.any():
             unordered &= clock > access.known[access.warps, agent]
+        if changed is not None:
+            unordered &= changed
         clash = other | unordered
         if not clash.any():
             return None
@@ -119,13 +125,3 @@ class GlobalShadow:
             (BLOCK, AGENT, CLOCK, LINE), (blocks, access.agents, access.clocks, access.line), strict=True
         ):
             side[field, granules] = value
-
-    def _lost(self, granules: IntArray, access: GlobalRequest) -> GlobalConflict | None:
-        """Rows of one instruction that wrote one granule: who is not there afterwards was overwritten."""
-        block, agent = self.writes[BLOCK, granules], self.writes[AGENT, granules]
-        lost = (block != access.blocks + 1) | (agent != access.agents)
-        if not lost.any():
-            return None
-        row = int(np.argmax(lost))
-        across = bool(block[row] != access.blocks[row] + 1)
-        return GlobalConflict(row, int(np.count_nonzero(lost)), access.line, True, across)

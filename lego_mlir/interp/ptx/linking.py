@@ -46,7 +46,30 @@ def linked(module: PtxModule, entry: PtxEntry) -> PtxEntry:
     """The entry with the calls to functions of the module expanded. Raises InterpreterError for recursion."""
     if any(i.opcode == "call" for i in entry.instructions):
         entry = _Linker(module, entry).run()
-    return _with_carry_flag(entry)
+    return _with_carry_flag(_with_votes(entry))
+
+
+def _with_votes(entry: PtxEntry) -> PtxEntry:
+    """A barrier with a reduction as a vote, a barrier and a tally (see `instructions.barrier_reductions`)."""
+    reduces = [i.opcode in ("bar", "barrier") and "red" in i.modifiers for i in entry.instructions]
+    if not any(reduces):
+        return entry
+    instructions: list[PtxInstruction] = []
+    moved: list[int] = []
+    for instruction, is_reduction in zip(entry.instructions, reduces, strict=True):
+        moved.append(len(instructions))
+        if not is_reduction:
+            instructions.append(instruction)
+            continue
+        result, number, *count, predicate = instruction.operands
+        operation = next(m for m in instruction.modifiers if m in ("popc", "and", "or"))
+        instructions += [
+            replace(instruction, modifiers=("vote",), operands=(number, predicate)),
+            replace(instruction, modifiers=("sync",), operands=(number, *count)),
+            replace(instruction, modifiers=("tally", operation), operands=(result, number)),
+        ]
+    labels = {name: (*moved, len(instructions))[at] for name, at in entry.labels.items()}
+    return replace(entry, instructions=instructions, labels=labels)
 
 
 def _with_carry_flag(entry: PtxEntry) -> PtxEntry:

@@ -19,7 +19,8 @@ WITHOUT_RESULT: Final = frozenset({
 
 def results(instruction: PtxInstruction) -> Iterator[int]:
     """The slots of the registers that an instruction writes."""
-    if instruction.opcode not in WITHOUT_RESULT and instruction.operands:
+    tallies = "tally" in instruction.modifiers
+    if (instruction.opcode not in WITHOUT_RESULT or tallies) and instruction.operands:
         yield from _direct(instruction.operands[0])
 
 

@@ -42,8 +42,8 @@ from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_a
 from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before
-from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine
-from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, read_ptx
+from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
 from lego_mlir.interp.report import Kind, Report, SourceLocation
@@ -175,17 +175,17 @@ class EmulatedLaunch:
             self.options.checks,
         )  # fmt: skip
         self.machine = machine
-        code = self._decoded(machine)
+        code, lane_steps = self._decoded(machine), 0
         for start in range(0, len(order), at_once):
             if start:
                 machine.begin(order[start : start + at_once])
             self.blocks = start + len(machine.blocks)
             machine.runnable = first_gangs(machine, len(self.kernel.widths))
-            scheduler = GangScheduler(machine, code, self.options.budget)
+            scheduler = GangScheduler(machine, code, self.options.budget, lane_steps)
             rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
             scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
             yield from scheduler.turns()
-            self.executed += scheduler.executed
+            self.executed, lane_steps = self.executed + scheduler.executed, scheduler.lane_steps
             if machine.parked or machine.stopped or scheduler.executed > self.options.budget:
                 return
             if self.options.progress is not None:
@@ -206,13 +206,18 @@ class EmulatedLaunch:
         """The entry's instructions for all waves."""
         instructions, following = self.kernel.instructions, successors(self.kernel)
         decoder = Decoder(machine, self.kernel, self.addresses, join_points(following), self.module.source)
+        steps, live = decoder.steps(), live_before(instructions, following)
+        when_hot = None
+        if machine.allows_regions:
+            when_hot = partial(_install_regions, steps, decoder, live)
         return PtxCode(
-            decoder.steps(),
+            steps,
             [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
-            live_before(instructions, following),
+            live,
             [i.registers() for i in instructions] + [frozenset()],
             [_may_touch_pending(i) for i in instructions] + [True],
             [_polls(i) for i in instructions] + [False],
+            when_hot,
         )
 
     def _report_leaks(self) -> None:
@@ -223,6 +228,12 @@ class EmulatedLaunch:
             message = f"{nbytes} bytes in {blocks} block{'s' if blocks > 1 else ''} of malloc were not freed"
             place = SourceLocation(self.module.source, line)
             self.faults.add(Kind.LEAK, message, place, (0, 0, 0), (0, 0, 0), count=blocks)
+
+
+def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int]) -> None:
+    from lego_mlir.interp.ptx.regions.hot_regions import install  # LLVM is loaded late
+
+    install(steps, decoder, live)
 
 
 def _may_touch_pending(instruction: PtxInstruction) -> bool:
@@ -386,7 +397,9 @@ def _shape(
     local, depth = spaces.layout_of([(v.name, v.size, v.align) for v in every if v.space == "local"], 0)
     addresses.update({name: ("shared", at) for name, at in offsets.items()})
     addresses.update({name: ("local", at) for name, at in local.items()})
-    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel))
+    sizes = {v.name: v.size for v in every if v.space == "shared"}
+    arrays = tuple(SharedArray(plain_variable(name), at, sizes[name]) for name, at in offsets.items())
+    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel), arrays)
 
 
 def _granule(kernel: PtxEntry, space: str = "shared") -> int:

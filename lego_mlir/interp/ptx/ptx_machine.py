@@ -20,6 +20,7 @@ from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.gangs import Gang, Registers
 from lego_mlir.interp.ptx.global_shadow import GlobalRequest
 from lego_mlir.interp.ptx.request_counts import RequestCounts
+from lego_mlir.interp.ptx.warp_shadow import WarpShadow
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.shared_shadow import (
     AGENT_NAMES,
@@ -37,6 +38,15 @@ Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A variable of shared memory: its first byte in a block's memory, and its size (0: to the end)."""
+
+    name: str
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchShape:
     """Extents of a launch, the bytes of shared and local memory, and the granule in which races are detected."""
 
@@ -47,6 +57,14 @@ class LaunchShape:
     dynamic_shared: int
     local_bytes: int
     granule: int
+    shared_arrays: tuple[SharedArray, ...] = ()
+
+    def shared_array(self, byte: int) -> SharedArray | None:
+        """The variable that has a byte of a block's shared memory."""
+        for array in self.shared_arrays:
+            if array.start <= byte < (array.start + array.nbytes if array.nbytes else self.shared_bytes):
+                return array
+        return None
 
     @property
     def threads(self) -> int:
@@ -109,6 +127,7 @@ class PtxMachine:
         per_cluster = shape.cluster_blocks * warps
         self.clocks = VectorClocks(slots * warps, per_cluster)
         self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1])
+        self.lanes = WarpShadow(len(self.shared), shape.granule) if self.checks.lanes else None
         self.in_flight: list[AsyncOperation] = []
         self.triggered: set[int] = set()  # slots of blocks that let the next kernel begin
         self.runnable: list[Gang] = []
@@ -120,6 +139,13 @@ class PtxMachine:
         self.remote: dict[int, dict[int, tuple[int, int]]] = {}
         self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
         self.changes = 0  # stores and updates that changed a value
+
+    @property
+    def allows_regions(self) -> bool:
+        """Whether the checks of the launch are those that compiled regions make."""
+        checks = self.checks
+        plain = checks.compiled and not checks.counts and not checks.nonfinite and not checks.lanes
+        return plain and self.shape.cluster_blocks == 1 and self.globals.heap is None
 
     # --- identity -----------------------------------------------------------------------------------------------
 
@@ -286,8 +312,10 @@ class PtxMachine:
     def _describe(self, space: str, address: int) -> str:
         if space == "shared":
             rank, offset = address >> spaces.RANK_SHIFT, address & spaces.OFFSET_MASK
+            last = self.shape.shared_arrays[-1] if self.shape.shared_arrays else None
+            after = f", byte {offset - last.start} of {last.name}" if last is not None and offset >= last.start else ""
             return (
-                f"shared address {address:#x} (rank {rank}, byte {offset}) is outside: the block has bytes "
+                f"shared address {address:#x} (rank {rank}, byte {offset}{after}) is outside: the block has bytes "
                 f"{spaces.SHARED_BASE} to {self.shape.shared_bytes}, and its cluster {self.shape.cluster_blocks} blocks"
             )
         if space in ("global", "const"):
@@ -340,19 +368,19 @@ class PtxMachine:
         spaces.scatter(place.arena, place.at, rows)
         after = spaces.gather(place.arena, place.at, size)
         self.changes += not np.array_equal(before, after)
-        # Several warps or blocks that write one value do not race: it was there before, or all wrote it now.
-        same = np.array_equal(before, rows) or np.array_equal(after, rows)
-        if not same and (lost := (after != rows).any(axis=1)).any():
+        lost = (after != rows).any(axis=1)
+        if lost.any():
             row = int(np.argmax(lost))
             element = "one shared address" if place.space == "shared" else self.globals.element(int(place.at[row]))
             message = f"different values are stored to {element} in one instruction"
             self.fault(Kind.RACE, message, gang, int(place.lanes[row]), line, count=int(lost.sum()))
             if place.space == "global":
                 return
+        changed = (before != rows).any(axis=1)  # rows that agree with what was there race with no earlier write
         if place.space == "global":
-            self.check_global(gang, place, size, line, written=True, same=same, strong=strong)
+            self.check_global(gang, place, size, line, written=True, changed=changed, strong=strong)
         else:
-            self.check_shared_write(gang, place, size, line, same=same)
+            self.check_shared_write(gang, place, size, line, changed=changed)
 
     def access(self, gang: Gang, place: Located, size: int, line: int) -> ShadowAccess:
         """The shared access of a gang's lanes, for the shadow."""
@@ -371,10 +399,30 @@ class PtxMachine:
         if len(missing):
             lane = int(place.lanes[missing[0]])
             offset = int(place.at[missing[0]]) % self.stride
-            message = f"shared byte {offset} was never written"
+            array = self.shape.shared_array(offset)
+            where = f"byte {offset - array.start} of {array.name}" if array is not None else f"shared byte {offset}"
+            message = f"{where} was never written"
             self.fault(Kind.UNINITIALISED, message, gang, lane, line, count=len(missing))
         conflict = self.shadow.read(access, atomic=atomic)
         self.report_conflict(conflict, "this read", gang, place.lanes, line)
+        if not atomic:
+            self._check_lanes(gang, place, size, line, written=False)
+
+    def _check_lanes(
+        self, gang: Gang, place: Located, size: int, line: int, *, written: bool, changed: Array | None = None
+    ) -> None:
+        """Report a race with another lane of the same warp."""
+        if self.lanes is None:
+            return
+        warps = gang.lane_warp[place.lanes]
+        clocks, lanes = self.clocks.clocks(warps), place.lanes % WARP
+        found = self.lanes.access(place.at, size, warps, lanes, clocks, line, written=written, changed=changed)
+        if found is not None:
+            what, did = "write" if written else "read", "write" if found.written else "read"
+            message = f"this {what} races with the {did} at line {found.line} by another lane of its warp, with no "
+            message += "__syncwarp between"
+            lane = int(place.lanes[found.row])
+            self.fault(Kind.RACE, message, gang, lane, line, other=found.line, count=found.rows)
 
     def _check_unwritten(self, gang: Gang, place: Located, line: int) -> None:
         """Words that still hold what their allocation was filled with."""
@@ -397,17 +445,18 @@ class PtxMachine:
             self.fault(Kind.UNINITIALISED, message, gang, lane, line, count=int(missing.sum()))
 
     def check_shared_write(
-        self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False, same: bool = False
+        self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False, changed: Array | None = None
     ) -> None:
+        """Record a write to shared memory; report a race. `changed`: the rows that write another value than before."""
         self.note_remote(gang, place, line)
-        conflict = self.shadow.write(self.access(gang, place, size, line), atomic=atomic)
-        if same and conflict is not None and conflict.written and conflict.unit == WARP_AGENT:
-            return
+        conflict = self.shadow.write(self.access(gang, place, size, line), atomic=atomic, changed=changed)
         self.report_conflict(conflict, "this write", gang, place.lanes, line)
+        if not atomic:
+            self._check_lanes(gang, place, size, line, written=True, changed=changed)
 
     def check_global(
-        self, gang: Gang, place: Located, size: int, line: int, *, written: bool, same: bool = False,
-        strong: bool = False,
+        self, gang: Gang, place: Located, size: int, line: int, *, written: bool, changed: Array | None = None,
+        strong: bool = False, what: str = "",
     ) -> None:  # fmt: skip
         """Record accesses to global memory; report a race with an earlier one of another warp or block."""
         shadow, order, clocks = self.globals.shadow, self.globals.order, self.clocks
@@ -421,10 +470,10 @@ class PtxMachine:
         knows = None if order is None else lambda row, *event: order.knows(int(warps[row]), *event)
         for step in range(max(size // shadow.granule, 1)):
             granules = place.at // shadow.granule + step
-            found = shadow.access(granules, access, written=written, record=not strong, knows=knows)
-            if found is None or (same and found.written):
+            found = shadow.access(granules, access, written=written, record=not strong, knows=knows, changed=changed)
+            if found is None:
                 continue
-            what, did = "write" if written else "read", "write" if found.written else "read"
+            what, did = what or ("write" if written else "read"), "write" if found.written else "read"
             by = "of another block" if found.across_blocks else "by another warp, with no barrier between"
             element = self.globals.element(int(place.at[found.row]) + step * shadow.granule)
             message = f"this {what} of {element} races with the {did} at line {found.line} {by}"

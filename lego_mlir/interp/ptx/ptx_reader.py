@@ -230,6 +230,16 @@ _TOKEN: Final = re.compile(
 _DIRECTIVES: Final = frozenset({".pragma", ".loc", ".file", ".branchtargets", ".callprototype", ".minnctapersm"})
 
 
+def plain_variable(name: str) -> str:
+    """The name of a variable of a function, as C++ has it before it is mangled.
+
+    >>> plain_variable("_ZZ4tileE1s"), plain_variable("_ZZ9transposePKfPfE4tile_0"), plain_variable("global_smem")
+    ('s', 'tile', 'global_smem')
+    """
+    found = re.match(r"_ZZ.*E(\d+)(\w+)$", name)
+    return name if found is None else found[2][: int(found[1])]
+
+
 def bits_of_type(name: str) -> int:
     """The width of a fundamental type, such as 32 for `f32`; 1 for `pred`."""
     return 1 if name == "pred" else int(re.sub(r"\D", "", name) or 0)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from lego_mlir import sanitize
+from lego_mlir.interp.ptx import gang_scheduler
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
+from lego_mlir.interp.ptx.regions import hot_regions
 from lego_mlir.interp.report import Kind
 from lego_mlir.sanitize.kernels import SanitizedKernel
 from lego_mlir.sanitize.nvcc_ptx import compile_to_ptx
@@ -80,6 +82,13 @@ def test_a_planted_fault_is_reported_at_its_line(module, name):
 def test_a_correct_kernel_gives_no_alarm(module, name):
     for seed in range(3):
         assert report(module, name, seed).clean
+
+
+def test_compiled_regions_give_the_same_reports(module, monkeypatch):
+    plain = {name: sorted(map(str, report(module, name).faults)) for name in PLANTED}
+    monkeypatch.setattr(gang_scheduler, "HOT_STEPS", 0)
+    monkeypatch.setattr(hot_regions, "HOT", 0)
+    assert {name: sorted(map(str, report(module, name).faults)) for name in PLANTED} == plain
 
 
 def test_a_deadlock_says_who_waits_where(module):

@@ -133,6 +133,38 @@ def test_the_command_line(ptx_file, tmp_path, capsys):
         assert np.array_equal(out["y"], np.arange(64))
 
 
+MODULE = """module attributes {gpu.container_module} { gpu.module @m {
+  gpu.func @put(%x: memref<64xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %b = gpu.block_id x
+    %t = gpu.thread_id x
+    %i = affine.apply affine_map<(b, t) -> (32 * b + t)>(%b, %t)
+    %one = arith.constant 1.0 : f32
+    memref.store %one, %x[%i] : memref<64xf32>
+    gpu.return
+  } } }"""
+
+
+def test_a_module_is_compiled_and_checked(tmp_path, capsys):
+    path = tmp_path / "put.mlir"
+    path.write_text(MODULE)
+    assert command(path, "--grid", 2, "--arg", "x=f32[64]") == 0
+    assert command(path, "--grid", 2, "--arg", "x=f32[60]") == 1
+    assert re.search(r"put.ptx:\d+: out of bounds: 4 bytes at x\[60\] is outside", capsys.readouterr().out)
+
+
+def test_a_traced_kernel_is_checked():
+    import lego_mlir as lego
+
+    @lego.kernel(grid=2, block=32)
+    def copy(x: lego.Tensor(lego.f32, lego.Row(64)), y: lego.Tensor(lego.f32, lego.Row(64))):
+        i = 32 * lego.block_id[0] + lego.thread_id[0]
+        y[i] = x[i]
+
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert sanitize.traced(copy)(x=x, y=y).clean
+    assert np.array_equal(x, y)
+
+
 def test_a_fault_gives_exit_code_1_json_sarif_and_a_page(ptx_file, tmp_path, capsys):
     words = (*ARGUMENTS[:4], "--arg", "x=f32[48]", *ARGUMENTS[6:], "n=64")
     files = ("--sarif", tmp_path / "found.sarif", "--html", tmp_path / "page.html", "--json")

@@ -1,6 +1,7 @@
 """One module per family of PTX instructions; importing this package registers them all with the decoder."""
 
 from lego_mlir.interp.ptx.instructions import (
+    barrier_reductions,
     bit_operations,
     block_barriers,
     branches,
@@ -22,11 +23,13 @@ from lego_mlir.interp.ptx.instructions import (
     system_calls,
     tensor_core,
     tensor_map_edits,
+    warp_matrices,
     warp_votes,
     wgmma,
 )
 
 __all__ = [
+    "barrier_reductions",
     "bit_operations",
     "block_barriers",
     "branches",
@@ -48,6 +51,7 @@ __all__ = [
     "system_calls",
     "tensor_core",
     "tensor_map_edits",
+    "warp_matrices",
     "warp_votes",
     "wgmma",
 ]

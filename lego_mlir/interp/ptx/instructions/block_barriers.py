@@ -74,13 +74,15 @@ def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
     modifiers = instruction.modifiers
     if "warp" in modifiers:
         mask, pc = decoder.source(instruction.operands[0], "u32", instruction), decoder.pc
+        machine = decoder.machine
 
         def together(gang: Gang) -> Outcome:
-            return converge(decoder.machine, gang, np.broadcast_to(mask(gang), (gang.lanes,)), pc)
+            stopped = converge(machine, gang, np.broadcast_to(mask(gang), (gang.lanes,)), pc)
+            if stopped is None and machine.lanes is not None:
+                machine.clocks.known[gang.warps, machine.clocks.first_agent[gang.warps]] += 1
+            return stopped
 
         return together
-    if "red" in modifiers:
-        raise decoder.refused(instruction, "barriers with a reduction are not modelled")
     number, *count = (decoder.source(o, "u32", instruction) for o in instruction.operands)
     return _block_barrier(decoder, instruction, number, count[0] if count else None, "arrive" not in modifiers)
 

@@ -74,7 +74,7 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     left, right = (decoder.source(o, type_, instruction) for o in (a, b))
 
     def run(gang: Gang) -> Outcome:
-        write(gang, function(left(gang), right(gang)))
+        write(gang, float_arithmetic.repacked(function(left(gang), right(gang)), type_))
         return None
 
     return run

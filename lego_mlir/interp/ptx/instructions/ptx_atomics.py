@@ -88,7 +88,8 @@ def build_atom(decoder: Decoder, instruction: PtxInstruction) -> Step:
             if order is not None and of_device:
                 accesses = zip(gang.lane_warp[found.lanes].tolist(), (found.at // 4).tolist(), strict=True)
                 order.strong(machine, dict.fromkeys(accesses), how, reads=True, writes=True)
-            machine.check_global(gang, found, size, line, written=True, strong=True)
+            # With unordered writes only: a loop of compare and swap begins with a plain read, in the CUDA guide too.
+            machine.check_global(gang, found, size, line, written=False, strong=True, what="update")
 
     return run
 

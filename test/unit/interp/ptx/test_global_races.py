@@ -136,3 +136,17 @@ def test_a_loop_that_counts_its_polls_ends():
     body = """mov.u32 %r6, 0; WAIT: ld.volatile.global.u32 %r5, [%rd2]; add.u32 %r6, %r6, 1;
 setp.lt.u32 %p1, %r6, 30; @%p1 bra WAIT; ret;"""
     assert one(body, dtype=np.uint32).clean
+
+
+@pytest.mark.parametrize(("value", "clean"), [("%r50", False), ("3", True)])
+@pytest.mark.parametrize("space", ["shared", "global"])
+def test_two_warps_that_write_one_element_one_after_the_other_race_by_their_values(space, value, clean):
+    place = "mov.u32 %r10, s; shl.b32 %r11, %r9, 2; add.u32 %r12, %r10, %r11;" if space == "shared" else ""
+    at = "%r12" if space == "shared" else "%rd8"
+    body = f""".shared .align 4 .b8 s[256]; and.b32 %r9, %r50, 31; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd8, %rd2, %rd9;
+{place} setp.lt.u32 %p1, %r50, 32; @%p1 bra SECOND;
+st.{space}.b32 [{at}], {value}; bra END;
+SECOND: st.{space}.b32 [{at}], {value};
+END: ret;"""
+    for seed in range(3):
+        assert one(body, grid=1, dtype=np.int32, seed=seed).clean == clean

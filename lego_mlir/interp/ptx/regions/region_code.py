@@ -1,0 +1,411 @@
+"""The LLVM IR of a region: one function that loops over the lanes of a gang.
+
+    i32 region(i64 lanes, i8* active or null, i64* registers, i64* context, i64* warp of each lane)
+
+`registers` has addresses of arrays, one element a lane: those that the region reads, then those that it sets. The
+result is 0, or 1 where a check failed. A region that stores has a second function, which only checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from llvmlite import ir
+
+from lego_mlir.interp.ptx.ptx_reader import (
+    Immediate,
+    OperandList,
+    PtxInstruction,
+    PtxOperand,
+    PtxRegister,
+    SpecialRegister,
+    SymbolOperand,
+)
+from lego_mlir.interp.ptx.ptx_types import TYPE_NAMES
+
+IrValue = Any
+"""A value or type of llvmlite, which has no types."""
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+POINTER: Final = I8.as_pointer()
+FIELDS: Final = (
+    "arena", "starts", "ends", "buffers", "shared", "stride", "shared_bytes", "writer", "written", "reads", "agents",
+    "read_line", "initialised", "known", "first_agent", "slot_of_warp", "block_numbers", "global_writes",
+    "global_reads", "granules", "write_line", "atomic", "stamp", "global_stamp", "tick", "shadowed", "parameters",
+    "replicated", "several", "granule",
+)  # fmt: skip
+"""The 64-bit words of the context: addresses of tables, and numbers."""
+FIRST_RESULT: Final = 512
+"""The index of the first register that is set; those that are read come before."""
+PLAIN: Final = frozenset({"pred", "f32", "f64", *(f"{kind}{n}" for kind in "bus" for n in (8, 16, 32, 64))})
+BITWISE: Final = {"and": "and_", "or": "or_", "xor": "xor"}
+INTEGER: Final = {"add": "add", "sub": "sub", **BITWISE}
+COMPARISONS: Final = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+NEVER: Final = frozenset({"sat", "cc", "hi", "rm", "rp", "rz", "volatile", "acquire", "release", "relaxed", "mmio"})
+TINY: Final = 2.0**-126
+Addresses = Mapping[str, tuple[str, int]]
+
+
+class NotInRegionError(Exception):
+    """An instruction, or a form of one, that a region does not hold."""
+
+
+def ir_type(name: str) -> IrValue:
+    """The LLVM type of a PTX type. Raises NotInRegionError for halves and pairs."""
+    if name not in PLAIN:
+        raise NotInRegionError(name)
+    return {"f32": F32, "f64": F64, "pred": I1}.get(name) or ir.IntType(int(name[1:]))
+
+
+def type_name(instruction: PtxInstruction) -> str:
+    """The instruction's type. Raises NotInRegionError for one without."""
+    found = next((m for m in reversed(instruction.modifiers) if m in TYPE_NAMES), None)
+    if found is None:
+        raise NotInRegionError(instruction.opcode)
+    return found
+
+
+class RegionCode:
+    """Emits the functions of a region; `reads` and `results` say which registers its arrays are."""
+
+    def __init__(self, instructions: Sequence[PtxInstruction], addresses: Addresses, granule: int, name: str) -> None:
+        self.instructions, self.addresses, self.granule, self.name = instructions, addresses, granule, name
+        self.reads: dict[tuple[str, int | str, int], int] = {}
+        self.results: dict[int, int] = {}
+        self.stores = any(i.opcode == "st" for i in instructions)
+        self.values: dict[int, tuple[IrValue, int]] = {}
+
+    def build(self, module: IrValue) -> None:
+        """Add the functions to a module. Raises NotInRegionError."""
+        for checking in (True, False) if self.stores else (False,):
+            self._function(module, checking)
+
+    def _function(self, module: IrValue, checking: bool) -> None:
+        pointer = I64.as_pointer()
+        kind = ir.FunctionType(I32, [I64, POINTER, pointer, pointer, pointer])
+        function = ir.Function(module, kind, self.name + ("_check" if checking else ""))
+        lanes, mask, self.registers, context, lane_warp = function.args
+        entry, loop, body, masked, live, following, done, self.bad = (
+            function.append_basic_block(n) for n in ("entry", "loop", "body", "masked", "live", "next", "done", "bad")
+        )
+        b = self.b = ir.IRBuilder(entry)
+        self.function, self.checking, self.values = function, checking, {}
+        self.fields = {name: b.load(b.gep(context, [I64(i)])) for i, name in enumerate(FIELDS)}
+        self.last_buffer = b.alloca(I64)
+        b.store(I64(0), self.last_buffer)
+        b.branch(loop)
+        b.position_at_end(loop)
+        self.lane = b.phi(I64)
+        self.lane.add_incoming(I64(0), entry)
+        b.cbranch(b.icmp_unsigned("<", self.lane, lanes), body, done)
+        b.position_at_end(body)
+        b.cbranch(b.icmp_unsigned("!=", b.ptrtoint(mask, I64), I64(0)), masked, live)
+        b.position_at_end(masked)
+        b.cbranch(b.icmp_unsigned("!=", b.load(b.gep(mask, [self.lane])), I8(0)), live, following)
+        b.position_at_end(live)
+        self.warp = b.load(b.gep(lane_warp, [self.lane]))
+        for instruction in self.instructions:
+            self._guarded(instruction)
+        if not checking:
+            self._write_results()
+        b.branch(following)
+        b.position_at_end(following)
+        self.lane.add_incoming(b.add(self.lane, I64(1)), following)
+        b.branch(loop)
+        b.position_at_end(done)
+        b.ret(I32(0))
+        b.position_at_end(self.bad)
+        b.ret(I32(1))
+
+    # --- registers ------------------------------------------------------------------------------------------------
+
+    def _element(self, number: int, bits: int) -> IrValue:
+        """The address of this lane's element of an array."""
+        base = self.b.load(self.b.gep(self.registers, [I64(number)]))
+        kind = ir.IntType(8 if bits == 1 else bits)
+        return self.b.gep(self.b.inttoptr(base, kind.as_pointer()), [self.lane])
+
+    def _read(self, key: tuple[str, int | str, int]) -> IrValue:
+        number = self.reads.setdefault(key, len(self.reads))
+        if number >= FIRST_RESULT:
+            raise NotInRegionError("too many registers")
+        raw = self.b.load(self._element(number, key[2]))
+        return self.b.trunc(raw, I1) if key[2] == 1 else raw
+
+    def _register(self, register: PtxRegister) -> IrValue:
+        if register.slot not in self.values:
+            self.values[register.slot] = self._read(("register", register.slot, register.bits)), register.bits
+        value = self.values[register.slot][0]
+        return self.b.not_(value) if register.negated else value
+
+    def _write_results(self) -> None:
+        changed = {register.slot for instruction in self.instructions for register in _targets(instruction)}
+        for slot, (value, bits) in self.values.items():
+            if slot not in changed:
+                continue
+            number = FIRST_RESULT + self.results.setdefault(slot, len(self.results))
+            self.b.store(self.b.zext(value, I8) if bits == 1 else value, self._element(number, bits))
+
+    def get(self, operand: PtxOperand, kind: IrValue) -> IrValue:
+        """An operand as a value of a type. Raises NotInRegionError."""
+        b = self.b
+        match operand:
+            case PtxRegister():
+                value = self._register(operand)
+            case Immediate():
+                value = _constant(operand, kind)
+            case SpecialRegister(name=name):
+                value = self._read(("special", name, 32))
+            case SymbolOperand(name=name, offset=offset):
+                space, address = self.addresses.get(name, ("", 0))
+                if space not in ("global", "const", "shared"):
+                    raise NotInRegionError(name)
+                value = I64(address + offset)
+            case _:
+                raise NotInRegionError(str(operand))
+        if value.type == kind:
+            return value
+        if isinstance(kind, ir.IntType):
+            return b.trunc(value, kind) if value.type.width > kind.width else b.zext(value, kind)
+        if value.type.width != (32 if kind == F32 else 64):
+            raise NotInRegionError("a float of another width")
+        return b.bitcast(value, kind)
+
+    def put(self, operand: PtxOperand, value: IrValue, *, signed: bool = False) -> None:
+        """Set a register, extended or cut to its width."""
+        if not isinstance(operand, PtxRegister):
+            raise NotInRegionError("a result that is no register")
+        b, bits = self.b, operand.bits
+        if value.type in (F32, F64):
+            value = b.bitcast(value, I32 if value.type == F32 else I64)
+        if value.type.width < bits:
+            value = (b.sext if signed else b.zext)(value, ir.IntType(bits))
+        elif value.type.width > bits:
+            value = b.trunc(value, ir.IntType(bits))
+        self.values[operand.slot] = value, bits
+
+    # --- instructions ---------------------------------------------------------------------------------------------
+
+    def _guarded(self, instruction: PtxInstruction) -> None:
+        """An instruction; under a guard, its results are chosen after it."""
+        if instruction.guard is None:
+            self._emit(instruction)
+            return
+        b, condition = self.b, self._register(instruction.guard)
+        for register in (*_targets(instruction), *_sources(instruction)):
+            self._register(register)
+        before, start = dict(self.values), b.block
+        taken, after = self.function.append_basic_block(), self.function.append_basic_block()
+        b.cbranch(condition, taken, after)
+        b.position_at_end(taken)
+        self._emit(instruction)
+        end = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        for register in _targets(instruction):
+            (new, bits), (old, _) = self.values[register.slot], before[register.slot]
+            phi = b.phi(new.type)
+            phi.add_incoming(new, end)
+            phi.add_incoming(old, start)
+            self.values[register.slot] = phi, bits
+        for slot in set(self.values) - set(before):
+            del self.values[slot]
+
+    def _emit(self, instruction: PtxInstruction) -> None:
+        from lego_mlir.interp.ptx.regions.region_checks import emit_access
+
+        modifiers = set(instruction.modifiers)
+        if modifiers & NEVER:
+            raise NotInRegionError(instruction.name)
+        if instruction.opcode in ("ld", "st"):
+            emit_access(self, instruction)
+            return
+        emit = _EMITTERS.get(instruction.opcode)
+        if emit is None:
+            raise NotInRegionError(instruction.opcode)
+        emit(self, instruction, type_name(instruction))
+
+    def flushed(self, value: IrValue) -> IrValue:
+        """`.ftz` of an f32: zero of the same sign for a subnormal."""
+        b = self.b
+        bits = b.bitcast(value, I32)
+        size = b.bitcast(b.and_(bits, I32(0x7FFFFFFF)), F32)
+        zero = b.bitcast(b.and_(bits, I32(0x80000000)), F32)
+        return b.select(b.fcmp_ordered("<", size, F32(TINY)), zero, value)
+
+    def require(self, good: IrValue) -> None:
+        """Leave the function where a condition does not hold."""
+        following = self.function.append_basic_block()
+        self.b.cbranch(good, following, self.bad).set_weights([1000, 1])
+        self.b.position_at_end(following)
+
+    def table(self, name: str, kind: IrValue, at: IrValue) -> IrValue:
+        """The address of an element of one of the context's tables."""
+        return self.b.gep(self.b.inttoptr(self.fields[name], kind.as_pointer()), [at])
+
+
+def _targets(instruction: PtxInstruction) -> list[PtxRegister]:
+    if instruction.opcode == "st" or not instruction.operands:
+        return []
+    first = instruction.operands[0]
+    items = first.items if isinstance(first, OperandList) else (first,)
+    return [item for item in items if isinstance(item, PtxRegister)]
+
+
+def _sources(instruction: PtxInstruction) -> list[PtxRegister]:
+    found: list[PtxRegister] = []
+    waiting: list[PtxOperand] = list(instruction.operands)
+    while waiting:
+        operand = waiting.pop()
+        if isinstance(operand, PtxRegister):
+            found.append(operand)
+        elif isinstance(operand, OperandList):
+            waiting += operand.items
+        elif hasattr(operand, "base"):
+            waiting.append(operand.base)
+    return found
+
+
+def _constant(operand: Immediate, kind: IrValue) -> IrValue:
+    text = operand.text.lower()
+    if text[:2] in ("0f", "0d"):
+        return ir.IntType(4 * len(text[2:]))(int(text[2:], 16))
+    if isinstance(operand.value, float):
+        raise NotInRegionError("a float in decimals")
+    width = kind.width if isinstance(kind, ir.IntType) else 32 if kind == F32 else 64
+    return ir.IntType(width)(int(operand.value) & ((1 << width) - 1))
+
+
+# --- what each opcode becomes -----------------------------------------------------------------------------------------
+
+Emitter = Callable[[RegionCode, PtxInstruction, str], None]
+
+
+def _move(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    kind, (target, source) = ir_type(name), instruction.operands
+    bits = I1 if kind == I1 else ir.IntType({F32: 32, F64: 64}.get(kind) or kind.width)
+    if instruction.opcode == "cvta" and "global" not in instruction.modifiers:
+        raise NotInRegionError("cvta")
+    b = code.b
+    if isinstance(source, OperandList):
+        parts = [code.get(o, ir.IntType(bits.width // len(source.items))) for o in source.items]
+        whole = bits(0)
+        for at, part in enumerate(parts):
+            whole = b.or_(whole, b.shl(b.zext(part, bits), bits(at * part.type.width)))
+        code.put(target, whole)
+    elif isinstance(target, OperandList):
+        whole, width = code.get(source, bits), bits.width // len(target.items)
+        for at, item in enumerate(target.items):
+            if isinstance(item, PtxRegister):
+                code.put(item, b.trunc(b.lshr(whole, bits(at * width)), ir.IntType(width)))
+    else:
+        code.put(target, code.get(source, bits))
+
+
+def _arithmetic(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    """add, sub, mul, mad, fma, and the bitwise ones."""
+    b, opcode = code.b, instruction.opcode
+    kind, signed = ir_type(name), name[0] == "s"
+    target, *operands = instruction.operands
+    if isinstance(kind, ir.IntType):
+        if opcode in INTEGER:
+            code.put(target, getattr(b, INTEGER[opcode])(*(code.get(o, kind) for o in operands)), signed=signed)
+        else:
+            code.put(target, _product(code, instruction, kind, signed), signed=signed)
+        return
+    ftz = "ftz" in instruction.modifiers and kind == F32
+    values = [code.get(o, kind) for o in operands]
+    if ftz:
+        values = [code.flushed(value) for value in values]
+    if opcode in ("fma", "mad"):
+        function = code.function.module.declare_intrinsic("llvm.fma", [kind], ir.FunctionType(kind, [kind] * 3))
+        value = b.call(function, values)
+    elif opcode in ("add", "sub", "mul") and len(values) == 2:
+        value = getattr(b, "f" + opcode)(*values)
+    else:
+        raise NotInRegionError(instruction.name)
+    code.put(target, code.flushed(value) if ftz else value)
+
+
+def _product(code: RegionCode, instruction: PtxInstruction, kind: IrValue, signed: bool) -> IrValue:
+    b, operands = code.b, instruction.operands[1:]
+    if instruction.opcode not in ("mul", "mad") or not {"lo", "wide"} & set(instruction.modifiers):
+        raise NotInRegionError(instruction.name)
+    x, y = (code.get(o, kind) for o in operands[:2])
+    if "wide" in instruction.modifiers:
+        kind = ir.IntType(2 * kind.width)
+        x, y = ((b.sext if signed else b.zext)(v, kind) for v in (x, y))
+    product = b.mul(x, y)
+    return b.add(product, code.get(operands[2], kind)) if instruction.opcode == "mad" else product
+
+
+def _not(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    code.put(instruction.operands[0], code.b.not_(code.get(instruction.operands[1], ir_type(name))))
+
+
+def _shift(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    """A shift by the width or more gives zeros, or copies of the sign."""
+    b, kind, signed = code.b, ir_type(name), name[0] == "s" and instruction.opcode == "shr"
+    value, count = code.get(instruction.operands[1], kind), code.get(instruction.operands[2], I32)
+    inside = b.icmp_unsigned("<", count, I32(kind.width))
+    safe = b.select(inside, count, I32(kind.width - 1))
+    safe = b.zext(safe, kind) if kind.width > 32 else b.trunc(safe, kind) if kind.width < 32 else safe
+    shifted = (b.shl if instruction.opcode == "shl" else b.ashr if signed else b.lshr)(value, safe)
+    code.put(instruction.operands[0], shifted if signed else b.select(inside, shifted, kind(0)), signed=signed)
+
+
+def _compare(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    b, kind = code.b, ir_type(name)
+    how = next((m for m in instruction.modifiers if m in COMPARISONS), None)
+    if how is None or len(instruction.operands) != 3 or isinstance(instruction.operands[0], OperandList):
+        raise NotInRegionError(instruction.name)
+    x, y = (code.get(o, kind) for o in instruction.operands[1:])
+    if isinstance(kind, ir.IntType):
+        found = (b.icmp_signed if name[0] == "s" else b.icmp_unsigned)(COMPARISONS[how], x, y)
+    elif "ftz" in instruction.modifiers:
+        raise NotInRegionError(instruction.name)
+    else:
+        found = b.fcmp_ordered(COMPARISONS[how], x, y)
+    code.put(instruction.operands[0], found)
+
+
+def _select(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    kind, (target, x, y, condition) = ir_type(name), instruction.operands
+    code.put(target, code.b.select(code.get(condition, I1), code.get(x, kind), code.get(y, kind)))
+
+
+def _extreme(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    """min and max of integers."""
+    b, kind, signed = code.b, ir_type(name), name[0] == "s"
+    if not isinstance(kind, ir.IntType) or len(instruction.operands) != 3:
+        raise NotInRegionError(instruction.name)
+    x, y = (code.get(o, kind) for o in instruction.operands[1:])
+    less = (b.icmp_signed if signed else b.icmp_unsigned)("<", x, y)
+    code.put(
+        instruction.operands[0], b.select(less, *((x, y) if instruction.opcode == "min" else (y, x))), signed=signed
+    )
+
+
+def _convert(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
+    """Integers of other widths."""
+    types = [m for m in instruction.modifiers if m in TYPE_NAMES]
+    if len(types) != 2 or len(instruction.modifiers) != 2 or any(t[0] not in "us" for t in types):
+        raise NotInRegionError(instruction.name)
+    to, value = ir_type(types[0]), code.get(instruction.operands[1], ir_type(types[1]))
+    if to.width > value.type.width:
+        value = (code.b.sext if types[1][0] == "s" else code.b.zext)(value, to)
+    elif to.width < value.type.width:
+        value = code.b.trunc(value, to)
+    code.put(instruction.operands[0], value, signed=types[0][0] == "s")
+
+
+_EMITTERS: Final[dict[str, Emitter]] = {
+    "mov": _move, "cvta": _move, "not": _not, "shl": _shift, "shr": _shift, "setp": _compare, "selp": _select,
+    "min": _extreme, "max": _extreme, "cvt": _convert,
+    **dict.fromkeys(("add", "sub", "mul", "mad", "fma", *BITWISE), _arithmetic),
+}  # fmt: skip
+HELD: Final = frozenset({"ld", "st", *_EMITTERS})
+"""Opcodes of which a region holds some forms."""
