@@ -87,9 +87,9 @@ def _execute_part(plan: Move, source: Array, target: Array) -> None:
         digits = plan.digits if unit == plan.unit else (*plan.digits, (plan.unit // unit, unit, unit))
         if digits and digits[-1][1:] == (unit, unit) and digits[-1][0] * unit <= MOST_RUN_BITS:
             unit, digits = digits[-1][0] * unit, digits[:-1]  # one call of memcpy for a run
-        here, there = _view(target, digits, 2, plan.start[1], unit), _view(source, digits, 1, plan.start[0], unit)
+        written, read = _view(target, digits, 2, plan.start[1], unit), _view(source, digits, 1, plan.start[0], unit)
         for block in _blocks(digits, unit):
-            here[block] = there[block]
+            written[block] = read[block]
         return
     small = [d for d in plan.digits if d[1] % 8 or d[2] % 8]
     large = [d for d in plan.digits if not (d[1] % 8 or d[2] % 8)]
