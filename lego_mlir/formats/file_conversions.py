@@ -19,7 +19,7 @@ from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.field_arrays import read_field, write_field
 from lego_mlir.formats.field_moves import move
 from lego_mlir.formats.host_moves import execute
-from lego_mlir.formats.models import MODELS, ModelFormat, model_named, sizes_of
+from lego_mlir.formats.model_formats import MODELS, ModelFormat, model_named, sizes_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 from lego_mlir.formats.tensor_files import TYPES, FileTensor, TensorFile, create, file_type
