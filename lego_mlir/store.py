@@ -25,7 +25,8 @@ import secrets
 import stat
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -268,6 +269,21 @@ def replace_file(path: Path, body: bytes) -> None:
         temporary.replace(path)
     except BaseException:
         temporary.unlink()
+        raise
+
+
+@contextmanager
+def replaced_whole(path: Path) -> Iterator[Path]:
+    """A new file beside `path`, renamed into its place when the block ends; an exception leaves what was there."""
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.{secrets.token_hex(4)}")
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
         raise
 
 

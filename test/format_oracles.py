@@ -190,6 +190,7 @@ ORACLES = {
     "hf.linear": lambda f: one(f["weight"]),
     "conv1d.linear": lambda f: one(f["weight"].T),
     "vllm.gate_up": stacked("gate", "up"),
+    "hf.gate_up": lambda f: {f"{name}_proj": f[name] for name in ("gate", "up")},
     "flashinfer.up_gate": stacked("up", "gate"),
     "gptoss.gate_up": in_turn,
     "megatron.gate_up": of_ranks,

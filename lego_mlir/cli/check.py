@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.cli import mlir_files, options
+from lego_mlir.cli import check_formats, mlir_files, options
 from lego_mlir.cli.claim_groups import Group, Line, Note
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "spec",
         help="the spec, a Python file, or - for a spec on standard input; or MLIR (.mlir), whose kernels are read and "
-        "run on random input; or an LL program",
+        "run on random input; or an LL program; or with --format a .safetensors file",
     )
+    check_formats.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
     parser.add_argument("--transform", metavar="FILE", help="check the kernels after this transform script as well")
@@ -45,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.cli import files, structured
     from lego_mlir.errors import RefutedLayoutError, SpecError
 
+    if args.format is not None:
+        return check_formats.run(args)
+    check_formats.refuse_others(args)
     options.require_transform(args)
     if args.transform is not None:
         from lego_mlir.transforms import scripts

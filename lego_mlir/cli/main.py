@@ -70,6 +70,7 @@ COMMANDS: Final[dict[str, Command]] = {
             "tune", "lego_mlir.cli.tune", "Measure the configurations of a tunable kernel that no model rules out."
         ),
         Command("bench", "lego_mlir.cli.bench", "Time one configuration against the references and rivals of a spec."),
+        Command("convert", "lego_mlir.cli.convert", "Convert a model file between the formats of engines.", False),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
         Command("cache", "lego_mlir.cli.cache", "Show the cache of compiled stages, trim it, or clear it.", False),
         Command(

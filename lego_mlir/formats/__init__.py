@@ -5,7 +5,10 @@
 True
 """
 
-from lego_mlir.formats import block_records, kv_caches, packed_weights, weights
+from lego_mlir.formats import block_records as _block_records
+from lego_mlir.formats import kv_caches as _kv_caches
+from lego_mlir.formats import packed_weights as _packed_weights
+from lego_mlir.formats import weights as _weights
 from lego_mlir.formats.catalog import FORMATS, CatalogEntry, format_named, storage
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import StoredField, stored
@@ -15,11 +18,9 @@ __all__ = [
     "CatalogEntry",
     "StorageFormat",
     "StoredField",
-    "block_records",
     "format_named",
-    "kv_caches",
-    "packed_weights",
     "storage",
     "stored",
-    "weights",
 ]
+
+_CATALOGUE = (_block_records, _kv_caches, _packed_weights, _weights)  # importing a module registers its formats

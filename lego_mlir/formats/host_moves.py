@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -26,6 +26,11 @@ from lego_mlir.formats.field_moves import Digit, Move
 THREADS: Final = 2
 SPLIT_BYTES: Final = 2**20
 """Bytes from which two threads share a move: below, starting them takes longer than it saves."""
+MOST_RUN_BITS: Final = 8 * 4096
+"""Runs up to which a move copies each as one element; longer ones are copied as fast as arrays of bytes."""
+TILE: Final = 128
+LINE_BITS: Final = 8 * 64
+"""A cache line of a processor."""
 _TYPES: Final = {8: "u1", 16: "u2", 32: "u4", 64: "u8", 128: "c16"}
 """NumPy copies 16 bytes at once only as a complex number, whose bits it leaves alone."""
 
@@ -80,7 +85,11 @@ def _execute_part(plan: Move, source: Array, target: Array) -> None:
         ):
             unit //= 2  # a view of a file may begin anywhere
         digits = plan.digits if unit == plan.unit else (*plan.digits, (plan.unit // unit, unit, unit))
-        np.copyto(_view(target, digits, 2, plan.start[1], unit), _view(source, digits, 1, plan.start[0], unit))
+        if digits and digits[-1][1:] == (unit, unit) and digits[-1][0] * unit <= MOST_RUN_BITS:
+            unit, digits = digits[-1][0] * unit, digits[:-1]  # one call of memcpy for a run
+        written, read = _view(target, digits, 2, plan.start[1], unit), _view(source, digits, 1, plan.start[0], unit)
+        for block in _blocks(digits, unit):
+            written[block] = read[block]
         return
     small = [d for d in plan.digits if d[1] % 8 or d[2] % 8]
     large = [d for d in plan.digits if not (d[1] % 8 or d[2] % 8)]
@@ -97,6 +106,19 @@ def _execute_part(plan: Move, source: Array, target: Array) -> None:
         np.bitwise_or(view, bits, out=view)
 
 
+def _blocks(digits: Sequence[Digit], unit: int) -> Iterator[tuple[slice, ...]]:
+    """A transposition in blocks of TILE x TILE, whose lines stay in the cache until all of them is used."""
+    whole = [slice(None)] * len(digits)
+    inner, across = (min(range(len(digits)), key=lambda k: digits[k][side], default=0) for side in (2, 1))
+    if inner == across or unit > LINE_BITS or digits[inner][1] < LINE_BITS or digits[inner][0] <= TILE:
+        yield tuple(whole)
+        return
+    for a in range(0, digits[inner][0], TILE):
+        for b in range(0, digits[across][0], TILE):
+            whole[inner], whole[across] = slice(a, a + TILE), slice(b, b + TILE)
+            yield tuple(whole)
+
+
 def _view(array: Array, digits: Sequence[Digit], side: int, start: int, unit: int) -> Array:
     """The units of one side as an array with one axis for each digit."""
     import numpy as np
@@ -105,5 +127,5 @@ def _view(array: Array, digits: Sequence[Digit], side: int, start: int, unit: in
     shape = [n for n, _, _ in digits]
     last = start // 8 + sum((d[0] - 1) * d[side] // 8 for d in digits) + unit // 8
     assert last <= array.nbytes, "a plan of this format is inside its buffers"
-    typed = flat[: (flat.size * 8 // unit) * unit // 8].view(_TYPES[unit])
+    typed = flat[: (flat.size * 8 // unit) * unit // 8].view(_TYPES.get(unit, f"V{unit // 8}"))
     return np.lib.stride_tricks.as_strided(typed, shape, [d[side] // 8 for d in digits])

@@ -25,7 +25,9 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.verdict import Refuted, Verdict
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, product, unflatten
+from lego_mlir.layout.chain import GroupBy, OrderBy
 from lego_mlir.layout.padded import at_most
+from lego_mlir.layout.permutations import RegP
 from lego_mlir.layout.strided_proofs import judged
 from lego_mlir.layout.values import check_range, coerce_indices, show
 
@@ -95,6 +97,22 @@ class StoredField:
                 value = value * int(digit.size) + found[digit]
             index.append(value)
         return tuple(index) if self.bit(*index) <= bit < self.bit(*index) + self.bits else None
+
+    def layout(self) -> GroupBy:
+        """The field as a layout of the algebra, to draw, compose or convert: positions in elements, dense from 0.
+
+        Raises LayoutError where elements of other fields or padding lie between its own.
+        """
+        inside = sorted(enumerate(self.digits(), 1), key=lambda pair: -_estimate(pair[1].stride))
+        dense: Size = self.bits
+        for _, digit in reversed(inside):
+            if not (isinstance(digit.size, int) and digit.size == 1) and not _same(digit.stride, dense):
+                raise LayoutError(
+                    f"{self!r} is not dense: a digit of {digit.size!r} has the stride {digit.stride!r} bits"
+                )
+            dense = dense * digit.size
+        sizes = [digit.size for digit in self.digits()]
+        return OrderBy(RegP(sizes, [axis for axis, _ in inside])).GroupBy(list(self.shape))
 
     def reach(self) -> Size:
         """The bits from the first one of element 0 to the last one of the last element."""

@@ -49,6 +49,14 @@ def gate_up(rows: Size, columns: Size, dtype: str = "f16") -> StorageFormat:
     return _halves("vllm.gate_up", "gate", "up", rows, columns, dtype)
 
 
+@storage("hf.gate_up", "gate and up separate", "safetensors of Llama and Qwen: gate_proj, up_proj", rows=1, columns=1)
+def gate_up_separate(rows: Size, columns: Size, dtype: str = "f16") -> StorageFormat:
+    """Two buffers."""
+    digits, shape = {"r": rows, "c": columns}, (rows, columns)
+    fields = [stored(what, dtype, digits, "r | c", "r c", buffer=f"{what}_proj") for what in ("gate", "up")]
+    return StorageFormat("hf.gate_up", fields, {f"{what}_proj": (dtype, shape) for what in ("gate", "up")})
+
+
 @storage("flashinfer.up_gate", "[up; gate]: stacked", "FlashInfer, MoEWeightPack: rows [up, gate]", rows=1, columns=1)
 def up_gate(rows: Size, columns: Size, dtype: str = "f16") -> StorageFormat:
     """The up projection above the gate, [w3; w1]."""

@@ -167,3 +167,11 @@ def test_a_move_and_its_inverse_are_the_identity():
     assert plan == Move((), 128, (0, 0)) or plan.digits[-1][1:] == (128, 128)
     turned = Conversion(*(of(n, {"rows": 12, "columns": 40}) for n in ("vllm.gate_up", "gptoss.gate_up"))).moves[0][2]
     assert turned.inverse().inverse() == turned and turned.inverse() != turned
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "e4m3"])
+def test_a_large_transposition_is_done_in_blocks_on_two_threads(kind):
+    format_ = FORMATS["hf.linear"](rows=1000, columns=1300, dtype=kind)
+    w = made_up(format_)["weight"]
+    found = Conversion(format_, FORMATS["conv1d.linear"](rows=1000, columns=1300, dtype=kind)).run({"data": w})["data"]
+    assert found.tobytes() == np.ascontiguousarray(w.T).tobytes()

@@ -1,5 +1,7 @@
 """Every format of the catalogue: proved for all sizes, equal to its engine's own writing, and read back."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from format_oracles import ORACLES
@@ -50,6 +52,23 @@ def test_places_are_found_by_element_and_by_bit(name):
             assert format_.element(field.buffer, bit) == (field.name, index)
     if name == "deepgemm.scales":
         assert format_.element("data", int(format_.bits_of("data")) - 1) is None
+
+
+@pytest.mark.parametrize("name", ["vllm.marlin", "awq", "aiter.16x16", "cutlass.scales_128x4", "kv.hnd"])
+def test_a_dense_field_is_a_layout_of_the_algebra(name):
+    field = FORMATS[name].example(1).fields[0]
+    layout, shape = field.layout(), tuple(map(int, field.shape))
+    index = np.unravel_index(np.arange(np.prod(shape)), shape)
+    assert np.array_equal(layout.apply(*index) * field.bits, field.bit(*index) - field.at)
+    assert isinstance(FORMATS[name].symbolic().fields[0].layout().check(), Proved)
+    with pytest.raises(LayoutError, match="is not dense: a digit of"):
+        FORMATS["gguf.q4_0"].example()["q"].layout()
+
+
+def test_the_page_lists_every_format_with_its_source():
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text()
+    for name, entry in FORMATS.items():
+        assert f"| `{name}` | {entry.title} | {entry.source} |".replace("|", "") in page.replace("|", ""), name
 
 
 def test_a_field_that_overlaps_is_refuted_with_both_elements():
