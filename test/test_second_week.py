@@ -21,11 +21,17 @@ RAGGED = {
     "cross_entropy": [{"M": 3, "N": 1}, {"M": 2, "N": 301}],
     "depthwise_conv": [{"H": 1, "W": 1}, {"H": 3, "W": 67}],
     "linear_recurrence": [{"M": 1, "N": 1}, {"M": 5, "N": 77}],
+    "moe_routing": [{"N": 1}, {"N": 300}],
     "philox_dropout": [{"N": 4}, {"N": 1028}],
     "rms_norm_f8": [{"M": 2, "N": 8}, {"M": 3, "N": 1096}],
+    "state_update": [{"B": 1}, {"B": 2}],
     "stencil7": [{"D": 1, "H": 1, "W": 1}, {"D": 3, "H": 5, "W": 33}],
 }
-CLOSE = {"cross_entropy": 1e-6, "rms_norm_f8": 0.13}  # log and exp; the rounding of a scaled number to f8 follows rsqrt
+CLOSE = {
+    "cross_entropy": 1e-6,
+    "state_update": 1e-5,
+    "rms_norm_f8": 0.13,
+}  # log and exp; the rounding of a scaled number to f8 follows rsqrt
 CASES = [(name, sizes) for name, several in RAGGED.items() for sizes in several]
 
 
@@ -49,7 +55,7 @@ def memories_of(kernel, sizes):
             yield supplied.get(parameter.name, 0.125)
             continue
         shape = [concrete(n, sizes) for n in parameter.layout.dims()]
-        high = sizes.get("N", 2) if not parameter.dtype.is_float else 0
+        high = min(8, sizes.get("N", 2)) if not parameter.dtype.is_float else 0
         drawn = rng.integers(0, high, shape) if high else rng.standard_normal(shape)
         memory = np.full(concrete(parameter.size, sizes), 7).astype(parameter.dtype.numpy)
         memory[positions(parameter.layout, sizes)] = supplied.get(parameter.name, drawn).astype(parameter.dtype.numpy)
@@ -76,6 +82,6 @@ def test_its_ptx_computes_the_same(name, sizes):
     for expected, found in zip(*runs, strict=True):
         if name in CLOSE:
             wide = (a.astype(np.float64) for a in (found, expected))
-            np.testing.assert_allclose(*wide, rtol=CLOSE[name], atol=0.002 if name == "rms_norm_f8" else 1e-6)
+            np.testing.assert_allclose(*wide, rtol=CLOSE[name], atol=0.002 if name == "rms_norm_f8" else 1e-5)
         else:
             np.testing.assert_array_equal(*(a.view(np.uint8) for a in (found, expected)))

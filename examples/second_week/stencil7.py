@@ -8,7 +8,7 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f32
 
-D, H, W = lego.size("D"), lego.size("H"), lego.size("W")
+D, H, W = (lego.size(name, max=1024) for name in "DHW")
 GRID = lego.Tensor(f32, Row(D, H, W))
 
 
