@@ -79,11 +79,11 @@ def _products(pipelined: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, A
 def measured(job: tuple[str, str, bool]) -> dict[str, int]:
     """The figures of a module at the stage `transformed`."""
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.toolchain import llvm, lowering
+    from lego_mlir.toolchain import llvm, llvm_options, lowering
 
     _, text, narrow = job
     if not narrow:
-        llvm.SHORT_POINTERS = _WIDE  # before LLVM is set up: this process compiles nothing else
+        llvm_options.CHOSEN = (_WIDE,)  # before LLVM is set up: this process compiles nothing else
     lowerings = [each for each in lowering.LOWERINGS if narrow or each.name != _OF_OURS]
     ptx = llvm.to_ptx(lowering.to_llvm(lowering.to_nvvm(text, lowerings=lowerings)), target_named(TARGET))
     made = mlir_kernels.assembled(ptx, TARGET, 0)

@@ -167,6 +167,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.warp_roles import warps as warps
     from lego_mlir.tracing.warps import group_id as group_id
     from lego_mlir.tracing.warps import lane_id as lane_id
+    from lego_mlir.tracing.warps import match_any as match_any
     from lego_mlir.tracing.warps import shuffle as shuffle
     from lego_mlir.tracing.warps import shuffle_down as shuffle_down
     from lego_mlir.tracing.warps import shuffle_up as shuffle_up
@@ -240,7 +241,8 @@ _MODULES = {
     "lego_mlir.tracing.barrier_rings": "barriers",
     "lego_mlir.tracing.warp_roles": "warps",
     "lego_mlir.tracing.warps": (
-        "group_id lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
+        "group_id lane_id match_any shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id "
+        "warp_sync"
     ),
     "lego_mlir.runtime.attention_calls": "attention",
     "lego_mlir.runtime.products.groups": "grouped_matmul",

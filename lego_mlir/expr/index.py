@@ -326,9 +326,14 @@ class Condition(Frozen):
         return _logic("Not", self)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        if isinstance(other, Condition | bool) or getattr(other, "is_Boolean", False):
-            return Condition(True) if self.same(other) else (self & other) | (~self & ~Condition(other))
-        return _NOT_COMPARED if other is None else Index(self) == other
+        if other is None:
+            return _NOT_COMPARED
+        from sympy.logic.boolalg import Boolean
+
+        given: Any = other._sympy_() if hasattr(other, "_sympy_") else other  # of data: a condition on a symbol
+        if isinstance(given, bool | Boolean):
+            return Condition(True) if self.same(given) else (self & given) | (~self & ~Condition(given))
+        return Index(self) == given
 
     def __ne__(self, other: object) -> Condition:  # type: ignore[override]
         return _NOT_COMPARED if other is None else ~(self == other)

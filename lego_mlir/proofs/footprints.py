@@ -63,7 +63,8 @@ COMMIT: Final = "nvvm.cp.async.commit.group"
 WAIT: Final = "nvvm.cp.async.wait.group"
 SHUFFLE: Final = "gpu.shuffle"
 VOTE: Final = "nvvm.vote.sync"
-OF_WARPS: Final = {SHUFFLE: "shuffle", VOTE: "vote", "nvgpu.mma.sync": "matrix product"}
+MATCH: Final = "nvvm.match.sync"
+OF_WARPS: Final = {SHUFFLE: "shuffle", VOTE: "vote", MATCH: "match", "nvgpu.mma.sync": "matrix product"}
 """Operations that all lanes of a warp execute together; they order no accesses."""
 _KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
 
@@ -286,7 +287,7 @@ class Reader:
     def _lanes_read(self, operation: MlirOperation) -> tuple[int, int]:
         """The size of the groups within which an operation reads lanes, and how many of each it may read."""
         if operation.name != SHUFFLE:
-            return (1, 1) if operation.name == VOTE else (WARP, WARP)
+            return (1, 1) if operation.name in (VOTE, MATCH) else (WARP, WARP)
         _, offset, group = (self._constants.get(operand.number) for operand in operation.operands)
         width = WARP if group is None else int(group)
         match dict(operation.attributes)["mode"].split()[-1].removesuffix(">"), offset:

@@ -1,4 +1,4 @@
-"""Shuffles, votes and `ldmatrix` on a CPU, through arrays of the values of all threads.
+"""Shuffles, votes, matches and `ldmatrix` on a CPU, through arrays of the values of all threads.
 
 Every thread stores its value in an array, and after a barrier reads those of its warp:
 
@@ -14,6 +14,7 @@ alone cannot exchange values there: the branch has to be one that all threads of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
@@ -33,7 +34,13 @@ _AXES: Final = "xyz"
 
 def expand(function: Op, block: tuple[int, ...]) -> None:
     """Replace the exchanges of a kernel of this block."""
-    names = {"gpu.shuffle": _shuffle, "nvvm.vote.sync": _vote, WARP_BARRIER: _barrier, MATRICES: _matrices}
+    names = {
+        "gpu.shuffle": _shuffle,
+        "nvvm.vote.sync": _vote,
+        "nvvm.match.sync": _match,
+        WARP_BARRIER: _barrier,
+        MATRICES: _matrices,
+    }
     for operation in [op for op in walk(function) if op.name in names and _is_known(op)]:
         with operation.location, bindings.load().ir.InsertionPoint(operation):
             found = names[operation.name](function, operation, _Thread(block))
@@ -91,21 +98,43 @@ def _vote(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
     type_, number = operation.results[0].type, thread.number()
     holds = create("arith.extui", [_bits(8)], [operation.operands[1]]).results[0]
     values = _published(function, holds, number, thread.threads)
+
+    def vote_of(lane: Value, place: Value) -> Value:
+        vote = create("memref.load", [_bits(8)], [values, lane]).results[0]
+        if kind != "ballot":
+            return create("arith.trunci", [type_], [vote]).results[0]
+        return _make("arith.shli", create("arith.extui", [type_], [vote]).results[0], place)
+
+    return (_over_lanes(thread, number, type_, _JOINED[kind], "true" if kind == "all" else f"0 : {type_}", vote_of),)
+
+
+def _match(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
+    """The lanes of a warp whose value is this thread's, compared one by one."""
+    own, type_, number = operation.operands[1], operation.results[0].type, thread.number()
+    values = _published(function, own, number, thread.threads)
+
+    def same(lane: Value, place: Value) -> Value:
+        other = create("memref.load", [own.type], [values, lane]).results[0]
+        equal = create("arith.cmpi", [_bits(1)], [own, other], {"predicate": "0 : i64"}).results[0]
+        return _make("arith.shli", create("arith.extui", [type_], [equal]).results[0], place)
+
+    return (_over_lanes(thread, number, type_, "arith.ori", f"0 : {type_}", same),)
+
+
+def _over_lanes(
+    thread: _Thread, number: Value, type_: Type, joined: str, initial: str, of: Callable[[Value, Value], Value]
+) -> Value:
+    """`of` a thread and its place in the warp, as an i32, joined for the threads of this thread's warp."""
     first = thread.first(number)
     end = _make("arith.minui", _make("arith.addi", first, _index(WARP)), _index(thread.threads))
-    initial = create("arith.constant", [type_], [], {"value": "true" if kind == "all" else f"0 : {type_}"}).results[0]
-    loop = bindings.load().ir.Operation.create("scf.for", [type_], [first, end, _index(1), initial], regions=1)
+    start = create("arith.constant", [type_], [], {"value": initial}).results[0]
+    loop = bindings.load().ir.Operation.create("scf.for", [type_], [first, end, _index(1), start], regions=1)
     body: Block = loop.regions[0].blocks.append(number.type, type_, arg_locs=[loop.location] * 2)
     lane, found = body.arguments
     with bindings.load().ir.InsertionPoint(body):
-        vote = create("memref.load", [_bits(8)], [values, lane]).results[0]
-        if kind == "ballot":
-            place = create("arith.index_cast", [type_], [_make("arith.subi", lane, first)]).results[0]
-            vote = _make("arith.shli", create("arith.extui", [type_], [vote]).results[0], place)
-        else:
-            vote = create("arith.trunci", [type_], [vote]).results[0]
-        create("scf.yield", [], [_make(_JOINED[kind], found, vote)])
-    return (loop.results[0],)
+        place = create("arith.index_cast", [_bits(32)], [_make("arith.subi", lane, first)]).results[0]
+        create("scf.yield", [], [_make(joined, found, of(lane, place))])
+    return loop.results[0]
 
 
 def _matrices(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:

@@ -22,7 +22,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, LegoError
-from lego_mlir.toolchain import literals
+from lego_mlir.toolchain import literals, llvm_options
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import LlvmModule
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 OPTIMISATION_LEVEL: Final = 3
-# Addresses of shared, constant and local memory are 32 bits wide, as in CUDA's compilers with -short-pointers.
-SHORT_POINTERS: Final = "--nvptx-short-ptr"
 _DEBUG_INFO: Final = '!"Debug Info Version"'
 
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
@@ -58,7 +56,8 @@ def binding() -> Any:
         raise DependencyError(f"llvmlite is needed to make PTX ({error}); run: pip install llvmlite") from error
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    llvm.set_option("lego-mlir", SHORT_POINTERS)
+    for option in llvm_options.CHOSEN:
+        llvm.set_option("lego-mlir", option)
     try:
         llvm.Target.from_triple(TRIPLE)
     except RuntimeError as error:

@@ -18,7 +18,7 @@ from typing import Final
 
 from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
 from lego_mlir.hardware.targets import Target, target_named
-from lego_mlir.toolchain import llvm, lowering, ptxas
+from lego_mlir.toolchain import llvm, llvm_options, lowering, ptxas
 from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.llvm import LLVMError
 from lego_mlir.toolchain.ptxas import PtxasError
@@ -106,12 +106,16 @@ def _nvvm_key(settings: Settings) -> tuple[str, ...]:
     return (*_mlir_key(settings), str(settings.pipeline), repr(lowering.lowerings_for(settings.target)[0]))
 
 
+def _llvm_key() -> tuple[str, ...]:
+    return (llvm.version(), *llvm_options.CHOSEN)
+
+
 STAGES: Final = (
     Stage("mlir", ".mlir", _mlir, _mlir_key),
     Stage("transformed", ".mlir", _transformed, _script_key),
     Stage("nvvm", ".mlir", _nvvm, _nvvm_key),
     Stage("llvm", ".ll", _llvm, lambda settings: (*_mlir_key(settings), llvm.version())),
-    Stage("ptx", ".ptx", _ptx, lambda settings: (llvm.version(), "wide extremes", repr(settings.target))),
+    Stage("ptx", ".ptx", _ptx, lambda settings: (*_llvm_key(), "wide extremes", repr(settings.target))),
     Stage("cubin", ".cubin", _cubin, lambda settings: (ptxas.version(), repr(settings.target))),
 )
 NAMES: Final = tuple(stage.name for stage in STAGES)

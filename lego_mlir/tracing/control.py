@@ -3,7 +3,7 @@
 | written | runs |
 |---|---|
 | `lego.thread_id`, `lego.block_id` | x, y, z of the thread in its block, of the block in the grid |
-| `for i in lego.range(lo, hi, step):` | a loop of the kernel; `i` is an index |
+| `for i in lego.range(lo, hi, step):` | a loop of the kernel; `i` is an index, which descends with a negative step |
 | `for i in lego.unroll(lo, hi, step):` | the body once for each int, while tracing |
 | `with lego.when(condition):` | the body where the condition holds |
 | `with lego.otherwise():` | right after it: the body where it does not |
@@ -176,9 +176,9 @@ class Opened(Uncompared):
 class Loop(Opened):
     """The iterable that `lego.range` returns."""
 
-    def __init__(self, low: Any, high: Any, step: Any) -> None:
+    def __init__(self, low: Any, high: Any, step: Any, descends_from: Any = None) -> None:
         super().__init__("lego.range(..)")
-        self._bounds = low, high, step
+        self._bounds, self._from = (low, high, step), descends_from
 
     def __iter__(self) -> Iterator[Index]:
         tracer = self._open()
@@ -186,7 +186,7 @@ class Loop(Opened):
         source = tracer.here()
         with tracer.region(*facts, variable=symbol) as body:
             try:
-                yield Index(symbol)
+                yield Index(symbol) if self._from is None else Index(self._from) - Index(symbol)
             except GeneratorExit:
                 tracer.abandoned = source
                 raise
@@ -196,18 +196,19 @@ class Loop(Opened):
 def loop(*bounds: Any) -> Loop:
     """`for i in lego.range(hi)`, `(lo, hi)` or `(lo, hi, step)`: a loop of the kernel. Bounds are ints or indices.
 
-    The step is positive. A value defined in the body is local to it; `lego.register` carries values between iterations.
+    The step is positive, or negative for a loop that descends from `lo` and ends before `hi`. A value defined in the
+    body is local to it; `lego.register` carries values between iterations.
     """
     tracer = current("lego.range")
     if not 1 <= len(bounds) <= 3:
         raise tracer.error(f"lego.range takes one to three bounds, as range does, got {len(bounds)}")
     lo, hi = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
     low, high, step = (tracer.simplified(tracer.index(b)) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
-    if not isinstance(tracer.prove(Lt(0, step)), Proved):
-        raise tracer.error(
-            f"lego.range: the step must be positive, got {step}; count up and subtract for a descending loop"
-        )
-    return Loop(low, high, step)
+    if isinstance(tracer.prove(Lt(0, step)), Proved):
+        return Loop(low, high, step)
+    if isinstance(tracer.prove(Lt(step, 0)), Proved):
+        return Loop(sympy.Integer(0), tracer.simplified(low - high), tracer.simplified(-step), low)
+    raise tracer.error(f"lego.range: the step must be positive or negative for all values, got {step}")
 
 
 class Branch(Opened):

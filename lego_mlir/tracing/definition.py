@@ -41,6 +41,7 @@ from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.distinct import refuse_stores_to_distinct
 from lego_mlir.tracing.divergence import refuse_differing
 from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.launch_bounds import launch_bounds
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.register_names import warn_of_second_names
 from lego_mlir.tracing.requirements import Requirement, of_clusters, of_layouts, of_relations, refuse
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.roundings import Roundings
     from lego_mlir.tracing.schedules.composition import Schedule
 
-_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract")
+_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks")
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
@@ -99,6 +100,8 @@ class Kernel(Referenced, OnArrays):
         names: Mapping[str, Any] | None = None,
         cluster: Any = None,
         contract: Any = True,
+        max_registers: Any = None,
+        min_blocks: Any = None,
     ) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -112,6 +115,7 @@ class Kernel(Referenced, OnArrays):
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
         self.cluster = () if cluster is None else _cluster(cluster, self.grid, self.source)
+        self.bounds = launch_bounds(max_registers, min_blocks, self.block, self.source)
         if not isinstance(contract, bool):
             raise TraceError(f"{self.source}: contract={contract!r} is True or False: whether a * b + c is one fma")
         self.contract = contract
@@ -202,6 +206,7 @@ class Kernel(Referenced, OnArrays):
             phases=tracer.phases,
             numbered=tracer.numbered,
             contractions=tuple(tracer.contractions),
+            bounds=self.bounds,
         )
 
     def _implied(self, sizes: tuple[Symbol, ...]) -> tuple[Requirement, ...]:
@@ -338,13 +343,15 @@ def kernel(
     name: str | None = None,
     cluster: Any = None,
     contract: Any = True,
+    max_registers: Any = None,
+    min_blocks: Any = None,
     **other: Any,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
 
     `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
     `tracing.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
-    `tracing.contraction`.
+    `tracing.contraction`. `max_registers` and `min_blocks` limit the registers of a thread: `tracing.launch_bounds`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
@@ -359,7 +366,8 @@ def kernel(
         raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, grid, block, name, sys._getframe(1).f_locals, cluster, contract)
+        names = sys._getframe(1).f_locals
+        return Kernel(function, grid, block, name, names, cluster, contract, max_registers, min_blocks)
 
     return decorate
 

@@ -178,6 +178,8 @@ class KernelEmitter:
                 attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
         if trace.cluster:
             attributes["known_cluster_size"] = ir.DenseI32ArrayAttr.get([*trace.cluster, 1, 1][:3])
+        for name, number in trace.bounds.attributes().items():
+            attributes[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
         attributes |= range_attributes(trace) | self._launch_attributes()
         if tiles:
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")

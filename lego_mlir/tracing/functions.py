@@ -24,10 +24,11 @@ def _elementwise(*values: Operand) -> _index.PerElement | None:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Operand:
-    """`a` where the condition holds, `b` elsewhere; both are always computed."""
+    """`a` where the condition holds, `b` elsewhere; both are always computed. Of two ints it is an index."""
     if (several := _elementwise(condition, a, b)) is not None:
         return several.map(where, condition, a, b)
-    if _is_data(a, b) or (_is_data(condition) and isinstance(a, float | int) and isinstance(b, float | int)):
+    numbers = isinstance(a, float | int) and isinstance(b, float | int)
+    if _is_data(a, b) or (_is_data(condition) and numbers and (isinstance(a, float) or isinstance(b, float))):
         from lego_mlir.tracing.scalar import select
 
         return select(condition, a, b)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.marks import WarpRole
 
 if TYPE_CHECKING:
@@ -490,7 +491,8 @@ class KernelTrace:
     layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
     `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters. `phases` are shared
     tiles that take the memory of those of the phases before. `numbered` counts the values and registers, and the
-    variables of loops, that have a number. `contractions` are the sums that have a product, fused or not.
+    variables of loops, that have a number. `contractions` are the sums that have a product, fused or not. `bounds`
+    limit the registers of a thread.
     """
 
     name: str
@@ -513,6 +515,7 @@ class KernelTrace:
     phases: tuple[frozenset[str], ...] = ()
     numbered: tuple[int, int] = field(default=(0, 0), repr=False, compare=False)
     contractions: tuple[Contraction, ...] = field(default=(), repr=False, compare=False)
+    bounds: LaunchBounds = NO_BOUNDS
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""

@@ -8,6 +8,7 @@
     lego.shuffle_xor(v, m)                of lane ^ m
     lego.warp_any(c), warp_all(c)         whether a condition holds in some lane, in all lanes
     lego.warp_ballot(c)                   the lanes in which it holds, as bits
+    lego.match_any(v)                     the lanes with the same integer, as bits
     lego.warp_sync()                      all lanes arrive before any continues, and see each other's stores
 
 With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. A
@@ -31,7 +32,7 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.canonical import SizeLike
-from lego_mlir.tracing.dtypes import i1, i32, u32
+from lego_mlir.tracing.dtypes import i1, i32, i64, u32
 from lego_mlir.tracing.scalar import Scalar, as_value, convert, select, vector
 from lego_mlir.tracing.trace import Constant, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer, current
@@ -156,6 +157,19 @@ def warp_all(condition: Operand) -> Scalar:
 def warp_ballot(condition: Operand) -> Scalar:
     """A u32 whose bit k tells whether the condition holds in lane k of the warp."""
     return _voted(current("lego.warp_ballot"), "ballot", condition)
+
+
+def match_any(value: Scalar) -> Scalar:
+    """A u32 whose bit k tells whether lane k of the warp has the same integer as this lane."""
+    tracer = current("lego.match_any")
+    if not isinstance(value, Scalar) or value.width is not None or value.dtype.family != "int":
+        raise tracer.error(f"lego.match_any takes one integer, got {value!r}; convert it, such as x.to(lego.i32)")
+    word = convert(value, i32 if value.dtype.bits <= i32.bits else i64)
+    result = tracer.value(u32)
+    operands = (_whole_warp(tracer), tracer.use(word.value))
+    attributes = (("kind", "#nvvm<match_sync_kind any>"),)
+    tracer.append(MlirOperation((result,), "nvvm.match.sync", operands, attributes, tracer.here()))
+    return Scalar(result)
 
 
 def warp_sync() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
-from lego_mlir import Row, i32, u32
+from lego_mlir import Row, i32, i64, u32
 
 COMBINE = {"add": np.add, "min": np.minimum, "max": np.maximum, "xor": np.bitwise_xor, "and": np.bitwise_and}
 NEUTRAL = {"add": 0, "min": 2**31 - 1, "max": -(2**31), "xor": 0, "and": -1}
@@ -18,6 +18,7 @@ steps = st.one_of(
     st.tuples(st.sampled_from(["warp_reduce", "warp_scan"]), OPS, WIDTHS),
     st.tuples(st.sampled_from(["block_reduce", "block_scan"]), OPS, st.booleans()),
     st.tuples(st.sampled_from(["warp_ballot", "warp_any", "warp_all"]), st.integers(-20, 20), st.none()),
+    st.tuples(st.just("match_any"), st.integers(1, 9), st.none()),
     st.tuples(st.sampled_from(["shuffle", "shuffle_up", "shuffle_down", "shuffle_xor"]), st.integers(0, 31), WIDTHS),
 )
 
@@ -31,6 +32,9 @@ def apply(step, v):
         return lego.block_reduce(v, what)
     if name in ("warp_ballot", "warp_any", "warp_all"):
         return i32(getattr(lego, name)(v > what))
+    if name == "match_any":
+        equal, alike = lego.match_any(v % what), lego.match_any((v % what).to(i64))
+        return i32(lego.popcount(equal)) * 32 + i32(lego.ctz(alike))
     return getattr(lego, name)(v, what, width=more)
 
 
@@ -42,6 +46,9 @@ def expected(step, v):
     groups = [v[k : k + 32] for k in range(0, len(v), 32)]
     if name in ("warp_ballot", "warp_any", "warp_all"):
         return np.concatenate([np.full(len(g), vote(name, g > what), np.uint32).view(np.int32) for g in groups])
+    if name == "match_any":
+        equal = [np.equal.outer(g % what, g % what) for g in groups]
+        return np.concatenate([e.sum(1) * 32 + e.argmax(1) for e in equal]).astype(np.int32)
     if name.startswith("warp"):
         groups = [v[k : k + more] for w in range(0, len(v), 32) for k in range(w, min(w + 32, len(v)), more)]
         return np.concatenate([of_group(name.removeprefix("warp_"), what, g, False) for g in groups])

@@ -1,4 +1,4 @@
-"""`nvvm`: votes of a warp."""
+"""`nvvm`: votes of a warp, and the lanes with equal values."""
 
 from __future__ import annotations
 
@@ -39,5 +39,25 @@ def vote_sync(op: Operation) -> Step:
         active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(holds.shape, active_by_warp(m).shape))
         found = VOTES[kind](np.broadcast_to(holds, active.shape), active)
         m.values[result] = from_warp(m, np.repeat(found[:, :, None], active.shape[2], axis=2))
+
+    return step
+
+
+@implements("nvvm.match.sync")
+def match_sync(op: Operation) -> Step:
+    """The lanes of a warp with the same value, as bits; only the mask of the whole warp is supported."""
+    mask, value = op.operands
+    kind, result, place = op.keyword("kind"), op.result, op.place
+
+    def step(m: Machine) -> None:
+        if kind != "any" or not (m.values[mask] == -1).all():
+            op.fail("only match any of the whole warp is supported: the mask must be -1")
+        require_whole_warps(m, "match", place)
+        lanes = by_warp(m, m.values[value])
+        active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(lanes.shape, active_by_warp(m).shape))
+        lanes = np.broadcast_to(lanes, active.shape)
+        equal = (lanes[..., :, None] == lanes[..., None, :]) & active[..., None, :]
+        weights = np.uint32(1) << np.arange(active.shape[2], dtype=np.uint32)
+        m.values[result] = from_warp(m, (equal * weights).sum(axis=3, dtype=np.uint32).view(np.int32))
 
     return step

@@ -56,7 +56,7 @@ class Scheduled(Kernel):
         Referenced.__init__(self)
         self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
         self.name, self.function, self.source = name or origin.name, origin.function, origin.source
-        self.signature = origin.signature
+        self.signature, self.bounds = origin.signature, origin.bounds
         update_wrapper(self, origin.function, updated=())
         self._texts = {}
         self.block = origin.block if rewriter.block is None else rewriter.block

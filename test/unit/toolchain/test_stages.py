@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lego_mlir.errors import DependencyError, ToolchainError, UsageError
-from lego_mlir.toolchain import Pipeline, PipelinePass, compile_kernel, llvm, ptxas
+from lego_mlir.toolchain import Pipeline, PipelinePass, compile_kernel, llvm, llvm_options, ptxas
 from lego_mlir.toolchain.lowering import NVVM
+from lego_mlir.toolchain.stages import STAGES, Settings
 
 TRANSPOSE = (Path(__file__).parent / "transpose.mlir").read_text()
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
@@ -40,6 +41,14 @@ def test_stages_hold_what_their_names_say():
     assert "bar.sync" in compiled.text
     assert ".maxntid 32, 8, 1" in compiled.text
     assert ".target sm_90a" in compiled.text
+
+
+def test_the_key_of_ptx_has_llvm_s_options(monkeypatch):
+    (stage,) = (stage for stage in STAGES if stage.name == "ptx")
+    before = stage.key(Settings())
+    assert llvm_options.CHOSEN[1] in before
+    monkeypatch.setattr(llvm_options, "CHOSEN", llvm_options.CHOSEN[:1])
+    assert stage.key(Settings()) != before
 
 
 def test_locations_are_kept_between_stages_and_shown_on_demand():

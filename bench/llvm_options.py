@@ -1,0 +1,106 @@
+"""LLVM's options compared over all examples: instructions and registers of the machine code, spilled bytes.
+
+python bench/llvm_options.py
+python bench/llvm_options.py --target sm_80 -disable-machine-sink
+
+Options are global to a process, so each set compiles the examples in its own. `lego_mlir/toolchain/llvm_options.py`
+has those that were chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import machine_code
+
+from lego_mlir import spec
+from lego_mlir.hardware.targets import target_named
+from lego_mlir.toolchain import compile_kernel, llvm, llvm_options, ptxas
+
+EXAMPLES: Final = Path(__file__).parents[1] / "examples"
+FOLDERS: Final = (EXAMPLES / "first_day", EXAMPLES / "second_week", EXAMPLES)
+TRIED: Final = (
+    "-disable-machine-sink",
+    "-instcombine-code-sinking=0",
+    "-disable-machine-sink -instcombine-code-sinking=0",
+    "-nvptx-sched4reg",
+    "-disable-machine-licm",
+    "-disable-lsr",
+)
+
+
+def texts(target: str) -> dict[str, str]:
+    """The LLVM IR of every kernel of the examples that compiles without a transform script."""
+    found = {}
+    for folder in FOLDERS:
+        for path in sorted(folder.glob("*.py")):
+            try:
+                kernels = spec.load(path).kernels
+            except Exception as error:
+                print(f"{path.name}: {error!s:.80}", file=sys.stderr)
+                continue
+            for name, kernel in kernels.items():
+                try:
+                    found[f"{path.stem}:{name}"] = compile_kernel((kernel,), target=target, emit="llvm").text
+                except Exception as error:
+                    print(f"{path.name}: {error!s:.80}", file=sys.stderr)
+    return found
+
+
+def measured(options: str, target: str, given: dict[str, str]) -> dict[str, Any]:
+    """Instructions, registers and spilled bytes of each kernel, compiled in a process with these options."""
+    code = (
+        "import json, sys; from lego_mlir.hardware.targets import target_named; from lego_mlir.toolchain import llvm;"
+        f"llvm_options = __import__('lego_mlir.toolchain.llvm_options', fromlist=['x']);"
+        f"llvm_options.CHOSEN = tuple({options.split()!r});"
+        f"given = json.load(sys.stdin); target = target_named({target!r});"
+        "json.dump({name: llvm.emit(text, target) for name, text in given.items()}, sys.stdout)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(given), capture_output=True, text=True, check=True
+    )
+    found = {}
+    for name, ptx in json.loads(run.stdout).items():
+        cubin, (resources, *_) = ptxas.assemble(ptx, target_named(target))
+        found[name] = [machine_code.opcodes(cubin).total(), resources.registers, resources.spill_stores]
+    return found
+
+
+def mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("options", nargs="*", help="a set of options, such as -disable-machine-sink")
+    args, more = parser.parse_known_args()
+    given = texts(args.target)
+    plain = measured(llvm_options.CHOSEN[0], args.target, given)
+    print(f"{len(plain)} kernels, {args.target}, {llvm.version()}, {ptxas.version()}; beside {llvm_options.CHOSEN[0]}")
+    for options in [" ".join([*args.options, *more])] if args.options or more else TRIED:
+        try:
+            found = measured(f"{llvm_options.CHOSEN[0]} {options}", args.target, given)
+        except subprocess.CalledProcessError as error:
+            print(f"{options}: {error.stderr.strip().splitlines()[-1]}")
+            continue
+        ratios = [mean([found[n][k] / plain[n][k] for n in plain]) for k in range(2)]
+        spills = sum(found[n][2] for n in plain), sum(plain[n][2] for n in plain)
+        found_of = f"instructions {ratios[0]:.4f}, registers {ratios[1]:.4f}, spilled bytes {spills[0]} of {spills[1]}"
+        print(f"{options}: {found_of}")
+        for name in sorted(plain, key=lambda n: found[n][1] / plain[n][1]):
+            if found[name] != plain[name] and (
+                abs(found[name][1] - plain[name][1]) > 2 or found[name][0] > 1.03 * plain[name][0]
+            ):
+                print(f"    {name:40} {plain[name]} -> {found[name]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Limits that a kernel sets on its registers: `@lego.kernel(.., max_registers=64)`, `@lego.kernel(.., min_blocks=4)`.
+
+| written | CUDA | PTX |
+|---|---|---|
+| `max_registers=n` | `__maxnreg__(n)` | `.maxnreg n`: a thread has at most n registers |
+| `min_blocks=n` | `__launch_bounds__(threads, n)` | `.minnctapersm n`: few enough that n blocks fit a multiprocessor |
+
+ptxas keeps them by spilling registers to local memory. They change no result. PTX ISA, "Performance-Tuning Directives".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from lego_mlir.errors import TraceError
+
+REGISTERS: Final = range(1, 256)
+"""Registers of a thread; ptxas raises a number below what its calling convention needs (nvcc, `--maxrregcount`)."""
+MOST_BLOCKS: Final = 32
+"""Blocks of a multiprocessor (CUDA C++ guide, "Technical Specifications per Compute Capability")."""
+MOST_THREADS: Final = 2048
+"""Threads of a multiprocessor, by the same table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBounds:
+    """At most `max_registers` for a thread, or as few as `min_blocks` blocks need; None for what ptxas finds best."""
+
+    max_registers: int | None = None
+    min_blocks: int | None = None
+
+    def attributes(self) -> dict[str, int]:
+        """The attributes of the kernel's function."""
+        given = {"nvvm.maxnreg": self.max_registers, "nvvm.minctasm": self.min_blocks}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+NO_BOUNDS: Final = LaunchBounds()
+
+
+def launch_bounds(max_registers: Any, min_blocks: Any, block: Sequence[Any], where: object) -> LaunchBounds:
+    """The bounds of a kernel of this block. Raises TraceError for those that no launch can have."""
+    if max_registers is not None and min_blocks is not None:
+        raise TraceError(f"{where}: give max_registers or min_blocks: both limit the registers of a thread")
+    if max_registers is not None and not (type(max_registers) is int and max_registers in REGISTERS):
+        raise TraceError(
+            f"{where}: max_registers={max_registers!r} is an int from {REGISTERS.start} to {REGISTERS[-1]}, the "
+            "registers of a thread"
+        )
+    threads = prod(n if isinstance(n, int) else 1 for n in block)
+    fitting = min(MOST_BLOCKS, MOST_THREADS // max(1, threads))
+    if min_blocks is not None and not (type(min_blocks) is int and 1 <= min_blocks <= fitting):
+        raise TraceError(
+            f"{where}: min_blocks={min_blocks!r} is an int from 1 to {fitting}, the blocks of {threads} threads that a "
+            "multiprocessor may run at once"
+        )
+    return LaunchBounds(max_registers, min_blocks)
