@@ -162,6 +162,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.spread.filled import zeros as zeros
     from lego_mlir.tracing.spread.gather import gather as gather
     from lego_mlir.tracing.staging import stage as stage
+    from lego_mlir.tracing.staging import store_tile as store_tile
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
     from lego_mlir.tracing.warp_roles import warps as warps
@@ -234,7 +235,7 @@ _MODULES = {
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
-    "lego_mlir.tracing.staging": "stage",
+    "lego_mlir.tracing.staging": "stage store_tile",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",
     "lego_mlir.runtime.packs": "load_kernels",

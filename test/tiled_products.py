@@ -67,8 +67,7 @@ class Tile:
             yield position // self.n, position % self.n
 
     def store(self, out, c, at):
-        for row, column in self.elements(8):
-            c.store(out.load(row, column, width=8), at[0] * self.m + row, at[1] * self.n + column)
+        lego.store_tile(out, c, at)
 
 
 SQUARE = Tile()

@@ -1,23 +1,24 @@
-"""`lego.stage`: the threads of a block copy a tile of global memory into shared memory together.
+"""`lego.stage` and `lego.store_tile`: the threads of a block copy a tile of global memory into shared memory, or back.
 
     for k in lego.range(tiles):
         lego.stage(a, (by, k), a_shared)       # a: M x K, in tiles of a_shared's shape
+    lego.store_tile(c_shared, c, (by, bx))     # c: M x N, in tiles of c_shared's shape
 
 The copy runs along the axis in which the shared tile is contiguous, with the widest access that is proved for both
-sides, and fills in zeros where a tile reaches past the end of the matrix. Thread t copies the chunks t, t + threads,
-...; a layout maps the number of a chunk to its index.
+sides. Where a tile reaches past the end of the matrix, zeros are filled in, or elements are not stored. Thread t copies
+the chunks t, t + threads, ...; a layout maps the number of a chunk to its index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import sympy
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, LegoError
 from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
@@ -52,6 +53,31 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
         _chunks(tracer, source, at, target, tiles, lines.transposed)
 
 
+def store_tile(source: View, target: View, at: Sequence[Any]) -> None:
+    """Store a shared tile as tile `at` of `target`, in tiles of its shape, with all threads of the block.
+
+    A barrier must precede it, after what fills the tile. Elements past the end of the target are not stored. Schedules
+    may make it a tile copy (`copied_out`). Raises LayoutError where the threads do not divide the tile, or where it is
+    not a shared tile of two dimensions of the target's type.
+    """
+    tracer = current("lego.store_tile")
+    shape = source.dims()
+    if source.buffer.space != "workgroup" or len(shape) != 2 or len(target.dims()) != 2 or source.dtype != target.dtype:
+        raise tracer.error(
+            f"lego.store_tile stores a shared tile of two dimensions into a matrix of its type, got {source!r} into "
+            f"{target!r}; convert elements before they are stored into the tile",
+            LayoutError,
+        )
+    tracer.require_common("lego.store_tile", at)
+    tiled = target.tile_by([cdiv(n, t) for n, t in zip(target.dims(), shape, strict=True)], shape)
+    for width, places in _shared_evenly(tiled, at, source):
+        with stored_tile(source, target, [i * n for i, n in zip(at, shape, strict=True)]):
+            for place in places:
+                tiled.store(source.load(*place, width=width), *at, *place)
+        return
+    raise _uneven(tracer, "lego.store_tile", source)
+
+
 def stored_tile(source: View, target: View, first: Sequence[IndexLike]) -> AbstractContextManager[None]:
     """Around the statements of a block's threads that store all of a shared tile at the element `first` of a tensor.
 
@@ -77,18 +103,28 @@ def _chunks(
         ],
         shape,
     )
-    threads = block_threads()
-    for width in _widths(target):
-        places = thread_chunks(shape, width, threads, thread_number())
-        if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
-            continue
-        grant_width(tiled, at, shape, width)
-        grant_width(target, (), shape, width)
+    for width, places in _shared_evenly(tiled, at, target):
         for place in places:
             target.store(tiled.load(*at, *place, width=width), *place)
         return
-    raise tracer.error(
-        f"lego.stage: {threads} threads do not divide the {shape[0]} x {shape[1]} elements of {target.buffer.name} "
+    raise _uneven(tracer, "lego.stage", target)
+
+
+def _shared_evenly(tiled: View, at: Sequence[IndexLike], tile: View) -> Iterator[tuple[int, list[tuple[Any, Any]]]]:
+    """The widths, widest first, at which threads share a shared tile evenly, and a thread's places in it."""
+    shape = tile.dims()
+    for width in _widths(tile):
+        places = thread_chunks(shape, width, block_threads(), thread_number())
+        if places and (width == 1 or _possible(tiled, at, tile, places[0], width)):
+            grant_width(tiled, at, shape, width)
+            grant_width(tile, (), shape, width)
+            yield width, places
+
+
+def _uneven(tracer: Tracer, word: str, tile: View) -> LegoError:
+    rows, columns = tile.dims()
+    return tracer.error(
+        f"{word}: {block_threads()} threads do not divide the {rows} x {columns} elements of {tile.buffer.name} "
         "evenly; use a larger tile or fewer warps",
         LayoutError,
     )

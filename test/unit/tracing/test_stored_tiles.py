@@ -1,0 +1,58 @@
+"""`lego.store_tile`: a shared tile into a matrix, by all threads of a block; what is outside is not stored."""
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, f32
+from lego_mlir.errors import LayoutError
+from lego_mlir.interp.traced_kernels import run_kernel
+
+
+def stored(order, rows, columns, tile, threads=64, dtype=f32):
+    """3 x, through tiles of shared memory."""
+    grid = (-(-rows // tile[0]), -(-columns // tile[1]))
+
+    @lego.kernel(grid=grid, block=threads)
+    def kernel(x: lego.Tensor(dtype, Row(rows, columns)), y: lego.Tensor(dtype, order(rows, columns))):
+        held, at = lego.shared(dtype, Row(*tile)), (lego.block_id.x, lego.block_id.y)
+        lego.stage(x, at, held)
+        lego.barrier()
+        for step in lego.range(tile[0] * tile[1] // threads):
+            place = step * threads + lego.thread_id.x
+            held[place // tile[1], place % tile[1]] *= 3.0
+        lego.barrier()
+        lego.store_tile(held, y, at)
+
+    return kernel
+
+
+@pytest.mark.parametrize("order", [Row, Col])
+@pytest.mark.parametrize(("rows", "columns", "tile"), [(64, 64, (32, 64)), (40, 72, (32, 32)), (33, 35, (16, 24))])
+def test_values_inside_are_stored(rows, columns, tile, order):
+    kernel = stored(order, rows, columns, tile)
+    x = np.random.default_rng(0).integers(-8, 9, (rows, columns)).astype(np.float32)
+    given = {"x": x.ravel(), "y": np.zeros(rows * columns, np.float32)}
+    report = run_kernel(kernel, given, counts=False)
+    assert report.clean, report.faults[0]
+    np.testing.assert_array_equal(given["y"].reshape((rows, columns), order="C" if order is Row else "F"), 3 * x)
+
+
+def test_rows_of_whole_vectors_are_stored_by_16_bytes():
+    assert "vector<8xf16>" in stored(Row, 64, 64, (64, 64), dtype=f16).mlir().split("vector.store")[-1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile", "message"),
+    [
+        (f16, (3, 8), r"lego.store_tile: 32 threads do not divide the 3 x 8 elements of shared0 evenly; use a larger"),
+        (f32, (8, 8), r"lego.store_tile stores a shared tile of two dimensions into a matrix of its type"),
+    ],
+)
+def test_messages(dtype, tile, message):
+    @lego.kernel(grid=1, block=32)
+    def kernel(y: lego.Tensor(f16, Row(8, 8))):
+        lego.store_tile(lego.shared(dtype, Row(*tile)), y, (0, 0))
+
+    with pytest.raises(LayoutError, match=message):
+        kernel.trace()
