@@ -136,7 +136,7 @@ def build(
         for name, given, dims in (("a", a, (M, K)), ("b", b, (K, N)), ("c", c, (M, N)))
     )
     grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
-    layout = tile_order("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
+    layout = tile_order("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m), larger=True)
     staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     plain = epilogue is None and split is None and dtype.is_float
@@ -273,6 +273,12 @@ class _Plan:
             return at
         return tuple(lego.index(lego.i32(i), range=(0, n)) for i, n in zip(at, dims, strict=True))
 
+    @property
+    def tiles(self) -> tuple[Any, Any]:
+        """The grid of tiles as they are computed, transposed as C is."""
+        rows, columns = self.order.dims()
+        return (rows, columns) if self.axis == 1 else (columns, rows)
+
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         c, at = self.multiply(matrices, staged, out, at)
@@ -296,12 +302,12 @@ class _Plan:
         rows, columns = m // warps[0], n // warps[1]
         warp_m, warp_n = Row(*warps).inv(lego.thread_id.x // WARP)
         total = lego.accumulator(sums_of(a.dtype), rows, columns)
-        steps = steps_of(self.depth, self.tiling.k, parts)
+        steps, (down, across) = steps_of(self.depth, self.tiling.k, parts), self.tiles
         for step in lego.range(steps):
             k = part * steps + step
             lego.barrier()
-            lego.stage(a, (at[0], k), staged_a, tiles=(1, steps * parts))
-            lego.stage(b, (k, at[1]), staged_b, tiles=(steps * parts, 1))
+            lego.stage(a, (at[0], k), staged_a, tiles=(down, steps * parts))
+            lego.stage(b, (k, at[1]), staged_b, tiles=(steps * parts, across))
             lego.barrier()
             left = staged_a.part((warp_m * rows, 0), (rows, self.tiling.k))
             right = staged_b.part((0, warp_n * columns), (self.tiling.k, columns))
@@ -313,7 +319,7 @@ class _Plan:
     def store(self, out: Any, c: Any, operands: tuple[Any, ...], at: tuple[Any, Any]) -> None:
         """Store the tile of C from shared memory through the epilogue."""
         m, n = out.dims()
-        target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
+        target = c.tile_by(self.tiles, [m, n])
         width = self._width(target, at, n)
         while width > 1 and m * n // width % self.tiling.threads:
             width //= 2

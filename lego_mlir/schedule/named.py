@@ -14,9 +14,11 @@ from collections.abc import Callable
 from typing import Final
 
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.chain import OrderBy, as_layout
+from lego_mlir.layout.padded import at_most
 from lego_mlir.layout.permutations import Col, RegP, Row
 from lego_mlir.schedule.orders import columns, grouped
 from lego_mlir.schedule.rectangles import hilbert, morton
@@ -53,16 +55,26 @@ SYMBOLIC: Final = ("row", "column", "grouped", "columns", "zigzag")
 """The named orders that do not need concrete sizes."""
 
 
-def tile_order(kernel: str, order: object, grid: tuple[Size, Size], *, group: int = GROUP) -> Layout:
+def tile_order(
+    kernel: str, order: object, grid: tuple[Size, Size], *, group: int = GROUP, larger: bool = False
+) -> Layout:
     """The layout of an order: a name of ORDERS, or a layout of the grid of tiles. `kernel` starts the messages.
 
-    Raises UsageError for an unknown name, and for a name that needs concrete sizes; LayoutError for a layout of another
-    grid.
+    If `larger`, a layout may have rows and columns of tiles beyond the grid. Raises UsageError for an unknown name, and
+    for a name that needs concrete sizes; LayoutError for a layout of another grid.
     """
     if not isinstance(order, str):
         layout = as_layout(order)
-        if layout.dims() != grid:
-            raise LayoutError(f"{kernel}: the order of the blocks must be a layout of {grid} tiles, got {layout!r}")
+        dims = layout.dims()
+        if dims != grid and not (
+            larger
+            and len(dims) == len(grid)
+            and all(isinstance(at_most(n, d), Proved) for n, d in zip(grid, dims, strict=True))
+        ):
+            least = "at least " if larger else ""
+            raise LayoutError(
+                f"{kernel}: the order of the blocks must be a layout of {least}{grid} tiles, got {layout!r}"
+            )
         return layout
     if order not in ORDERS:
         raise UsageError(f"{kernel} has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}")

@@ -90,24 +90,30 @@ class Folded(GenP):
         return self.order.check()
 
 
-def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike, snake: bool = False) -> GenP:
+def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike, columns: SizeLike = 1, snake: bool = False) -> GenP:
     """Groups of `rows` rows, each column by column; the last group may have fewer (GROUP_M of Triton's matmul).
 
-    With `snake` the odd groups are visited from the last column to the first: a group begins with the columns that the
-    previous one ended with.
+    With `columns`, as many columns of a group at once, row by row: tasks that follow each other then have a row in
+    common, where they otherwise have a column. With `snake` the odd groups are visited from the last column to the
+    first: a group begins with the columns that the previous one ended with.
 
     >>> list(map(grouped(4, 2, rows=2, snake=True).inv, range(8)))
     [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1), (2, 0), (3, 0)]
+    >>> list(map(grouped(2, 4, rows=2, columns=2).inv, range(8)))
+    [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
     """
-    (dims, (group,)) = as_sizes("schedule.grouped", (m, n)), _counts("grouped", rows=rows)
-    return _grouped(dims, group, snake)
+    (dims, (group,), (wide,)) = (
+        as_sizes("schedule.grouped", (m, n)), _counts("grouped", rows=rows), _counts("grouped", columns=columns),
+    )  # fmt: skip
+    return _grouped(dims, group, snake, wide)
 
 
-def _grouped(dims: tuple[Size, ...], rows: Size, snake: bool = False) -> GenP:
-    text = f"schedule.grouped({_listed(dims)}, rows={rows}{', snake=True' if snake else ''})"
-    plain = isinstance(rows, int) and not snake
-    made: Constructor = (partial(grouped, rows=rows), dims) if plain else (_grouped, (dims, rows, snake))
-    return Cuts(dims, [(1, rows), (2, 1, "odd") if snake else (2, 1)], text=text, made=made)
+def _grouped(dims: tuple[Size, ...], rows: Size, snake: bool = False, columns: Size = 1) -> GenP:
+    several = f", columns={columns}" if columns != 1 else ""
+    text = f"schedule.grouped({_listed(dims)}, rows={rows}{several}{', snake=True' if snake else ''})"
+    plain = isinstance(rows, int) and not (snake or several)
+    made: Constructor = (partial(grouped, rows=rows), dims) if plain else (_grouped, (dims, rows, snake, columns))
+    return Cuts(dims, [(1, rows), (2, columns, "odd") if snake else (2, columns)], text=text, made=made)
 
 
 def tiles(*sizes: SizeLike, tile: Sequence[SizeLike], inner: Sequence[SizeLike] | None = None) -> GenP:

@@ -65,6 +65,7 @@ def test_more_axes_are_the_rows_of_a_column():
         lambda width: schedule.columns(H, W, width=width, zigzag=True),
         lambda width: schedule.columns(H, W, width=width, zigzag=True, up_down=True),
         lambda width: schedule.grouped(H, W, rows=width),
+        lambda width: schedule.grouped(H, W, rows=width, columns=2),
         lambda width: schedule.tiles(H, W, tile=(8, width)),
         lambda width: schedule.tiles(H, W, tile=(64, 64), inner=(8, width)),
         lambda width: Cuts([H, W], [(2, 256), (1, 16), (2, width)]),
