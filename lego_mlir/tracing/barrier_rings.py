@@ -19,7 +19,7 @@ PTX ISA, "mbarrier" (sm_80 on; copies of tensors complete on them from sm_90 on)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, NoReturn
 
@@ -29,10 +29,11 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Ne
 from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.dtypes import DType, i1, index
+from lego_mlir.tracing.marks import RingMade
 from lego_mlir.tracing.trace import Barrier, FromIndex, If, KernelTrace, MlirOperation, Statement, Value
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.uncompared import Uncompared
-from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
+from lego_mlir.tracing.warps import lane_id, linear_thread, thread_of_block, warp_sync
 
 CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", "arrive"))
 RING: Final = "lego.ring"
@@ -109,17 +110,20 @@ class BarrierUse(Uncompared):
         operands = (self.ring.group, parity, ticks, self.slot)
         tracer.append(MlirOperation((), WAIT, operands, (), tracer.here(), self.number.expr))
 
-    def arrive(self, block: IndexLike | None = None, *, products: bool | str = True) -> None:
+    def arrive(self, block: IndexLike | None = None, *, products: bool | str = True, together: bool = False) -> None:
         """Each warp that runs this arrives once, after all its lanes have come here.
 
         With a `block`, it arrives at the same barrier in the block of the cluster with that number. Products of
         warpgroups in flight are complete before it arrives; with `products=False` they go on, where the phase allows
-        nobody to write the tiles that they read.
+        nobody to write the tiles that they read. With `together` all warps of the role, or of its group, meet, and one
+        of them arrives once.
         """
         tracer = current("a barrier")
+        if together:
+            barrier(products=False)
         warp_sync()
         group = self.ring.group if block is None else peer_group(tracer, self.ring.group, block)
-        with when(lane_id < 1):
+        with when((linear_thread(tracer) if together else lane_id) < 1):
             token = tracer.value(_TOKEN)
             tracer.append(
                 MlirOperation(
@@ -154,9 +158,7 @@ def barriers(count: int, arrivals: int = 1) -> BarrierRing:
             "threads of the block share it"
         )
     group = tracer.value(_ring_type(count))
-    merged = _is_initialisation(tracer.innermost)
-    if merged:
-        tracer.innermost.pop()
+    _merge_meetings(tracer.innermost)
     tracer.append(MlirOperation((group,), CREATE, (), ((RING, "unit"),), tracer.here()))
     with when(thread_of_block(tracer) < 1):
         for number in range(count):
@@ -188,9 +190,13 @@ def _ring_type(count: int) -> DType:
     return DType(name, 64, "index", "int64", f"!nvgpu.mbarrier.group<{space}, num_barriers = {count}>")
 
 
-def _is_initialisation(body: list[Statement]) -> bool:
-    """Whether a ring was just made, whose barrier of the block serves the next one as well."""
-    if len(body) < 2 or not isinstance(body[-1], Barrier) or not isinstance(body[-2], If):
-        return False
-    made = body[-2].then
-    return bool(made) and isinstance(made[-1], MlirOperation) and made[-1].name == INIT
+def _merge_meetings(body: list[Statement]) -> None:
+    """If a ring was just made, its barrier of the block goes: that of the next ring serves both."""
+    if body and isinstance(word := body[-1], If) and isinstance(word.mark, RingMade):
+        inside = list(word.then)
+        _merge_meetings(inside)
+        body[-1] = replace(word, then=tuple(inside))
+    elif len(body) > 1 and isinstance(body[-1], Barrier) and isinstance(made := body[-2], If):
+        last = made.then[-1] if made.then else None
+        if isinstance(last, MlirOperation) and last.name == INIT:
+            body.pop()

@@ -32,7 +32,7 @@ from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, RingPass, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -139,6 +139,9 @@ class WarpgroupEmitter(KernelEmitter):
             return
         if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
             self._store_matrices(statement.mark)
+            return
+        if isinstance(statement, If) and isinstance(mark := statement.mark, RingPass) and mark.together:
+            super()._emit_body([s for s in statement.then if not isinstance(s, Barrier)])
             return
         if isinstance(statement, If) and is_word(statement):
             super()._emit_body(statement.then)  # a word is what its statements are

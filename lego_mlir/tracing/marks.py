@@ -97,21 +97,29 @@ class TileSums:
 
 @dataclass(frozen=True, slots=True)
 class TileProduct:
-    """`lego.mma`: `sums += a @ b`. By each warp, where `layout` is None; else by the block, sums in that layout."""
+    """`lego.mma`: `sums += a @ b`. By each warp, where `layout` is None; else by the block, sums in that layout.
+
+    If `transposed`, the block multiplies b' a', and the sums have the layout of that.
+    """
 
     a: Rectangle
     b: Rectangle
     sums: tuple[Register, ...]
     layout: Any = None
+    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SumsStored:
-    """`acc.store`: the elements of an accumulator into a part of a shared tile; without a `layout` it is open."""
+    """`acc.store`: the elements of an accumulator into a part of a shared tile; without a `layout` it is open.
+
+    If `transposed`, the layout is that of their transpose.
+    """
 
     sums: tuple[Register, ...]
     target: Rectangle
     layout: Any = None
+    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,13 @@ class StoredTile:
     layout: Layout
     at: tuple[Any, Any]
     tile: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOut:
+    """`x.copy_out`: a spread value leaves through these buffers, whose accesses it orders itself."""
+
+    buffers: Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +174,8 @@ class RingMade:
 class RingPass:
     """A use of a ring: "wait" or "arrive", by the threads of a side, in this number of blocks of the cluster.
 
-    `products` as in `BarrierUse.arrive`.
+    `products` and `together` as in `BarrierUse.arrive`. Those who meet need not where a unit has read the tiles, or
+    filled them: its product is complete for all warps of a group at once, and one thread of the first warp copies.
     """
 
     kind: str
@@ -168,6 +184,7 @@ class RingPass:
     side: str
     products: Any = True
     blocks: int = 1
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +213,7 @@ Word = (
     | TileProduct
     | SumsStored
     | StoredTile
+    | CopyOut
     | MatrixStores
     | Dependent
     | RingMade

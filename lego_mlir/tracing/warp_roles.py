@@ -63,10 +63,7 @@ def warps(first: int, end: int, *, groups: int = 1, registers: int | None = None
         )
     _require_groups(tracer, first, end, groups)
     _require_registers(tracer, first, end, registers)
-    number = tracer.roles.setdefault((first, end, groups), 1 + sum(of for _, _, of in tracer.roles))
-    if number + groups - 1 > ROLE_BARRIERS:
-        raise tracer.error(f"lego.warps: a kernel has at most {ROLE_BARRIERS} groups of warps in its roles")
-    role = WarpRole(first, end, groups, registers, number)
+    role = WarpRole(first, end, groups, registers, _barrier_of(tracer, first, end, groups))
     return Branch("lego.warps(..)", lambda tracer: _body(tracer, role))
 
 
@@ -88,6 +85,30 @@ def _body(tracer: Tracer, role: WarpRole) -> Iterator[None]:
             "role with lego.register(..)"
         )
     tracer.append(If(condition, tuple(body), (), source, role))
+
+
+@contextmanager
+def groups_of(tracer: Tracer, groups: int) -> Iterator[None]:
+    """Within, the warps of the role, or of the block outside of roles, are as many small blocks.
+
+    A barrier is of a group, and its threads share a copy. With one group nothing changes.
+    """
+    around = tracer.role
+    if groups > 1:
+        first, end = (0, _warps_of_block(tracer)) if around is None else (around.first, around.end)
+        tracer.role = WarpRole(first, end, groups, None, _barrier_of(tracer, first, end, groups))
+    try:
+        yield
+    finally:
+        tracer.role = around
+
+
+def _barrier_of(tracer: Tracer, first: int, end: int, groups: int) -> int:
+    """The number of the barrier of the first group; the next ones are those of the other groups."""
+    number = tracer.roles.setdefault((first, end, groups), 1 + sum(of for _, _, of in tracer.roles))
+    if number + groups - 1 > ROLE_BARRIERS:
+        raise tracer.error(f"lego.warps: a kernel has at most {ROLE_BARRIERS} groups of warps in its roles")
+    return number
 
 
 def _warps_of_block(tracer: Tracer) -> int:

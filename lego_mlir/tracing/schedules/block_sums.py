@@ -18,6 +18,7 @@ from functools import cached_property
 import sympy
 
 from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.ranges import Range
 from lego_mlir.f2.encodings import MmaSync
@@ -39,13 +40,23 @@ ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, w
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """Give the accumulators of a block the layout of `wgmma`. Raises ScheduleError for parts that do not tile."""
+    """Give the accumulators of a block the layout of `wgmma`. Raises ScheduleError for parts that do not tile.
+
+    If `transposed`, the block multiplies B' A': the rows of the unit, 64 for each 4 warps, are columns of the result,
+    whose rows are then any multiple of 8.
+    """
+
+    transposed: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.transposed) is not bool:
+            raise ScheduleError(f"warpgroups: transposed={self.transposed!r} must be True or False")
 
     def __str__(self) -> str:
-        return "warpgroups"
+        return "warpgroups(transposed=True)" if self.transposed else "warpgroups"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Unified(groups=True), str(self))
+        return Scheduled(kernel, _Unified(groups=True, transposed=self.transposed), str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +93,8 @@ def _divides_columns(extent: tuple[int, int], warps: int) -> bool:
 
 
 class _Unified(Replay):
-    def __init__(self, *, groups: bool) -> None:
-        self.groups = groups
+    def __init__(self, *, groups: bool, transposed: bool = False) -> None:
+        self.groups, self.transposed = groups, transposed
 
     def run(self) -> None:
         self.words = {TileSums: self._make, TileProduct: self._multiply, SumsStored: self._store}
@@ -152,14 +163,17 @@ class _Unified(Replay):
                 statement.source,
                 f"the warps' parts of {m} x {n} do not tile a rectangle once: they begin at {sorted(places)}",
             )
+        side, of_unit = extent[self.transposed], "columns" if self.transposed else "rows"
         if not self.groups:
             self._require_powers(statement, (extent[0] // m, extent[1] // n))
-        elif extent[0] % (ROWS * len(places)) and not _divides_columns(extent, len(places)):
+        elif side % (ROWS * len(places)) and (self.transposed or not _divides_columns(extent, len(places))):
+            of_columns = f", or a multiple of {WARPGROUP * ROWS} rows and a power of two of columns"
+            more = "" if self.transposed else of_columns
             raise refused(
                 statement.source,
-                f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} rows for "
-                f"each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} rows, fewer warps, or a multiple of "
-                f"{WARPGROUP * ROWS} rows and a power of two of columns",
+                f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} "
+                f"{of_unit} for each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} {of_unit}, fewer "
+                f"warps{more}",
             )
         return _Division(places, extent, (extent[0] // m, extent[1] // n))
 
@@ -173,6 +187,8 @@ class _Unified(Replay):
 
     def _layout(self, sums: tuple[Register, ...]) -> LinearLayout:
         divided = self.divided[sums]
+        if self.transposed:
+            return MmaSync((self.warps, 1)).layout(divided.extent[::-1])
         if self.groups and divided.extent[0] % (ROWS * self.warps):
             return group_columns(*divided.extent, self.warps)
         warps = (self.warps, 1) if self.groups else divided.warps
@@ -197,7 +213,7 @@ class _Unified(Replay):
     def _multiply(self, statement: If, mark: TileProduct) -> None:
         rows, columns = self.divided[mark.sums].extent
         a, b = self._whole(mark.a, 0, rows), self._whole(mark.b, 1, columns)
-        self.product(TileProduct(a, b, self._registers(mark.sums), self._layout(mark.sums)))
+        self.product(TileProduct(a, b, self._registers(mark.sums), self._layout(mark.sums), self.transposed))
 
     def _store(self, statement: If, mark: SumsStored) -> None:
         divided = self.divided[mark.sums]
@@ -213,5 +229,7 @@ class _Unified(Replay):
             )
         whole = self._whole(self._whole(mark.target, 0, divided.extent[0]), 1, divided.extent[1])
         part = self.part(whole)
-        with self.tracer.word(SumsStored(self._registers(mark.sums), whole, self._layout(mark.sums))):
-            self.variables[mark.sums].get().to(whole.buffer.dtype).store(part.view, at=part.at)
+        stored = SumsStored(self._registers(mark.sums), whole, self._layout(mark.sums), self.transposed)
+        with self.tracer.word(stored):
+            found = self.variables[mark.sums].get()
+            (found.T if self.transposed else found).to(whole.buffer.dtype).store(part.view, at=part.at)

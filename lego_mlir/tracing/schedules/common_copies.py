@@ -7,12 +7,13 @@ memory of all of them. A stage is then released, and filled, by the warps of all
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import sympy
 
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import ScheduleError
-from lego_mlir.expr.index import Index
+from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorDiv
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -25,6 +26,7 @@ from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass
 from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES
+from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.trace import For, If, Value
 
@@ -60,6 +62,7 @@ class _Clustered(Replay):
     def run(self) -> None:
         self.words = {RingMade: self._make, RingPass: self._pass, RingCopy: self._copy_tile}
         self.rings: dict[Value, BarrierRing] = {}
+        self.last = last_ring(self.trace)
         self.shared()
         copies = list(words_in(self.trace.body, RingCopy))
         if not copies:
@@ -81,13 +84,24 @@ class _Clustered(Replay):
 
     def _is_common(self, mark: RingCopy) -> bool:
         """Whether the tile is proved to be the same for all blocks of a cluster, and divides among them."""
-        block = self.id("block_id")
-        first = {block: self.blocks * FloorDiv(block, self.blocks)}
-        turns = self._turns(block)
-        places = [sympy.sympify(i).xreplace(turns) for i in mark.at]
+        of_blocks = [[sympy.sympify(i).xreplace(numbers) for i in mark.at] for numbers in self._numbers]
         return mark.tile.shape[0] % (SWIZZLED_ROWS * self.blocks) == 0 and all(
-            isinstance(self.tracer.prove(Eq(i, i.xreplace(first))), Proved) for i in places
+            isinstance(self.tracer.prove(Eq(of_one, of_first)), Proved)
+            for other in of_blocks[1:]
+            for of_one, of_first in zip(other, of_blocks[0], strict=True)
         )
+
+    @cached_property
+    def _numbers(self) -> list[dict[Symbol, Expr]]:
+        """For each block of a cluster, its number by that of the cluster, and the tiles of loops over them."""
+        block, found = self.id("block_id"), []
+        cluster, turns = sympy.Symbol(f"{block}cluster", integer=True), self._turns(block)
+        count = self.tracer.simplified(FloorDiv(as_expr(self.trace.grid[0]), self.blocks))
+        self.tracer.ranges[cluster] = Range(0, count)
+        for rank in range(self.blocks):
+            own = {block: self.blocks * cluster + rank}
+            found.append({**own, **{tile: number.xreplace(own) for tile, number in turns.items()}})
+        return found
 
     def _turns(self, block: Symbol) -> dict[Symbol, Expr]:
         """The variables of loops that begin at the block's number, as that number and the loop's turn."""
@@ -109,7 +123,8 @@ class _Clustered(Replay):
         found: list[BarrierRing] = []
         with self.tracer.word(lambda: replace(mark, ring=found[0].group, blocks=self.blocks)):
             found.append(barriers(mark.count, arrivals=self.threads // WARP * self.blocks))
-            cluster_barrier()
+            if mark is self.last:
+                cluster_barrier()
         self.rings[mark.ring] = found[0]
 
     def _pass(self, statement: If, mark: RingPass) -> None:

@@ -13,22 +13,24 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Eq, FloorMod
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.shape_ops import trans
+from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.marks import StoredTile, SumsStored
 from lego_mlir.tracing.schedules.replay import Replay, variable_of
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
-from lego_mlir.tracing.spread.copied_stores import buffers, copy_out
+from lego_mlir.tracing.spread.copied_stores import buffers, copy_out, shares
 from lego_mlir.tracing.spread.strided_tiles import strides
 from lego_mlir.tracing.tensor import shared
 from lego_mlir.tracing.trace import Barrier, For, If, Statement, While, statements_in
 
-FEWEST, MOST = 2, 8  # buffers
+FEWEST, MOST = 1, 8  # buffers
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedOut:
-    """Store results by tile copies through `buffers` of a line of 128 bytes each.
+    """Store results by tile copies through `buffers`, each of 64 lines of 128 bytes for a group of 4 warps.
 
     Raises ScheduleError, with the line, for a tile that is not one accumulator, and for rows of other multiples.
     """
@@ -66,8 +68,10 @@ class _Copied(Replay):
         self.names = frozenset(m.tile.buffer.name for _, m in stored)
         self.shared(self.names)
         _, mark = stored[0]
-        (rows, columns), self.tracer.at = mark.tile.shape, mark.tile.buffer.source
-        self.through = shared(mark.tensor.dtype, buffers(mark.tensor.dtype, rows, self.count, columns), "copied_out")
+        columns, dtype, self.tracer.at = mark.tile.shape[1], mark.tensor.dtype, mark.tile.buffer.source
+        line = min(LINE // dtype.bytes, columns)
+        rows = shares(self._layout(self.sums[mark.tile.buffer.name]), line).buffer_rows
+        self.through = shared(dtype, buffers(dtype, rows, self.count, columns), "copied_out")
         self.body(self.trace.body)
 
     def _require(self, statement: If, mark: StoredTile) -> None:
@@ -122,8 +126,13 @@ class _Copied(Replay):
         if mark.target.buffer.name not in self.names:
             self.branch(statement)
 
+    def _layout(self, sums: SumsStored) -> LinearLayout:
+        """The layout of an accumulator as the tile has it."""
+        layout: LinearLayout = sums.layout
+        return trans(layout, (1, 0)) if sums.transposed else layout
+
     def _store(self, statement: If, mark: StoredTile) -> None:
         sums = self.sums[mark.tile.buffer.name]
-        assert sums.layout is not None, "required above"
-        value = variable_of(sums.layout, sums.sums).get()
+        found = variable_of(sums.layout, sums.sums).get()
+        value = found.T if sums.transposed else found
         copy_out(value, self.view(mark), tuple(map(Index, mark.at)), self.through, again=self.depth > 0)

@@ -25,10 +25,11 @@ from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
+from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
 from lego_mlir.tracing.trace import Barrier, For, If, Statement, Value, While
-from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP
+from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP, groups_of
 from lego_mlir.tracing.warp_roles import warps as role
 
 UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
@@ -69,12 +70,12 @@ class Roles:
                 "block of one dimension",
             )
         block = (*trace.block[:-1], trace.block[-1] + more // line)
-        return Scheduled(kernel, _Divided(more, registers, block), str(self))
+        return Scheduled(kernel, _Divided(more, registers, block, stores), str(self))
 
 
 class _Divided(OwnNumbers):
-    def __init__(self, more: int, registers: tuple[int, int], block: tuple[Expr, ...]) -> None:
-        self.more, self.registers, self.block = more, registers, block
+    def __init__(self, more: int, registers: tuple[int, int], block: tuple[Expr, ...], stores: bool) -> None:
+        self.more, self.registers, self.block, self.stores = more, registers, block, stores
 
     def run(self) -> None:
         self.words = {
@@ -85,6 +86,7 @@ class _Divided(OwnNumbers):
             OnSide: self._store,
         }
         self.rings: dict[Value, BarrierRing] = {}
+        self.last = last_ring(self.trace)
         self.side = ""
         self.kept: set[int] = set()
         self.begin()
@@ -119,7 +121,8 @@ class _Divided(OwnNumbers):
         if self.side == COPIES and not isinstance(statement, If | For | While):
             self.copy(self.own_statement(statement))
         elif isinstance(statement, Barrier):
-            barrier(products=statement.waits)  # of the role
+            with groups_of(self.tracer, 1 if statement.role is None else statement.role.groups):
+                barrier(products=statement.waits)  # of the role, or of its groups
         else:
             super().statement(statement)
 
@@ -151,18 +154,29 @@ class _Divided(OwnNumbers):
     # -- words
 
     def _make(self, statement: If, mark: RingMade) -> None:
-        warps = (self.more if mark.side == COPIES else self.threads) // WARP
         found: list[BarrierRing] = []
         with self.tracer.word(lambda: replace(mark, ring=found[0].group)):
-            found.append(barriers(mark.count, arrivals=warps * mark.blocks))
-            if mark.blocks > 1:
+            found.append(barriers(mark.count, arrivals=self._arrivals(mark.side) * mark.blocks))
+            if mark.blocks > 1 and mark is self.last:
                 cluster_barrier()
         self.rings[mark.ring] = found[0]
 
+    def _arrivals(self, side: str) -> int:
+        """Of a block at a ring: each warp that stores into a stage, else the copies once, each group of products once.
+
+        Where a unit reads or fills a stage, one arrival for a group of warps says all.
+        """
+        if side == COPIES:
+            return self.more // WARP if self.stores else 1
+        return self.threads // (WARPGROUP * WARP)
+
     def _pass(self, statement: If, mark: RingPass) -> None:
         ring, use = self.rings[mark.ring], Index(self.own_expr(mark.use))
-        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr)):
-            pass_ring(ring, mark, use)
+        groups = self._arrivals(PRODUCTS) if mark.side == PRODUCTS else 1
+        together = mark.kind == "arrive" and not (self.stores and mark.side == COPIES)
+        changed = replace(mark, ring=ring.group, use=use.expr, together=together)
+        with self.tracer.word(changed), groups_of(self.tracer, groups if together else 1):
+            pass_ring(ring, changed, use)
 
     def _copy_tile(self, statement: If, mark: RingCopy) -> None:
         at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
@@ -193,7 +207,7 @@ def pass_ring(ring: BarrierRing, mark: RingPass, use: Index) -> None:
     if mark.kind == "wait":
         ring[use].wait()
     elif mark.blocks == 1:
-        ring[use].arrive(products=mark.products)
+        ring[use].arrive(products=mark.products, together=mark.together)
     else:
         for block in range(mark.blocks):
-            ring[use].arrive(block=block, products=mark.products)
+            ring[use].arrive(block=block, products=mark.products, together=mark.together)

@@ -161,8 +161,10 @@ class Replay(TraceRewriter):
 
         assert mark.layout is not None, "only a product of the block has a layout"
         total = variable_of(mark.layout, mark.sums)
+        a, b = self.part(mark.a), self.part(mark.b)
         with self.tracer.word(mark):
-            total.set(mma(self.part(mark.a), self.part(mark.b), total, warpgroups=warpgroups))
+            left, right = (b.T, a.T) if mark.transposed else (a, b)
+            total.set(mma(left, right, total, warpgroups=warpgroups))
 
 
 def variable_of(layout: LinearLayout, registers: tuple[Register, ...]) -> SpreadVariable:

@@ -31,14 +31,14 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import OnSide, Rectangle, RingCopy, RingMade, RingPass, StagedTile, TileProduct
+from lego_mlir.tracing.marks import CopyOut, OnSide, Rectangle, RingCopy, RingMade, RingPass, StagedTile, TileProduct
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.tensor import shared
-from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, accesses_of, statements_in
+from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
 
 COPIES, PRODUCTS = "copies", "products"
 FEWEST, MOST = 2, 24  # stages
@@ -303,13 +303,21 @@ class _Pipelined(Replay):
             ring = self.rings.get(given.buffer.name)
             return given if ring is None else ring.part(slot, given.at, given.shape).rectangle(self.tracer)
 
-        self.product(TileProduct(here(mark.a), here(mark.b), mark.sums, mark.layout))
+        self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
-        """Whether elements of a shared tile that is no ring are accessed, so that the body's barriers are needed."""
-        return any(shared_in(s) - self.tiles for s in body)
+        """Whether the body's barriers may be needed: by shared tiles that are no rings, nor ordered by a word."""
+        ordered = {id(s) for word, _ in words_in(body, CopyOut) for s in statements_in((word,))}
+        return any(
+            shared_in(s) - self.tiles for s in statements_in(tuple(body)) if _is_single(s) and id(s) not in ordered
+        )
 
     def _meets_around(self, loop: For) -> bool:
         """Whether the loop's barriers order accesses before it and after it."""
         top = next((n for n, s in enumerate(self.trace.body) if s is loop), None)
         return self._meets_in(self.trace.body if top is None else self.trace.body[:top])
+
+
+def _is_single(statement: Statement) -> bool:
+    """Whether a statement has none inside."""
+    return not isinstance(statement, If | For | While)

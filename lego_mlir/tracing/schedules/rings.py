@@ -17,9 +17,12 @@ from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.control import register
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.functions import where
+from lego_mlir.tracing.marks import RingMade
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.schedules.scheduled import words_in
 from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import KernelTrace
 
 PANEL_BYTES = (LINE, LINE // 2)  # of a row; the second where a schedule asks for it
 
@@ -63,6 +66,11 @@ class TileRing:
         if self.transposed:
             return Part(self.view, (slot * self.shape[1] + Index(at[1]), Index(at[0])), shape[::-1]).T
         return Part(self.view, (slot * self.shape[0] + Index(at[0]), Index(at[1])), shape)
+
+
+def last_ring(trace: KernelTrace) -> RingMade | None:
+    """The mark of the ring that is made last: all blocks of a cluster meet after it."""
+    return next((mark for _, mark in reversed(list(words_in(trace.body, RingMade)))), None)
 
 
 class StageCounter:

@@ -1,18 +1,21 @@
-"""`x.copy_out`: a spread value leaves through shared memory by tile copies, a line of 128 bytes of its columns at once.
+"""`x.copy_out`: a spread value leaves through shared memory by tile copies, some rows of a line of 128 bytes at once.
 
     out = lego.shared(f16, copied_stores.buffers(f16, rows=128, count=2))
     x.to(f16).copy_out(c, at=(row, column), through=out)
 
-For each line: the threads store it into a buffer (`stmatrix` where the layouts allow it), meet at a barrier, and one of
-them hands it to the tensor copy unit, which clips what is outside of the tensor. The last line of a tile whose columns
-are not whole lines begins earlier and overlaps the one before: the same elements are stored twice. The copy of a buffer
-has read it before the barrier in front of the line that fills it again: with `count` buffers up to `count - 2` copies
-are in flight there.
+For each part: the threads store it into a buffer (`stmatrix` where the layouts allow it), meet at a barrier, and one of
+them hands it to the tensor copy unit, which clips what is outside of the tensor. A buffer is filled again when its copy
+has read it: the threads wait for it and meet once more. The last line of a tile whose columns are not whole lines
+begins earlier and overlaps the one before: the same elements are stored twice.
+
+In the layouts of `wgmma`, and in their transposes, each group of 4 warps has rows or columns of its own. Then each
+fills, meets and copies its share of a part by itself: it waits for no other group, which may still multiply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
@@ -20,25 +23,76 @@ from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import boxed, padded, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.tensor_maps import LINE
+from lego_mlir.layout import OrderBy, RegP, as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.async_copies import commit_copies, copy_async, wait_copies
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.marks import CopyOut
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.warp_roles import WARPGROUP, groups_of
+from lego_mlir.tracing.warps import group_of_role
+from lego_mlir.tracing.wgmma_products import ROWS
 
 
 def buffers(dtype: DType, rows: int, count: int = 2, columns: int = LINE) -> Layout:
-    """The layout of `count` buffers below each other, for values of `rows` rows and at least a line of columns."""
+    """The layout of `count` buffers below each other, for parts of `rows` rows and at least a line of columns."""
     return copied_lines(count * rows, min(LINE // dtype.bytes, columns), dtype.bytes)
 
 
 def lines(columns: int, line: int) -> list[int]:
     """The first column of each line."""
     return list(dict.fromkeys(min(first, columns - line) for first in range(0, columns, line)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How groups of warps divide a part of a tile: `rows` x `columns` for each, below each other or `across`."""
+
+    groups: int
+    rows: int
+    columns: int
+    across: bool = False
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """The rows and columns of a part."""
+        return (self.rows, self.groups * self.columns) if self.across else (self.groups * self.rows, self.columns)
+
+    @property
+    def buffer_rows(self) -> int:
+        """The rows of a buffer, which has the shares below each other."""
+        return self.groups * self.rows
+
+    def fits(self, part: Part, count: int) -> bool:
+        """Whether shares across have buffers that are a whole tile in the layout of `buffers`."""
+        made = part.view.layout == as_layout(buffers(part.view.dtype, self.buffer_rows, max(count, 1)))
+        return not self.across or (made and part.shape == part.view.dims())
+
+    def filled(self, tracer: Tracer, part: Part, count: int) -> tuple[View, IndexLike]:
+        """The buffers as the parts of a tile below each other, and the first row."""
+        if not self.across:
+            return part.view, part.at[0]
+        panels = RegP([count, self.rows, self.groups, self.columns], [1, 3, 2, 4])
+        layout = OrderBy(copied_lines(count * self.buffer_rows, self.columns, part.view.dtype.bytes)).OrderBy(panels)
+        of_parts = layout.GroupBy([count * self.rows, self.groups * self.columns])
+        return View(tracer, part.view.buffer, of_parts), 0
+
+
+def shares(layout: LinearLayout, line: int) -> Shares:
+    """How the groups divide a part of a line, or of several next to each other; one group where they hold no shares."""
+    (rows, columns), warps = shape_of_box(layout), [tuple(basis) for basis in layout.bases["warp"]]
+    groups = 1 << max(0, len(warps) - 2)
+    own = [ROWS // WARPGROUP << k for k in range(len(warps))]
+    if len(warps) > 1 and warps == [(n, 0) for n in own] and rows % (ROWS * groups) == 0:
+        return Shares(groups, ROWS, line)
+    if len(warps) > 1 and warps == [(0, n) for n in own] and columns % (ROWS * groups) == 0 and line == ROWS:
+        return Shares(groups, min(ROWS, rows), line, across=True)
+    return Shares(1, rows, line)
 
 
 def copy_out(value: Spread, target: View, at: Sequence[IndexLike], through: View | Part, again: bool = True) -> None:
@@ -51,31 +105,38 @@ def copy_out(value: Spread, target: View, at: Sequence[IndexLike], through: View
     tracer, given = current("copy_out"), value.get()
     part = through if isinstance(through, Part) else Part(through, (0, 0), tuple(through.dims()))
     (rows, columns), line = given.shape, part.shape[1]
-    count = part.shape[0] // rows
-    if part.shape[0] % rows or count < 2 or line > columns:
+    own = shares(given.layout, line)
+    count, (height, width) = part.shape[0] // own.buffer_rows, own.part
+    if part.shape[0] % own.buffer_rows or count < 1 or line > columns or not own.fits(part, count):
         raise tracer.error(
-            f"copy_out: a tile of {rows} x {columns} goes through two or more buffers of {rows} rows and at most "
+            f"copy_out: a tile of {rows} x {columns} goes through buffers of {own.buffer_rows} rows and at most "
             f"{columns} columns below each other, got {part.shape[0]} x {line}",
             LayoutError,
         )
-    firsts = lines(columns, line)
-    if again and len(firsts) % count:  # the tile before ended in another buffer
-        wait_copies()
-        meet()
-    for number, first in enumerate(firsts):
-        place = (Index(part.at[0]) + number % count * rows, part.at[1])
-        rectangle(given, line_of(given.layout, line), (0, first)).to(target.dtype).store(part.view, at=place)
-        if again or number > count - 2:  # the buffer of the next line has been read
-            wait_copies(count - 2)
-        meet()
-        copy_async(part.view.part(place, (rows, line)), target, at=(*at[:-1], Index(at[-1]) + first))
-        commit_copies()
+    places = [(row, column) for row in lines(rows, height) for column in lines(columns, width)]
+    filled, top = own.filled(tracer, part, count)
+    with tracer.word(CopyOut(part.view.buffer)):
+        for number, (row, column) in enumerate(places):
+            buffer = number % count
+            if again or number >= count:  # the tile before may have ended in any buffer
+                wait_copies(0 if number == 0 and len(places) % count else count - 1)
+                with groups_of(tracer, own.groups):
+                    meet()
+            values = rectangle(given, part_of(given.layout, height, width), (row, column)).to(target.dtype)
+            values.store(filled, at=(Index(top) + buffer * height, 0 if own.across else part.at[1]))
+            with groups_of(tracer, own.groups):
+                meet()
+                group = group_of_role(tracer)
+                share = Index(part.at[0]) + (buffer * own.groups + group) * own.rows, part.at[1]
+                down, right = (0, group * own.columns) if own.across else (group * own.rows, 0)
+                first = (Index(at[-2]) + row + down, Index(at[-1]) + column + right)
+                copy_async(part.view.part(share, (own.rows, line)), target, at=(*at[:-2], *first))
+            commit_copies()
 
 
-def line_of(layout: LinearLayout, columns: int) -> LinearLayout:
-    """The layout of the first columns of a tile: the registers that hold no others."""
-    rows, bases = shape_of_box(layout)[0], layout.bases
-    bases["register"] = [basis for basis in bases["register"] if basis[1] < columns]
-    return boxed(
-        LinearLayout(bases, {"dim0": layout.out_sizes["dim0"], "dim1": padded((columns,))[0]}), (rows, columns)
-    )
+def part_of(layout: LinearLayout, rows: int, columns: int) -> LinearLayout:
+    """The layout of the first rows and columns of a tile: the registers that hold no others."""
+    bases = layout.bases
+    bases["register"] = [basis for basis in bases["register"] if basis[0] < rows and basis[1] < columns]
+    sizes = padded((rows, columns))
+    return boxed(LinearLayout(bases, {"dim0": sizes[0], "dim1": sizes[1]}), (rows, columns))

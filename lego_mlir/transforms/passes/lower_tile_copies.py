@@ -18,7 +18,7 @@ driver API, "Tensor Map Object Management".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -30,6 +30,7 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.transforms.kernel_facts import (
+    DEPENDENT_ATTRIBUTE,
     TENSOR_MAPS_ATTRIBUTE,
     element_bytes,
     form_of,
@@ -50,6 +51,7 @@ TENSOR_COPIES: Final = (9, 0)
 """The first compute capability with tensor copies."""
 _WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 _ARRIVE: Final = "nvgpu.mbarrier.arrive"
+_INIT: Final = "nvgpu.mbarrier.init"
 _BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
 _FENCE: Final = "nvvm.fence.proxy"
 _FUNCTIONS: Final = ("gpu.func", "func.func", "llvm.func")
@@ -158,6 +160,21 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     if any(stores for _, stores in maps.values()):
         _group_stores(function)
     _pass_maps(function, maps)
+    if DEPENDENT_ATTRIBUTE in function.attributes:
+        _prefetch_maps(function, maps)
+
+
+def _prefetch_maps(function: Op, maps: Iterable[int]) -> None:
+    """Load the maps while the kernel before this one ends: parameters of the launch, which no kernel writes.
+
+    The thread that initialises the first barriers does.
+    """
+    ir, block = bindings.load().ir, function.regions[0].blocks[0]
+    first = next((op for op in walk(function) if op.name == _INIT), None)
+    if first is not None:
+        with first.location, ir.InsertionPoint(first):
+            for number in maps:
+                create("nvvm.prefetch", [], [block.arguments[number]], {"tensormap": "unit"})
 
 
 def _described(function: Op, region: Op) -> _Described:
@@ -352,11 +369,11 @@ def _fence_shared() -> None:
 def _fence_initialisation(function: Op) -> None:
     """Barriers are visible to the copy unit after their initialisation."""
     ir = bindings.load().ir
-    inits = [op for op in walk(function) if op.name == "nvgpu.mbarrier.init"]
+    inits = [op for op in walk(function) if op.name == _INIT]
     for init in inits:
         following = operations(init.block)
         after = following[following.index(init) + 1]
-        if after.name == "nvgpu.mbarrier.init" or (after.name.startswith("arith.") and _later(following, init)):
+        if after.name == _INIT or (after.name.startswith("arith.") and _later(following, init)):
             continue
         with init.location, ir.InsertionPoint(after):
             create("nvvm.fence.mbarrier.init", [])

@@ -15,31 +15,30 @@
 #map14 = affine_map<(d0, d1, d2, d3) -> (d1 * 64 + d3 * 128 + d0 * 8192 + d2 + 2048)>
 #map15 = affine_map<(d0, d1, d2, d3) -> (d1 * 64 + d3 * 128 + d0 * 8192 + d2 + 4096)>
 #map16 = affine_map<(d0, d1, d2, d3) -> (d1 * 64 + d3 * 128 + d0 * 8192 + d2 + 6144)>
-#map17 = affine_map<(d0) -> (d0 mod 32)>
-#map18 = affine_map<(d0, d1) -> (d0 * 72 + d1)>
-#map19 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 576)>
-#map20 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 8)>
-#map21 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 584)>
-#map22 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 16)>
-#map23 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 592)>
-#map24 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 24)>
-#map25 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 600)>
-#map26 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 32)>
-#map27 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 608)>
-#map28 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 40)>
-#map29 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 616)>
-#map30 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 48)>
-#map31 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 624)>
-#map32 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 56)>
-#map33 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 632)>
-#map34 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72)>
-#map35 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128)>
-#map36 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 1152)>
-#map37 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 2048)>
-#map38 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 2304)>
-#map39 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 4096)>
-#map40 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 3456)>
-#map41 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 6144)>
+#map17 = affine_map<(d0, d1) -> (d0 * 72 + d1)>
+#map18 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 576)>
+#map19 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 8)>
+#map20 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 584)>
+#map21 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 16)>
+#map22 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 592)>
+#map23 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 24)>
+#map24 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 600)>
+#map25 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 32)>
+#map26 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 608)>
+#map27 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 40)>
+#map28 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 616)>
+#map29 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 48)>
+#map30 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 624)>
+#map31 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 56)>
+#map32 = affine_map<(d0, d1) -> (d0 * 72 + d1 + 632)>
+#map33 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72)>
+#map34 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128)>
+#map35 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 1152)>
+#map36 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 2048)>
+#map37 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 2304)>
+#map38 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 4096)>
+#map39 = affine_map<(d0) -> ((d0 mod 8) * 8 + (d0 floordiv 8) * 72 + 3456)>
+#map40 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 6144)>
 module attributes {gpu.container_module} {
   gpu.module @matmul_module {
     gpu.func @matmul(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: memref<8192xf16>) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>, lego.tensor_maps = [{box = array<i64: 64, 64>, dtype = "f16", sizes = array<i64: 128, 64>, strides = array<i64: 256>, swizzle = 128 : i64, written = false}, {box = array<i64: 64, 64>, dtype = "f16", sizes = array<i64: 128, 128>, strides = array<i64: 256>, swizzle = 128 : i64, written = false}, unit], nvvm.minctasm = 1 : i32} {
@@ -57,20 +56,16 @@ module attributes {gpu.container_module} {
       %2 = index.cmp slt(%thread_id_x, %c1)
       scf.if %2 {
         %c0_4 = arith.constant 0 : index
-        %c4 = arith.constant 4 : index
-        nvgpu.mbarrier.init %1[%c0_4], %c4 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
-        nvgpu.mbarrier.init %1[%c1], %c4 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
+        nvgpu.mbarrier.init %1[%c0_4], %c1 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
+        nvgpu.mbarrier.init %1[%c1], %c1 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
         nvvm.fence.mbarrier.init
         nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
       }
-      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
-      gpu.barrier
       %3 = nvgpu.mbarrier.create {lego.ring} -> <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
       scf.if %2 {
         %c0_4 = arith.constant 0 : index
-        %c4 = arith.constant 4 : index
-        nvgpu.mbarrier.init %3[%c0_4], %c4 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
-        nvgpu.mbarrier.init %3[%c1], %c4 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
+        nvgpu.mbarrier.init %3[%c0_4], %c1 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
+        nvgpu.mbarrier.init %3[%c1], %c1 : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
         nvvm.fence.mbarrier.init
         nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
       }
@@ -197,7 +192,7 @@ module attributes {gpu.container_module} {
           }
           %c-1_i32_11 = arith.constant -1 : i32
           nvvm.bar.warp.sync %c-1_i32_11 : i32
-          %63 = affine.apply #map17(%thread_id_x)
+          %63 = affine.apply #map4(%thread_id_x)
           %64 = index.cmp slt(%63, %c1)
           scf.if %64 {
             %70 = nvgpu.mbarrier.arrive %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
@@ -322,7 +317,7 @@ module attributes {gpu.container_module} {
           scf.if %195 {
             %c-1_i32_21 = arith.constant -1 : i32
             nvvm.bar.warp.sync %c-1_i32_21 : i32
-            %201 = affine.apply #map17(%thread_id_x)
+            %201 = affine.apply #map4(%thread_id_x)
             %202 = index.cmp slt(%201, %c1)
             scf.if %202 {
               %203 = nvgpu.mbarrier.arrive %3[%133] {lego.products_before, lego.products_go_on} : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
@@ -376,7 +371,7 @@ module attributes {gpu.container_module} {
         %48 = llvm.extractvalue %18[29] : !llvm.struct<(f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32)> 
         %49 = llvm.extractvalue %18[30] : !llvm.struct<(f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32)> 
         %50 = llvm.extractvalue %18[31] : !llvm.struct<(f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32)> 
-        %51 = affine.apply #map17(%thread_id_x)
+        %51 = affine.apply #map4(%thread_id_x)
         %52 = index.cmp slt(%51, %c1)
         scf.if %52 {
           %125 = nvgpu.mbarrier.arrive %3[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
@@ -424,52 +419,52 @@ module attributes {gpu.container_module} {
         %c3 = arith.constant 3 : index
         %91 = index.and %c3, %thread_id_x
         %92 = index.shl %91, %c1
-        %93 = affine.apply #map18(%90, %92)
+        %93 = affine.apply #map17(%90, %92)
         vector.store %85, %view[%93] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %94 = vector.from_elements %55, %56 : vector<2xf16>
-        %95 = affine.apply #map19(%90, %92)
+        %95 = affine.apply #map18(%90, %92)
         vector.store %94, %view[%95] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %96 = vector.from_elements %57, %58 : vector<2xf16>
-        %97 = affine.apply #map20(%90, %92)
+        %97 = affine.apply #map19(%90, %92)
         vector.store %96, %view[%97] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %98 = vector.from_elements %59, %60 : vector<2xf16>
-        %99 = affine.apply #map21(%90, %92)
+        %99 = affine.apply #map20(%90, %92)
         vector.store %98, %view[%99] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %100 = vector.from_elements %61, %62 : vector<2xf16>
-        %101 = affine.apply #map22(%90, %92)
+        %101 = affine.apply #map21(%90, %92)
         vector.store %100, %view[%101] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %102 = vector.from_elements %63, %64 : vector<2xf16>
-        %103 = affine.apply #map23(%90, %92)
+        %103 = affine.apply #map22(%90, %92)
         vector.store %102, %view[%103] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %104 = vector.from_elements %65, %66 : vector<2xf16>
-        %105 = affine.apply #map24(%90, %92)
+        %105 = affine.apply #map23(%90, %92)
         vector.store %104, %view[%105] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %106 = vector.from_elements %67, %68 : vector<2xf16>
-        %107 = affine.apply #map25(%90, %92)
+        %107 = affine.apply #map24(%90, %92)
         vector.store %106, %view[%107] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %108 = vector.from_elements %69, %70 : vector<2xf16>
-        %109 = affine.apply #map26(%90, %92)
+        %109 = affine.apply #map25(%90, %92)
         vector.store %108, %view[%109] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %110 = vector.from_elements %71, %72 : vector<2xf16>
-        %111 = affine.apply #map27(%90, %92)
+        %111 = affine.apply #map26(%90, %92)
         vector.store %110, %view[%111] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %112 = vector.from_elements %73, %74 : vector<2xf16>
-        %113 = affine.apply #map28(%90, %92)
+        %113 = affine.apply #map27(%90, %92)
         vector.store %112, %view[%113] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %114 = vector.from_elements %75, %76 : vector<2xf16>
-        %115 = affine.apply #map29(%90, %92)
+        %115 = affine.apply #map28(%90, %92)
         vector.store %114, %view[%115] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %116 = vector.from_elements %77, %78 : vector<2xf16>
-        %117 = affine.apply #map30(%90, %92)
+        %117 = affine.apply #map29(%90, %92)
         vector.store %116, %view[%117] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %118 = vector.from_elements %79, %80 : vector<2xf16>
-        %119 = affine.apply #map31(%90, %92)
+        %119 = affine.apply #map30(%90, %92)
         vector.store %118, %view[%119] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %120 = vector.from_elements %81, %82 : vector<2xf16>
-        %121 = affine.apply #map32(%90, %92)
+        %121 = affine.apply #map31(%90, %92)
         vector.store %120, %view[%121] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         %122 = vector.from_elements %83, %84 : vector<2xf16>
-        %123 = affine.apply #map33(%90, %92)
+        %123 = affine.apply #map32(%90, %92)
         vector.store %122, %view[%123] {alignment = 4 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<2xf16>
         nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
         %124 = arith.index_cast %c2 : index to i32
@@ -477,21 +472,21 @@ module attributes {gpu.container_module} {
         nvvm.barrier id = %124 number_of_threads = %c128_i32
         %c64 = arith.constant 64 : index
         scf.for %arg3 = %c0_5 to %c64 step %c64 {
-          %125 = affine.apply #map34(%thread_id_x)
+          %125 = affine.apply #map33(%thread_id_x)
           %126 = vector.load %view[%125] {alignment = 16 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<8xf16>
-          %127 = affine.apply #map35(%block_id_x, %thread_id_x)
+          %127 = affine.apply #map34(%block_id_x, %thread_id_x)
           vector.store %126, %arg2[%127] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
-          %128 = affine.apply #map36(%thread_id_x)
+          %128 = affine.apply #map35(%thread_id_x)
           %129 = vector.load %view[%128] {alignment = 16 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<8xf16>
-          %130 = affine.apply #map37(%block_id_x, %thread_id_x)
+          %130 = affine.apply #map36(%block_id_x, %thread_id_x)
           vector.store %129, %arg2[%130] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
-          %131 = affine.apply #map38(%thread_id_x)
+          %131 = affine.apply #map37(%thread_id_x)
           %132 = vector.load %view[%131] {alignment = 16 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<8xf16>
-          %133 = affine.apply #map39(%block_id_x, %thread_id_x)
+          %133 = affine.apply #map38(%block_id_x, %thread_id_x)
           vector.store %132, %arg2[%133] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
-          %134 = affine.apply #map40(%thread_id_x)
+          %134 = affine.apply #map39(%thread_id_x)
           %135 = vector.load %view[%134] {alignment = 16 : i64} : memref<4608xf16, #gpu.address_space<workgroup>>, vector<8xf16>
-          %136 = affine.apply #map41(%block_id_x, %thread_id_x)
+          %136 = affine.apply #map40(%block_id_x, %thread_id_x)
           vector.store %135, %arg2[%136] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
         }
       } {lego.registers = 240 : i32, lego.warps = array<i32: 0, 4>}

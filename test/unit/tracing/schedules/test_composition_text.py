@@ -63,7 +63,7 @@ def test_options_may_be_left_out_or_named(text, expected):
     [
         ("pipline(stages=2)", "unknown schedule 'pipline'; did you mean pipeline"),
         ("pipeline(stage=2)", "pipeline has no option stage; did you mean stages"),
-        ("warpgroups(4)", r"warpgroups takes 0 options \(\), got warpgroups\(4\)"),
+        ("warpgroups(True, 4)", r"warpgroups takes 1 options \(transposed\), got warpgroups\(True, 4\)"),
         ("overlay(a=1)", "overlay has no option a; it takes optional"),
         ("pipeline(stages=1)", "stages=1 must be an int from 2 to 24"),
         ("pipeline(stages=True)", "stages=True must be an int"),
@@ -73,7 +73,8 @@ def test_options_may_be_left_out_or_named(text, expected):
         ("clusters(blocks=9)", "blocks=9 must be an int from 2 to 8"),
         ("persistent", "persistent needs its option: write persistent"),
         ("persistent(blocks=0)", "blocks=0 must be an int from 1"),
-        ("copied_out(buffers=1)", "buffers=1 must be an int from 2 to 8"),
+        ("copied_out(buffers=0)", "buffers=0 must be an int from 1 to 8"),
+        ("warpgroups(transposed=1)", "transposed=1 must be True or False"),
         ("roles(copies=30)", "copies=30 must be 0 or a multiple of 8"),
         ("", "is not a composition of schedules"),
         ("warpgroups; roles", "is not a composition of schedules; write 'warpgroups, pipeline"),

@@ -1,5 +1,7 @@
 """The shipped product, unchanged, through schedules: layouts of its matrices, epilogues, symbolic sizes, odd sizes."""
 
+import re
+
 import numpy as np
 import pytest
 from tiled_products import emulated, interpreted, run
@@ -10,6 +12,7 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.schedule import grouped
 from lego_mlir.toolchain import compile_kernel
 
 M, N, K = 136, 264, 192
@@ -51,6 +54,54 @@ def test_panels_that_do_not_divide_the_columns(narrow):
     faults, difference = run(kernel.schedule(text), reference, emulated)
     assert not faults, faults[0]
     assert difference <= 0.02
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+@pytest.mark.parametrize(("m", "n", "b"), [(48, 128, Col), (96, 256, Row)])
+def test_transposed_products_have_any_multiple_of_16_rows(m, n, b, machine):
+    warps = (1, n // 32)
+    kernel, reference = built(Row, b, tiling=Tiling(m=m, n=n, k=64, warps=warps))
+    text = "persistent(blocks=2), warpgroups(transposed=True), copied_out(buffers=2), pipeline(stages=2), roles"
+    faults, difference = run(kernel.schedule(text), reference, machine)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+def test_a_transposed_product_with_an_epilogue():
+    kernel, _ = built(Row, Col, epilogue=matmul.relu())
+    text = "warpgroups(transposed=True), pipeline(stages=2), overlay, roles"
+    faults, difference = run(kernel.schedule(text), lambda a, b: np.maximum(a @ b, 0), emulated)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("order", "tile"), [(grouped(4, 3, rows=2), (128, 96)), (grouped(2, 4, rows=2, columns=2), (128, 96))],
+    ids=["share a column", "share a row"],
+)  # fmt: skip
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_clusters_at_an_edge_compute_tiles_outside(order, tile, machine):
+    kernel, reference = built(Row, Col, tiling=tiling(tile[1], tile[0]), order=order)
+    text = "persistent(blocks=2), warpgroups, copied_out, pipeline(stages=2), clusters(blocks=2), roles"
+    faults, difference = run(kernel.schedule(text), reference, machine)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+def test_columns_of_the_unit_are_stored_as_rows():
+    kernel = built(Row, Col, tiling=Tiling(64, 128, 64, (1, 4)))[0].schedule(
+        "warpgroups(transposed=True), copied_out(buffers=1), pipeline(stages=2), overlay, roles"
+    )
+    assert re.search(r"stmatrix\S*\.trans", compile_kernel(kernel, target="sm_90a").text)
+
+
+def test_each_group_arrives_once_and_rings_share_a_barrier():
+    text = compile_kernel(built(Row, Col, tiling=Tiling(128, 128, 64, (8, 1)))[0].schedule(FAST), target="sm_90a").text
+    counts = re.findall(r"mbarrier\.init\S*\s+\[[^]]+\], (\S+);", text)
+    assert len(counts) == 6  # two rings of three
+    roles = text.index("setmaxnreg")
+    assert len(re.findall(r"bar(?:rier)?\.sync", text[:roles])) == 1
+    assert text.index("prefetch.tensormap") < text.index("mbarrier.init")
 
 
 def test_an_epilogue_stays_between_the_product_and_its_store():
