@@ -20,11 +20,16 @@ instructions", "Async proxy".)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import sympy
 
 from lego_mlir.aliases import Attribute, Location
 from lego_mlir.aliases import Value as MlirValue
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
@@ -32,7 +37,7 @@ from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, RingPass, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, RingPass, TileCopy, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -359,6 +364,16 @@ class WarpgroupEmitter(KernelEmitter):
             thread = build.value("arith.muli", (thread, build.constant(int(size), "i32")), "i32")
             thread = build.value("arith.addi", (thread, own), "i32")
         return thread
+
+    def _emit_copy(self, branch: If, copy: TileCopy) -> None:
+        """A tile copy whose warp is known to be the same for all lanes: one of them hands it to the unit."""
+        threads = [s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")]
+        if len(self.trace.block) == 1 and threads and copy.warp.free_symbols == {*threads}:
+            symbol = sympy.Symbol("warp_of_lanes", integer=True)
+            self.printer.bind(symbol, self._warp(), Range(0, self.trace.block[0] // WARP))
+            moved = sympy.sympify(copy.warp).xreplace({threads[0]: WARP * symbol})
+            copy = replace(copy, warp=simplify(moved, self.printer.ranges).expr)
+        super()._emit_copy(branch, copy)
 
     def _broadcast(self, value: MlirValue) -> MlirValue:
         """The value of lane 0, which all lanes have, as a value that is known to be the same for them."""

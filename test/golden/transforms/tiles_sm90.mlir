@@ -1,7 +1,7 @@
 #map = affine_map<(d0) -> ((d0 + 1) mod 2)>
 #map1 = affine_map<(d0) -> (d0 * 64)>
 #map2 = affine_map<(d0) -> (d0 * 4096)>
-#map3 = affine_map<(d0) -> ((d0 floordiv 32) mod 4)>
+#map3 = affine_map<(d0) -> (d0 mod 4)>
 #map4 = affine_map<(d0) -> (d0 mod 128)>
 #map5 = affine_map<(d0, d1) -> (d0 * 4096 + d1)>
 #map6 = affine_map<(d0, d1, d2) -> (d0 * 64 + d2 * 128 + d1)>
@@ -108,102 +108,103 @@ module attributes {gpu.container_module} {
           llvm.inline_asm has_side_effects "{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }", "r,r,~{memory}" %26, %24 : (!llvm.ptr<3>, i32) -> ()
           %27 = affine.apply #map1(%arg3)
           %28 = affine.apply #map2(%14)
-          %29 = affine.apply #map3(%thread_id_x)
+          %29 = arith.index_cast %6 : i32 to index
+          %30 = affine.apply #map3(%29)
           %c56 = arith.constant 56 : index
-          %30 = affine.apply #map4(%thread_id_x)
-          %31 = index.and %c56, %30
+          %31 = affine.apply #map4(%thread_id_x)
+          %32 = index.and %c56, %31
           %c3 = arith.constant 3 : index
-          %32 = index.shl %30, %c3
-          %33 = index.xor %31, %32
-          %34 = affine.apply #map5(%14, %33)
+          %33 = index.shl %31, %c3
+          %34 = index.xor %32, %33
+          %35 = affine.apply #map5(%14, %34)
           %c7 = arith.constant 7 : index
-          %35 = index.and %c7, %30
-          %36 = index.shl %35, %c3
-          %37 = index.shrs %30, %c3
-          %38 = affine.apply #map6(%arg3, %36, %37)
-          %39 = affine.apply #map7(%14, %33)
-          %40 = affine.apply #map8(%arg3, %36, %37)
-          %41 = affine.apply #map9(%14, %33)
-          %42 = affine.apply #map10(%arg3, %36, %37)
-          %43 = affine.apply #map11(%14, %33)
-          %44 = affine.apply #map12(%arg3, %36, %37)
+          %36 = index.and %c7, %31
+          %37 = index.shl %36, %c3
+          %38 = index.shrs %31, %c3
+          %39 = affine.apply #map6(%arg3, %37, %38)
+          %40 = affine.apply #map7(%14, %34)
+          %41 = affine.apply #map8(%arg3, %37, %38)
+          %42 = affine.apply #map9(%14, %34)
+          %43 = affine.apply #map10(%arg3, %37, %38)
+          %44 = affine.apply #map11(%14, %34)
+          %45 = affine.apply #map12(%arg3, %37, %38)
           %c0_6 = arith.constant 0 : index
-          %45 = arith.cmpi eq, %29, %c0_6 : index
-          scf.if %45 {
-            %70 = nvvm.elect.sync -> i1
-            scf.if %70 {
+          %46 = arith.cmpi eq, %30, %c0_6 : index
+          scf.if %46 {
+            %71 = nvvm.elect.sync -> i1
+            scf.if %71 {
               %intptr = memref.extract_aligned_pointer_as_index %view_0 : memref<8192xf16, #gpu.address_space<workgroup>> -> index
               %c2_12 = arith.constant 2 : index
-              %71 = arith.muli %28, %c2_12 : index
-              %72 = arith.index_cast %71 : index to i32
-              %73 = arith.index_cast %intptr : index to i32
-              %74 = arith.addi %73, %72 : i32
-              %75 = arith.index_cast %27 : index to i32
-              %76 = arith.index_cast %c0_5 : index to i32
-              %77 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
-              %78 = llvm.inttoptr %77 : i64 to !llvm.ptr<3>
+              %72 = arith.muli %28, %c2_12 : index
+              %73 = arith.index_cast %72 : index to i32
+              %74 = arith.index_cast %intptr : index to i32
+              %75 = arith.addi %74, %73 : i32
+              %76 = arith.index_cast %27 : index to i32
+              %77 = arith.index_cast %c0_5 : index to i32
+              %78 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
+              %79 = llvm.inttoptr %78 : i64 to !llvm.ptr<3>
               %c8192_i32 = arith.constant 8192 : i32
-              nvvm.mbarrier.expect_tx %78, %c8192_i32 : !llvm.ptr<3>, i32
-              %79 = llvm.inttoptr %74 : i32 to !llvm.ptr<3>
-              %80 = llvm.addrspacecast %79 : !llvm.ptr<3> to !llvm.ptr<7>
-              nvvm.cp.async.bulk.tensor.shared.cluster.global %80, %arg0, %78, box[%75, %76] : !llvm.ptr<7>, !llvm.ptr
+              nvvm.mbarrier.expect_tx %79, %c8192_i32 : !llvm.ptr<3>, i32
+              %80 = llvm.inttoptr %75 : i32 to !llvm.ptr<3>
+              %81 = llvm.addrspacecast %80 : !llvm.ptr<3> to !llvm.ptr<7>
+              nvvm.cp.async.bulk.tensor.shared.cluster.global %81, %arg0, %79, box[%76, %77] : !llvm.ptr<7>, !llvm.ptr
             }
           }
-          %46 = affine.apply #map1(%block_id_x)
+          %47 = affine.apply #map1(%block_id_x)
           %c56_7 = arith.constant 56 : index
-          %47 = affine.apply #map4(%thread_id_x)
-          %48 = index.and %c56_7, %47
+          %48 = affine.apply #map4(%thread_id_x)
+          %49 = index.and %c56_7, %48
           %c3_8 = arith.constant 3 : index
-          %49 = index.shl %47, %c3_8
-          %50 = index.xor %48, %49
-          %51 = affine.apply #map5(%14, %50)
+          %50 = index.shl %48, %c3_8
+          %51 = index.xor %49, %50
+          %52 = affine.apply #map5(%14, %51)
           %c7_9 = arith.constant 7 : index
-          %52 = index.and %c7_9, %47
-          %53 = index.shl %52, %c3_8
-          %54 = index.shrs %47, %c3_8
-          %55 = affine.apply #map13(%block_id_x, %arg3, %53, %54)
-          %56 = affine.apply #map7(%14, %50)
-          %57 = affine.apply #map14(%block_id_x, %arg3, %53, %54)
-          %58 = affine.apply #map9(%14, %50)
-          %59 = affine.apply #map15(%block_id_x, %arg3, %53, %54)
-          %60 = affine.apply #map11(%14, %50)
-          %61 = affine.apply #map16(%block_id_x, %arg3, %53, %54)
+          %53 = index.and %c7_9, %48
+          %54 = index.shl %53, %c3_8
+          %55 = index.shrs %48, %c3_8
+          %56 = affine.apply #map13(%block_id_x, %arg3, %54, %55)
+          %57 = affine.apply #map7(%14, %51)
+          %58 = affine.apply #map14(%block_id_x, %arg3, %54, %55)
+          %59 = affine.apply #map9(%14, %51)
+          %60 = affine.apply #map15(%block_id_x, %arg3, %54, %55)
+          %61 = affine.apply #map11(%14, %51)
+          %62 = affine.apply #map16(%block_id_x, %arg3, %54, %55)
           %c0_10 = arith.constant 0 : index
-          %62 = arith.cmpi eq, %29, %c0_10 : index
-          scf.if %62 {
-            %70 = nvvm.elect.sync -> i1
-            scf.if %70 {
+          %63 = arith.cmpi eq, %30, %c0_10 : index
+          scf.if %63 {
+            %71 = nvvm.elect.sync -> i1
+            scf.if %71 {
               %intptr = memref.extract_aligned_pointer_as_index %view_1 : memref<8192xf16, #gpu.address_space<workgroup>> -> index
               %c2_12 = arith.constant 2 : index
-              %71 = arith.muli %28, %c2_12 : index
-              %72 = arith.index_cast %71 : index to i32
-              %73 = arith.index_cast %intptr : index to i32
-              %74 = arith.addi %73, %72 : i32
-              %75 = arith.index_cast %27 : index to i32
-              %76 = arith.index_cast %46 : index to i32
-              %77 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
-              %78 = llvm.inttoptr %77 : i64 to !llvm.ptr<3>
+              %72 = arith.muli %28, %c2_12 : index
+              %73 = arith.index_cast %72 : index to i32
+              %74 = arith.index_cast %intptr : index to i32
+              %75 = arith.addi %74, %73 : i32
+              %76 = arith.index_cast %27 : index to i32
+              %77 = arith.index_cast %47 : index to i32
+              %78 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
+              %79 = llvm.inttoptr %78 : i64 to !llvm.ptr<3>
               %c8192_i32 = arith.constant 8192 : i32
-              nvvm.mbarrier.expect_tx %78, %c8192_i32 : !llvm.ptr<3>, i32
-              %79 = llvm.inttoptr %74 : i32 to !llvm.ptr<3>
-              %80 = llvm.addrspacecast %79 : !llvm.ptr<3> to !llvm.ptr<7>
-              nvvm.cp.async.bulk.tensor.shared.cluster.global %80, %arg1, %78, box[%75, %76] : !llvm.ptr<7>, !llvm.ptr
+              nvvm.mbarrier.expect_tx %79, %c8192_i32 : !llvm.ptr<3>, i32
+              %80 = llvm.inttoptr %75 : i32 to !llvm.ptr<3>
+              %81 = llvm.addrspacecast %80 : !llvm.ptr<3> to !llvm.ptr<7>
+              nvvm.cp.async.bulk.tensor.shared.cluster.global %81, %arg1, %79, box[%76, %77] : !llvm.ptr<7>, !llvm.ptr
             }
           }
           %c-1_i32_11 = arith.constant -1 : i32
           nvvm.bar.warp.sync %c-1_i32_11 : i32
-          %63 = affine.apply #map4(%thread_id_x)
-          %64 = index.cmp slt(%63, %c1)
-          scf.if %64 {
-            %70 = nvgpu.mbarrier.arrive %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
+          %64 = affine.apply #map4(%thread_id_x)
+          %65 = index.cmp slt(%64, %c1)
+          scf.if %65 {
+            %71 = nvgpu.mbarrier.arrive %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
           }
           %c1_i32 = arith.constant 1 : i32
-          %65 = arith.cmpi eq, %arg5, %c1_i32 : i32
-          %66 = arith.subi %c1_i32, %arg4 : i32
-          %67 = arith.select %65, %66, %arg4 : i32
-          %68 = arith.addi %arg5, %c1_i32 : i32
-          %69 = arith.select %65, %c0_i32_4, %68 : i32
-          scf.yield %67, %69 : i32, i32
+          %66 = arith.cmpi eq, %arg5, %c1_i32 : i32
+          %67 = arith.subi %c1_i32, %arg4 : i32
+          %68 = arith.select %66, %67, %arg4 : i32
+          %69 = arith.addi %arg5, %c1_i32 : i32
+          %70 = arith.select %66, %c0_i32_4, %69 : i32
+          scf.yield %68, %70 : i32, i32
         }
       } {lego.registers = 24 : i32, lego.warps = array<i32: 4, 8>}
       %c0_i32_2 = arith.constant 0 : i32
