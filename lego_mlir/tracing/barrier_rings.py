@@ -33,7 +33,7 @@ from lego_mlir.tracing.marks import RingMade
 from lego_mlir.tracing.trace import Barrier, FromIndex, If, KernelTrace, MlirOperation, Statement, Value
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.uncompared import Uncompared
-from lego_mlir.tracing.warps import lane_id, linear_thread, thread_of_block, warp_sync
+from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
 
 CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", "arrive"))
 RING: Final = "lego.ring"
@@ -110,20 +110,17 @@ class BarrierUse(Uncompared):
         operands = (self.ring.group, parity, ticks, self.slot)
         tracer.append(MlirOperation((), WAIT, operands, (), tracer.here(), self.number.expr))
 
-    def arrive(self, block: IndexLike | None = None, *, products: bool | str = True, together: bool = False) -> None:
+    def arrive(self, block: IndexLike | None = None, *, products: bool | str = True) -> None:
         """Each warp that runs this arrives once, after all its lanes have come here.
 
         With a `block`, it arrives at the same barrier in the block of the cluster with that number. Products of
         warpgroups in flight are complete before it arrives; with `products=False` they go on, where the phase allows
-        nobody to write the tiles that they read. With `together` all warps of the role, or of its group, meet, and one
-        of them arrives once.
+        nobody to write the tiles that they read.
         """
         tracer = current("a barrier")
-        if together:
-            barrier(products=False)
         warp_sync()
         group = self.ring.group if block is None else peer_group(tracer, self.ring.group, block)
-        with when((linear_thread(tracer) if together else lane_id) < 1):
+        with when(lane_id < 1):
             token = tracer.value(_TOKEN)
             tracer.append(
                 MlirOperation(

@@ -27,17 +27,18 @@ import sympy
 
 from lego_mlir.aliases import Attribute, Location
 from lego_mlir.aliases import Value as MlirValue
+from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
-from lego_mlir.tracing.barrier_rings import GO_ON, PREVIOUS
+from lego_mlir.tracing.barrier_rings import GO_ON, INIT, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, RingPass, TileCopy, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, RingMade, RingPass, TileCopy, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -47,6 +48,7 @@ from lego_mlir.tracing.trace import (
     Constant,
     Convert,
     For,
+    FromIndex,
     FunctionCall,
     If,
     KernelTrace,
@@ -62,6 +64,7 @@ from lego_mlir.tracing.trace import (
     operands_of,
     statements_in,
 )
+from lego_mlir.tracing.warp_roles import WARPGROUP
 from lego_mlir.tracing.wgmma_products import ROWS, TRANSPOSABLE, UNITS, SharedMatrix, WarpgroupProduct, depth
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 
@@ -145,8 +148,8 @@ class WarpgroupEmitter(KernelEmitter):
         if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
             self._store_matrices(statement.mark)
             return
-        if isinstance(statement, If) and isinstance(mark := statement.mark, RingPass) and mark.together:
-            super()._emit_body([s for s in statement.then if not isinstance(s, Barrier)])
+        if isinstance(statement, If) and isinstance(statement.mark, RingMade | RingPass) and statement.mark.together:
+            super()._emit_body([self._by_group(s) for s in statement.then])
             return
         if isinstance(statement, If) and is_word(statement):
             super()._emit_body(statement.then)  # a word is what its statements are
@@ -179,6 +182,23 @@ class WarpgroupEmitter(KernelEmitter):
             case _:
                 pass
         super()._emit(statement)
+
+    def _by_group(self, statement: Statement) -> Statement:
+        """Arrivals of each warp as one of its group of 4, and as many expected."""
+        if not isinstance(statement, If):
+            return statement
+        inside = statement.then
+        expected = {s.operands[1].number for s in inside if isinstance(s, MlirOperation) and s.name == INIT}
+        if not expected:
+            thread = next(s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x"))
+            return replace(statement, condition=Lt(FloorMod(thread, WARPGROUP * WARP), 1))
+        fewer = (
+            replace(s, expr=sympy.sympify(s.expr) / WARPGROUP)
+            if isinstance(s, FromIndex) and s.result.number in expected
+            else s
+            for s in inside
+        )
+        return replace(statement, then=tuple(fewer))
 
     def _fence(self) -> None:
         """What this thread stored is visible to the unit behind the next barrier or arrival."""

@@ -168,14 +168,14 @@ class RingMade:
     count: int
     side: str
     blocks: int = 1
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RingPass:
     """A use of a ring: "wait" or "arrive", by the threads of a side, in this number of blocks of the cluster.
 
-    `products` and `together` as in `BarrierUse.arrive`. Those who meet need not where a unit has read the tiles, or
-    filled them: its product is complete for all warps of a group at once, and one thread of the first warp copies.
+    `products` as in `BarrierUse.arrive`. `together` as in `RingMade`.
     """
 
     kind: str

@@ -155,28 +155,22 @@ class _Divided(OwnNumbers):
 
     def _make(self, statement: If, mark: RingMade) -> None:
         found: list[BarrierRing] = []
-        with self.tracer.word(lambda: replace(mark, ring=found[0].group)):
-            found.append(barriers(mark.count, arrivals=self._arrivals(mark.side) * mark.blocks))
+        warps = (self.more if mark.side == COPIES else self.threads) // WARP
+        with self.tracer.word(lambda: replace(mark, ring=found[0].group, together=self._together(mark.side))):
+            found.append(barriers(mark.count, arrivals=warps * mark.blocks))
             if mark.blocks > 1 and mark is self.last:
                 cluster_barrier()
         self.rings[mark.ring] = found[0]
 
-    def _arrivals(self, side: str) -> int:
-        """Of a block at a ring: each warp that stores into a stage, else the copies once, each group of products once.
-
-        Where a unit reads or fills a stage, one arrival for a group of warps says all.
-        """
-        if side == COPIES:
-            return self.more // WARP if self.stores else 1
-        return self.threads // (WARPGROUP * WARP)
+    def _together(self, side: str) -> bool:
+        """Whether a unit alone fills a stage, or reads it, for whole groups of warps."""
+        return len(self.trace.block) == 1 and not (self.stores and side == COPIES)
 
     def _pass(self, statement: If, mark: RingPass) -> None:
         ring, use = self.rings[mark.ring], Index(self.own_expr(mark.use))
-        groups = self._arrivals(PRODUCTS) if mark.side == PRODUCTS else 1
-        together = mark.kind == "arrive" and not (self.stores and mark.side == COPIES)
-        changed = replace(mark, ring=ring.group, use=use.expr, together=together)
-        with self.tracer.word(changed), groups_of(self.tracer, groups if together else 1):
-            pass_ring(ring, changed, use)
+        together = mark.kind == "arrive" and self._together(mark.side)
+        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, together=together)):
+            pass_ring(ring, mark, use)
 
     def _copy_tile(self, statement: If, mark: RingCopy) -> None:
         at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
@@ -207,7 +201,7 @@ def pass_ring(ring: BarrierRing, mark: RingPass, use: Index) -> None:
     if mark.kind == "wait":
         ring[use].wait()
     elif mark.blocks == 1:
-        ring[use].arrive(products=mark.products, together=mark.together)
+        ring[use].arrive(products=mark.products)
     else:
         for block in range(mark.blocks):
-            ring[use].arrive(block=block, products=mark.products, together=mark.together)
+            ring[use].arrive(block=block, products=mark.products)
