@@ -72,7 +72,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of the program; every way through it passes a barrier of the `fenced` threads of a unit, if it is not 1."""
+    """A part of the program; each way through it passes a barrier of units of `fenced` threads, unless that is 1."""
 
     head: tuple[Edge, ...] = ()
     tail: tuple[Edge, ...] = ()
