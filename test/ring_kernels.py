@@ -10,7 +10,6 @@ of the language; `programs_of` follows the same description in plain Python, wit
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count
 
 from ring_oracle import OracleRing
 
@@ -23,7 +22,7 @@ PARTS = 2
 
 @dataclass
 class Drawn:
-    """A kernel's description; `bodies` are a round's words of each role, (kind, ring or None, offset) or ("when", ..)."""
+    """A kernel's description; `bodies` are a round's words of each role: (kind, ring, offset), ("when", ..)."""
 
     stages: int
     bodies: list
@@ -229,8 +228,7 @@ def programs_of(d, n, memory):
 
 
 def _events(d, number, block, n, memory):
-    found, counter = [], count()
-    used = 0
+    found, used = [], 0
 
     def add(words, k, trip, use):
         for word in words:
@@ -251,13 +249,7 @@ def _events(d, number, block, n, memory):
 
     for part in range(PARTS) if d.nested else (1,):
         at = (part + d.other_index) % 4 if number == 0 else part
-        trip = {
-            "size": lambda: n,
-            "number": lambda: 3,
-            "memory": lambda: memory["steps"][at],
-            "indirect": lambda: memory["steps"][memory["order"][at]],
-            "shuffle": lambda: memory["steps"][at if not d.nested else 1],
-        }[d.trips]() + d.more[number]
+        trip = _rounds(d, at, n, memory) + d.more[number]
         for k in range(trip):
             add(d.bodies[number], k, trip, used)
             used += 1
@@ -265,3 +257,17 @@ def _events(d, number, block, n, memory):
             if word[0] == "after" and trip > 0:
                 add(word[1], 0, trip, used)
     return found
+
+
+def _rounds(d, at, n, memory):
+    steps = memory["steps"]
+    match d.trips:
+        case "size":
+            return n
+        case "number":
+            return 3
+        case "memory":
+            return steps[at]
+        case "indirect":
+            return steps[memory["order"][at]]
+    return steps[1 if d.nested else at]

@@ -72,7 +72,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of the program; every way through it passes a barrier of the `fenced` threads of a unit, if it is not 1."""
+    """A part of the program; each way through it passes a barrier of units of `fenced` threads, unless that is 1."""
 
     head: tuple[Edge, ...] = ()
     tail: tuple[Edge, ...] = ()
@@ -91,7 +91,7 @@ class Phases:
         """The segment of a sequence of nodes, inside the loops whose rounds are `common`."""
         whole = Passage()
         for group in _concurrent(nodes):
-            segment = self._segment(group[0], common) if len(group) == 1 else self._roles(group, common)
+            segment = self._roles(group, common) if isinstance(group, tuple) else self._segment(group, common)
             self._meet(whole.tail, segment.head, common)
             whole = _joined(whole, segment)
         return whole
@@ -169,14 +169,14 @@ def _marked(edges: Iterable[Edge], fenced: int) -> Iterator[Edge]:
     return (replace(edge, unit=max(edge.unit, fenced)) for edge in edges)
 
 
-def _concurrent(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
+def _concurrent(nodes: Sequence[Node]) -> Iterator[Node | tuple[Fork, ...]]:
     """The nodes one by one, adjacent roles together where one of them has a barrier of its own."""
     for is_role, group in groupby(nodes, lambda node: isinstance(node, Fork) and node.role):
         together = list(group)
         if is_role and any(sync.role is not None for sync in syncs_in(together)):
-            yield [*together, *([Fork((), (), together[0].source)] if len(together) == 1 else [])]
+            yield tuple(node for node in together if isinstance(node, Fork))
         else:
-            yield from ([node] for node in together)
+            yield from together
 
 
 def are_harmless(one: Footprint, other: Footprint) -> bool:

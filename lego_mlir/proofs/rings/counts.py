@@ -132,9 +132,9 @@ class ProgramWalk:
         if not self._recording:
             return
         ring = event.ring if isinstance(event, RingWord) else event.on
-        if event.use is not None and ring in self.stages:
+        if event.use is not None and ring is not None and ring in self.stages:
             event = replace(event, use=unwound(self._decided(event.use), 2 * self.stages[ring]))
-        if isinstance(event, StageAccess):
+        if isinstance(event, StageAccess) and isinstance(part, StageAccess):
             event = replace(event, row=self._decided(event.row))
             for around in self._inside.values():
                 around.rows.setdefault(part.begun, event.row)
@@ -347,8 +347,8 @@ def _with_what_follows(
     values = []
     while rest and isinstance(rest[0], Let):
         values.append(rest.pop(0))
-    if rest and isinstance(rest[0], RingBranch) and rest[0].condition == holds_once:
-        after = rest.pop(0)
+    if rest and isinstance(after := rest[0], RingBranch) and after.condition == holds_once:
+        del rest[0]
         then, otherwise = (*apart, *values, *after.then), (*values, *after.otherwise)
         return RingBranch(holds_once, then, otherwise, loop.place), rest
     return RingBranch(holds_once, apart, (), loop.place), list(following)

@@ -2,9 +2,10 @@
 
     parity, slot = where(slot == 3, 1 - parity, parity), where(slot == 3, 0, slot + 1)        in each step
 
-From (0, 0) on, step n finds slot = n mod 4 and parity = n div 4 mod 2. Such registers begin as constants and are written
-together, from themselves alone, so they run through a few states in a circle. The states are listed, and formulas are
-compared with all of them. The program then counts the steps, and has the formulas in place of the registers.
+From (0, 0) on, step n finds slot = n mod 4 and parity = n div 4 mod 2. Such registers begin as constants and are
+written together, from themselves alone, so they run through a few states in a circle. The states are listed, and
+formulas are compared with all of them. The program then counts the steps, and has the formulas in place of the
+registers.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _unfollowed(parts: Sequence[ProgramPart]) -> Iterator[Symbol]:
 def _repeating(group: frozenset[Symbol], effects: Sequence[tuple[int, Effect, Any]]) -> Repeating | None:
     """The group by its steps; None unless it begins as constants and takes the same step wherever it is written."""
     state: dict[Symbol, Expr] = {}
-    steps, runs = [], set[int]()
+    steps, runs = list[dict[Symbol, Expr]](), set[int]()
     for depth, effect, run in effects:
         given = {r: effect[r] for r in group if r in effect}
         if not given:
@@ -235,12 +236,15 @@ def _in_part(part: ProgramPart, found: Sequence[Repeating], rule: Mapping[Symbol
         case RingWord():
             return replace(part, use=part.use.xreplace(rule))
         case FromRoundBefore(access=access):
-            return replace(part, access=_in_part(access, found, rule))
+            return replace(part, access=_of_access(access, rule))
         case StageAccess():
-            use = None if part.use is None else part.use.xreplace(rule)
-            return replace(part, row=part.row.xreplace(rule), use=use)
+            return _of_access(part, rule)
         case _:
             return part
+
+
+def _of_access(access: StageAccess, rule: Mapping[Symbol, Expr]) -> StageAccess:
+    return replace(access, row=access.row.xreplace(rule), use=None if access.use is None else access.use.xreplace(rule))
 
 
 # -- uses without remainders

@@ -135,9 +135,9 @@ class _Numbers:
                         self.rounds[loop][0].setdefault(part.begun, event)
                     yield event
                 case FromRoundBefore(access=access, loop=loop):
-                    event = self.rounds[loop][loop in self.inside].get(access.begun)
-                    if event is not None:
-                        yield replace(event, rounds=where)
+                    before = self.rounds[loop][loop in self.inside].get(access.begun)
+                    if before is not None:
+                        yield replace(before, rounds=where)
                 case RingLoop(symbol=symbol, body=body):
                     self.rounds[symbol] = {}, {}
                     self.inside.append(symbol)

@@ -1,4 +1,4 @@
-"""Scheduled products: their rings are proved, with the stage and the parity in registers, and planted faults refuted."""
+"""Scheduled products: their rings, stage and parity in registers, are proved, and planted faults refuted."""
 
 from functools import cache
 
