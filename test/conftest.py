@@ -2,6 +2,8 @@
 
 import gc
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is loaded: its threads spin beside the tests' own
 
@@ -22,11 +24,24 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder
+        folder = tempfile.mkdtemp(prefix="lego-mlir-tests-")
+        os.environ["XDG_CACHE_HOME"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
     else:
         hypothesis.settings.load_profile("everyday")
         draws.ignore_loaded_modules()
+
+
+@pytest.fixture
+def fresh_cache(tmp_path_factory, monkeypatch):
+    """An empty cache, for tests of caches, of stored timings, and of stand-ins for compilers; all others share one,
+    which lasts for the run."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
 
 
 def pytest_collection_finish():
