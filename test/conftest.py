@@ -11,6 +11,9 @@ import draws
 import hypothesis
 import pytest
 
+# Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
+LONGEST = ("test_kernels.py", "test_programs.py", "test_attention_calls.py", "test_operands_along_k.py",
+           "test_grouped_calls.py", "test_page_blocks.py")  # fmt: skip
 # Times differ between machines, and a slow one proves nothing: no deadlines. The everyday run draws the same cases each
 # time, so that a change is red for what it did; --long draws new ones, and prints how to get a failure again.
 hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
@@ -49,6 +52,7 @@ def pytest_collection_finish():
 
 
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     if config.getoption("--long"):
         return
     skip = pytest.mark.skip(reason="long fuzzing; run with --long")
