@@ -14,6 +14,7 @@ import pytest
 # Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
 LONGEST = ("test_kernels.py", "test_programs.py", "test_attention_calls.py", "test_operands_along_k.py",
            "test_grouped_calls.py", "test_page_blocks.py")  # fmt: skip
+MOST_EXAMPLES = 25  # of a law in the everyday run; --long draws as many as the law says
 # Times differ between machines, and a slow one proves nothing: no deadlines. The everyday run draws the same cases each
 # time, so that a change is red for what it did; --long draws new ones, and prints how to get a failure again.
 hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
@@ -57,5 +58,7 @@ def pytest_collection_modifyitems(config, items):
         return
     skip = pytest.mark.skip(reason="long fuzzing; run with --long")
     for item in items:
+        if item.get_closest_marker("all_examples") is None:
+            draws.limit_examples(item, MOST_EXAMPLES)
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)
