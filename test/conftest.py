@@ -2,6 +2,8 @@
 
 import gc
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is loaded: its threads spin beside the tests' own
 
@@ -9,6 +11,10 @@ import draws
 import hypothesis
 import pytest
 
+# Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
+LONGEST = ("test_kernels.py", "test_programs.py", "test_attention_calls.py", "test_operands_along_k.py",
+           "test_grouped_calls.py", "test_page_blocks.py")  # fmt: skip
+MOST_EXAMPLES = 25  # of a law in the everyday run; --long draws as many as the law says
 # Times differ between machines, and a slow one proves nothing: no deadlines. The everyday run draws the same cases each
 # time, so that a change is red for what it did; --long draws new ones, and prints how to get a failure again.
 hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
@@ -22,6 +28,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder
+        folder = tempfile.mkdtemp(prefix="lego-mlir-tests-")
+        os.environ["XDG_CACHE_HOME"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
     else:
@@ -29,14 +39,26 @@ def pytest_configure(config):
         draws.ignore_loaded_modules()
 
 
+@pytest.fixture
+def fresh_cache(tmp_path_factory, monkeypatch):
+    """An empty cache, for tests of caches, of stored timings, and of stand-ins for compilers; all others share one,
+    which lasts for the run."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 def pytest_collection_finish():
     gc.freeze()  # the tests and modules remain: no collection needs to visit them
 
 
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     if config.getoption("--long"):
         return
     skip = pytest.mark.skip(reason="long fuzzing; run with --long")
     for item in items:
+        if item.get_closest_marker("all_examples") is None:
+            draws.limit_examples(item, MOST_EXAMPLES)
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)

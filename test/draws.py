@@ -20,6 +20,15 @@ def ignore_loaded_modules():
     providers._get_local_constants = _known_before
 
 
+def limit_examples(item, most):
+    """Let a law draw at most so many examples."""
+    test = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    if getattr(test, "is_hypothesis_test", False):
+        drawn = test._hypothesis_internal_use_settings
+        test._hypothesis_internal_use_settings = settings(drawn, max_examples=min(drawn.max_examples, most))
+
+
 def _known_before():
     return providers._local_constants  # empty unless the original was called
 

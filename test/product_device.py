@@ -68,14 +68,8 @@ def forget():
     backends.forget()
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def device(monkeypatch, cache_folder):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+def device(monkeypatch):
     monkeypatch.setattr(kernels, "class_of", lambda problem: None)  # test_class_backends has them
     forget()
     yield Device(monkeypatch)

@@ -36,7 +36,8 @@ STEPS: dict[str, list[str]] = {
     "floors": [PYTHON, "test/versions.py", "floors"],
     "newest": [PYTHON, "test/versions.py", "newest"],
     "interop": [PYTHON, "test/versions.py", "interop"],
-    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--durations", "15"],
+    # neighbouring tests stay in one process, which shares their fixtures, until another one has nothing left to do
+    "tests": [PYTHON, "-m", "pytest", "-q", "--dist", "worksteal", "-n", str(os.cpu_count() or 1), "--durations=15"],
 }
 BY_NAME = ("newest", "interop")  # depend on what the machine has, and can install
 

@@ -22,6 +22,7 @@ from lego_mlir.expr.verdict import Proved, Refuted
 
 from strategies import layouts
 
+pytestmark = pytest.mark.all_examples
 CASES_WANTED = 20_000
 POINTS = 12
 SHARES = {}  # name of a test -> the cases that it must compare

@@ -49,11 +49,6 @@ def spec(tmp_path):
     return path
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
 def test_all_kernels_of_a_spec_come_in_one_module(spec, capsysbinary):
     assert main(["compile", str(spec)]) == 0
     text = capsysbinary.readouterr().out.decode()

@@ -13,6 +13,7 @@ from lego_mlir.tuning import gpu_workbench, profiler, rivals
 from lego_mlir.tuning.timings import TimingStore
 from lego_mlir.tuning.workbench import made_up_workbench
 
+pytestmark = pytest.mark.usefixtures("fresh_cache")  # timings are stored there
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32

@@ -13,7 +13,10 @@ from lego_mlir.tuning.cluster_tuning import WorkerDevice
 from lego_mlir.tuning.made_up import MadeUpDevice
 from lego_mlir.tuning.timings import TimingStore
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own dependencies
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of Dask's own dependencies
+    pytest.mark.usefixtures("fresh_cache"),  # timings are stored there
+]
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32

@@ -1,5 +1,5 @@
 """Fixtures of the runtime's tests."""
 
-from product_device import cache_folder, device
+from product_device import device
 
-__all__ = ["cache_folder", "device"]
+__all__ = ["device"]

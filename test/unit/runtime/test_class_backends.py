@@ -46,14 +46,8 @@ class Device:
         run_launch(self.latest, "matmul", parameters, grid)
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def device(monkeypatch, cache_folder):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+def device(monkeypatch):
     forget()
     yield Device(monkeypatch)
     forget()

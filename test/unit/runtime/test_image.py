@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu, image
+from lego_mlir.structured import mlir_text
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.vector import generate
@@ -23,7 +24,7 @@ TEXT = "A = Matrix(20, 20); S = Symmetric(L, 20, storage=packed); L = LowerTrian
 @pytest.fixture(scope="module")
 def code():
     function = generate.emit(lower(parse(TEXT)), "k", "f64", Variant(8, 8, 2, True))
-    return cpu.assemble(function.text(), ("k",))
+    return cpu.assemble(mlir_text.text(function), ("k",))
 
 
 def test_the_same_results_as_with_llvms_linker(code):

@@ -17,8 +17,7 @@ M, N = lego.size("M"), lego.size("N")
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def machine(monkeypatch):
     yield Machine().plug_in(monkeypatch)
     driver.driver.cache_clear()
 

@@ -46,14 +46,8 @@ class StepsDevice:
         return ctypes.c_int.in_dll(self.machine.library, f"stand_in_{name}").value
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def device(monkeypatch, cache_folder):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+def device(monkeypatch):
     forget()
     yield StepsDevice(monkeypatch)
     forget()

@@ -124,8 +124,7 @@ def test_the_limits_of_a_size_are_those_of_the_program():
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def machine(monkeypatch):
     yield Machine().plug_in(monkeypatch)
     driver.driver.cache_clear()
 

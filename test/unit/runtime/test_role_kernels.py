@@ -26,7 +26,6 @@ def packed(tmp_path_factory):
     """A folder with a kernel of each product."""
     folder = tmp_path_factory.mktemp("packed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         patch.setattr(role_choices, "SHAPES", (SHAPE,))
         for what in ("batched_matmul", "grouped_matmul"):
             assert main(["pack", what, "--target", "sm_90a", "-o", str(folder / "kernels")]) == 0
