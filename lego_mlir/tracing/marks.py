@@ -132,6 +132,13 @@ class Dependent:
 
 
 @dataclass(frozen=True, slots=True)
+class ResidentBlocks:
+    """So many blocks share a multiprocessor. Without statements."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixStores:
     """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
 
@@ -198,6 +205,7 @@ Word = (
     | StoredTile
     | MatrixStores
     | Dependent
+    | ResidentBlocks
     | RingMade
     | RingPass
     | RingCopy
