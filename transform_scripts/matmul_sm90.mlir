@@ -11,8 +11,8 @@
 //          Blocks of narrow tiles and few stages may be resident two to a multiprocessor; with few stages there is
 //          room for more `buffers` through which each warpgroup stores C. What an epilogue loads for rows and columns
 //          of the first `early` buffers is loaded before the products of a tile.
-//          A kernel of another form is scheduled, as by tiles_sm90.mlir, with `stages`, `exact`, `cluster_m` and
-//          `dependent`.
+//          A kernel of another form is scheduled, as by tiles_sm90.mlir, with `stages`, `exact`, `cluster_m`,
+//          `resident` and `dependent`.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
 //          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
 //          tensor maps.
@@ -36,6 +36,7 @@ module attributes {
   lego.pipeline = ["lego-warpgroup-products"],
   lego.otherwise = ["warpgroups", {apply = "exact(every={exact})", when = "exact"}, "pipeline(stages={stages})",
                     {apply = "clusters(blocks={cluster_m})", when = "cluster_m - 1"}, "overlay(optional=True)", "roles",
+                    {apply = "resident(blocks={resident})", when = "resident - 1"},
                     {apply = "dependent", when = "dependent"}]
 } {
 }

@@ -31,7 +31,7 @@ from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
-from lego_mlir.tracing.marks import TileCopy, WarpRole
+from lego_mlir.tracing.marks import ResidentBlocks, TileCopy, WarpRole
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
     Assume,
@@ -76,6 +76,8 @@ from lego_mlir.transforms.tile_names import NAME as TILE_NAME
 if TYPE_CHECKING:
     from lego_mlir.tracing.emit_calls import FunctionEmitter
 
+RESIDENT_ATTRIBUTE: Final = "nvvm.minctasm"
+"""The least number of blocks whose registers fit a multiprocessor."""
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
 
@@ -189,8 +191,10 @@ class KernelEmitter:
         return function.regions[0].blocks.append(*types, arg_locs=[function.location] * len(types))
 
     def _launch_attributes(self) -> dict[str, Attribute]:
-        """Attributes of the launch that the target's statements need."""
-        return {}
+        """Attributes of the launch that words of the kernel ask for."""
+        marks = [s.mark for s in self.trace.body if isinstance(s, If)]
+        counts = [mark.count for mark in marks if isinstance(mark, ResidentBlocks)]
+        return {RESIDENT_ATTRIBUTE: self.ir.Attribute.parse(f"{counts[-1]} : i32")} if counts else {}
 
     def _tile_facts(self, tile: Buffer) -> Any:
         """The attributes of a shared tile."""

@@ -129,7 +129,8 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _launch_attributes(self) -> dict[str, Attribute]:
         waits = any(isinstance(s, If) and isinstance(s.mark, Dependent) for s in self.trace.statements())
-        return {DEPENDENT_ATTRIBUTE: self.ir.BoolAttr.get(True)} if waits else {}
+        more = {DEPENDENT_ATTRIBUTE: self.ir.BoolAttr.get(True)} if waits else {}
+        return super()._launch_attributes() | more
 
     # -- shared memory
 

@@ -147,6 +147,13 @@ class Dependent:
 
 
 @dataclass(frozen=True, slots=True)
+class ResidentBlocks:
+    """So many blocks share a multiprocessor. Without statements."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixStores:
     """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
 
@@ -216,6 +223,7 @@ Word = (
     | CopyOut
     | MatrixStores
     | Dependent
+    | ResidentBlocks
     | RingMade
     | RingPass
     | RingCopy

@@ -15,6 +15,7 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
     persistent(blocks)    few blocks compute all tiles
     overlay               tiles of the epilogue take the memory of the rings
     copied_out(buffers)   results leave by tile copies
+    resident(blocks)      registers of several blocks fit a multiprocessor
     dependent             the kernel begins while the one before it ends
 
 `scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings` and `sides` serve `pipeline` and `roles`,

@@ -23,6 +23,7 @@ from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
 from lego_mlir.tracing.schedules.promoted_sums import Exact
 from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.resident import Resident
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 from lego_mlir.tracing.schedules.scheduled import Scheduled
 
@@ -38,6 +39,7 @@ Schedule = (
     | Overlay
     | CopiedOut
     | DependentLaunch
+    | Resident
 )
 
 SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
@@ -52,6 +54,7 @@ SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
     "overlay": Overlay,
     "copied_out": CopiedOut,
     "dependent": DependentLaunch,
+    "resident": Resident,
 }
 """The schedules by their names in texts."""
 

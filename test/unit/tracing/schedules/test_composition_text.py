@@ -16,6 +16,7 @@ from lego_mlir.tracing.schedules.dependent import DependentLaunch
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
 from lego_mlir.tracing.schedules.promoted_sums import Exact
+from lego_mlir.tracing.schedules.resident import Resident
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
 DRAWN = st.one_of(
@@ -30,6 +31,7 @@ DRAWN = st.one_of(
     st.builds(Overlay, st.booleans()),
     st.builds(CopiedOut, st.integers(2, 8)),
     st.just(DependentLaunch()),
+    st.builds(Resident, st.integers(2, 4)),
 )
 
 
@@ -40,7 +42,7 @@ def test_a_text_is_read_back(schedules):
 
 def test_every_schedule_is_drawn():
     every = (Warpgroups(), Warps(), Exact(), RingPipeline(), Ahead(), Roles(), Clusters(), Persistent(1), Overlay(),
-             CopiedOut(), DependentLaunch())  # fmt: skip
+             CopiedOut(), DependentLaunch(), Resident())  # fmt: skip
     assert {type(s) for s in every} == set(SCHEDULES.values())
 
 
@@ -70,6 +72,7 @@ def test_options_may_be_left_out_or_named(text, expected):
         ("pipeline(stages='2')", "an option is an int, True or False, got '2'"),
         ("pipeline(stages=2 + 2)", r"an option is an int, True or False, got 2 \+ 2"),
         ("exact(every=0)", "every=0 must be an int from 1 to 64"),
+        ("resident(blocks=1)", "blocks=1 must be an int from 2 to 4"),
         ("clusters(blocks=9)", "blocks=9 must be an int from 2 to 8"),
         ("persistent", "persistent needs its option: write persistent"),
         ("persistent(blocks=0)", "blocks=0 must be an int from 1"),

@@ -90,7 +90,10 @@ def few_rows(columns, warps, order=Col):
     return matmul.build(64, columns, 192, f16, b=order(192, columns), result=f16, tiling=tiling)
 
 
-@pytest.mark.parametrize(("columns", "warps", "order"), [(256, (1, 8), Col), (128, (2, 4), Row), (256, (2, 8), Col)])
+@pytest.mark.parametrize(
+    ("columns", "warps", "order"),
+    [(128, (2, 4), Row), *(pytest.param(256, (n, 8), Col, marks=pytest.mark.long) for n in (1, 2))],
+)
 def test_64_rows_by_several_groups_that_divide_the_columns(columns, warps, order):
     kernel = few_rows(columns, warps, order)
     scheduled = kernel.schedule(ROLES)

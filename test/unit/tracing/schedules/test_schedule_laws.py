@@ -49,7 +49,7 @@ def drawn(seed):
     return PRODUCTS[name](m, 64, 64 * rng.randint(1, 5), T), ", ".join(parts), machine
 
 
-@pytest.mark.parametrize("seed", some(range(24), 2))
+@pytest.mark.parametrize("seed", some(range(24), 1))
 def test_drawn_compositions_keep_values(seed):
     (kernel, reference), schedule, machine = drawn(seed)
     faults, difference = run(kernel.schedule(schedule), reference, machine)

@@ -44,6 +44,13 @@ def product(dtype, steps=3, columns=N, b_order=Col):
     return kernel
 
 
+def types(*pushed):
+    """All types; those that are not `pushed` run with --long."""
+    return pytest.mark.parametrize(
+        "dtype", [pytest.param(t, marks=() if t in pushed else pytest.mark.long) for t in UNITS]
+    )
+
+
 def drawn(rng, dtype, shape):
     """Numbers of a few bits, which each type holds and whose products add up exactly."""
     if dtype == i8:
@@ -72,7 +79,7 @@ def require(origin, kernel, machine, given=None):
     np.testing.assert_array_equal(found, expected.clip(-(2**31), 2**31 - 1))
 
 
-@pytest.mark.parametrize("dtype", UNITS)
+@types(f8e5m2, i8, f32)
 def test_by_warpgroups(dtype):
     kernel = product(dtype)
     scheduled = kernel.schedule(ROLES)
@@ -81,7 +88,7 @@ def test_by_warpgroups(dtype):
     require(kernel, scheduled, interpreted)
 
 
-@pytest.mark.parametrize("dtype", UNITS)
+@types(f8e4m3fn)
 def test_by_warps(dtype):
     kernel = product(dtype)
     require(kernel, kernel.schedule("warps, pipeline(stages=2), ahead"), emulated("sm_80"))
@@ -89,7 +96,7 @@ def test_by_warps(dtype):
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
-@pytest.mark.parametrize("dtype", UNITS)
+@types(i8)
 def test_they_assemble(dtype):
     text = compile_kernel(product(dtype).schedule(ROLES), target="sm_90a").text
     _, (resources,) = ptxas.assemble(text, target_named("sm_90a"))
