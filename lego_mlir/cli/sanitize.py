@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from lego_mlir.interp.ptx.ptx_launch import PtxArgument
     from lego_mlir.interp.report import Report
-    from lego_mlir.sanitize.kernels import SanitizedKernel
     from lego_mlir.sanitize.launch_files import LaunchRequest
+    from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 
 HELP: Final = "Check a CUDA, Triton, PTX or MLIR kernel without a GPU: bounds, races, deadlocks, bank conflicts."
 EXAMPLE: Final = (
@@ -130,7 +130,7 @@ def _launch(
     request: LaunchRequest, args: argparse.Namespace, arguments: _Arguments, kernels: dict[Path, SanitizedKernel],
     progress: Progress,
 ) -> None:  # fmt: skip
-    from lego_mlir.sanitize.kernels import SanitizedKernel, SanitizedLaunch, entry_name
+    from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel, SanitizedLaunch, entry_name
 
     if request.file not in kernels:
         kernels[request.file] = _compiled(request, args)
@@ -153,7 +153,7 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
     """The file's module, with any of its entries."""
     from lego_mlir.interp.ptx.ptx_reader import read_ptx
     from lego_mlir.sanitize import nvcc_ptx
-    from lego_mlir.sanitize.kernels import SanitizedKernel
+    from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 
     path = request.file
     try:

@@ -7,7 +7,7 @@
 A report has the faults by line of the source: accesses outside of arrays, reads of what nobody wrote, races, barriers
 that not all threads reach, deadlocks, asynchronous copies used too early, leaks. Arrays hold the results.
 
-kernels             `cuda`, `ptx`, `traced`: something to subscript with a launch and to call
+sanitized_kernels   `cuda`, `ptx`, `traced`: something to subscript with a launch and to call
 storages            arrays and tensors as arguments: views of one memory share a buffer; memory that nobody wrote
 drawn_arguments     `x=f32[1024,512]:normal`, as the command line and launch files have it
 launch_files        many launches in one TOML file
@@ -23,17 +23,17 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from lego_mlir.sanitize.kernels import SanitizedKernel as SanitizedKernel
-    from lego_mlir.sanitize.kernels import cuda as cuda
-    from lego_mlir.sanitize.kernels import ptx as ptx
-    from lego_mlir.sanitize.kernels import traced as traced
+    from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel as SanitizedKernel
+    from lego_mlir.sanitize.sanitized_kernels import cuda as cuda
+    from lego_mlir.sanitize.sanitized_kernels import ptx as ptx
+    from lego_mlir.sanitize.sanitized_kernels import traced as traced
     from lego_mlir.sanitize.sessions import LaunchFaultError as LaunchFaultError
     from lego_mlir.sanitize.sessions import Session as Session
     from lego_mlir.sanitize.sessions import session as session
     from lego_mlir.sanitize.storages import empty as empty
 
 _HOMES: Final = {
-    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), "kernels"),
+    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), "sanitized_kernels"),
     **dict.fromkeys(("LaunchFaultError", "Session", "session"), "sessions"),
     "empty": "storages",
 }

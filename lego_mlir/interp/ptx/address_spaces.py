@@ -110,12 +110,11 @@ class GlobalMemory:
             self.arena[buffer.start : buffer.start + buffer.nbytes] = np.frombuffer(data, np.uint8)
         self._contents.clear()
 
-    def add_heap(self) -> None:
-        """Room for `malloc`, before `allocate`."""
-        from lego_mlir.interp.ptx.device_heap import HEAP_BYTES, DeviceHeap
-
-        self.heap = DeviceHeap(self, self._end)
-        self._end += HEAP_BYTES + GAP
+    def reserve(self, nbytes: int) -> int:
+        """Room after all buffers, before `allocate`; where it starts."""
+        start = self._end
+        self._end += nbytes + GAP
+        return start
 
     def write_back(self) -> None:
         """Copy the results to the callers' arrays."""

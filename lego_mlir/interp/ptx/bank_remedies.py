@@ -67,7 +67,7 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ColumnExchange:
     """Elements of `width` bytes at column XOR row in rows of `pitch` bytes, a power of two."""
 
     pitch: int
@@ -82,7 +82,7 @@ class Exchange:
         return f"element (row, column) at column ^ row % {self.pitch // self.width}, in rows of {self.pitch} bytes"
 
 
-SharedPlacement = Padding | Exchange
+SharedPlacement = Padding | ColumnExchange
 
 
 def best_placement(requests: Sequence[SharedRequests]) -> SharedPlacement | None:
@@ -102,7 +102,7 @@ def _candidates(requests: Sequence[SharedRequests]) -> Iterator[SharedPlacement]
     rows = [pitch for pitch in pitches if pitch >= SHORTEST_ROW and pitch % width == 0]
     yield from (Padding(pitch, width, width) for pitch in rows)
     yield from (Padding(pitch, 2 * width, width) for pitch in rows)
-    yield from (Exchange(pitch, width) for pitch in rows if pitch & (pitch - 1) == 0)
+    yield from (ColumnExchange(pitch, width) for pitch in rows if pitch & (pitch - 1) == 0)
 
 
 def _distances(requests: Sequence[SharedRequests]) -> set[int]:

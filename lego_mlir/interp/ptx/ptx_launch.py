@@ -34,6 +34,7 @@ from lego_mlir.interp.ptx import instructions as _registered  # noqa: F401  (fil
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory
 from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.decoder import Decoder
+from lego_mlir.interp.ptx.device_heap import HEAP_BYTES, DeviceHeap
 from lego_mlir.interp.ptx.device_order import DeviceOrder, orders_blocks
 from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
 from lego_mlir.interp.ptx.global_shadow import GlobalShadow
@@ -126,7 +127,7 @@ def prepared(
     addresses = _place_globals(module, kernel, memory)
     pointers = _bind_arrays(kernel, args, names, memory)
     if any(i.opcode == "call" and "malloc" in map(str, i.operands) for i in kernel.instructions):
-        memory.add_heap()
+        memory.heap = DeviceHeap(memory, memory.reserve(HEAP_BYTES))
     parameters = _parameters(kernel, pointers, addresses)
     shape = _shape(module, kernel, addresses, extents, dynamic_shared)
     return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options)

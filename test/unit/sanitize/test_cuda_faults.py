@@ -13,8 +13,8 @@ from lego_mlir.interp.ptx import gang_scheduler
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.interp.ptx.regions import hot_regions
 from lego_mlir.interp.report import Kind
-from lego_mlir.sanitize.kernels import SanitizedKernel
 from lego_mlir.sanitize.nvcc_ptx import compile_to_ptx
+from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 from lego_mlir.toolchain import nvidia_tools
 
 pytestmark = [

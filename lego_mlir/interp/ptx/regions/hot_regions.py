@@ -18,6 +18,7 @@ from llvmlite import ir
 
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
+from lego_mlir.interp.ptx.regions.region_checks import emit_access
 from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, IrValue, NotInRegionError, RegionCode
 from lego_mlir.store import Cache, default_folder, key
 
@@ -222,7 +223,8 @@ class HotRegion:
 
     def _code(self, instructions: Sequence[PtxInstruction]) -> RegionCode:
         decoder = self.regions.decoder
-        return RegionCode(instructions, decoder.addresses, decoder.machine.shape.granule, f"region_{self.first}")
+        granule = decoder.machine.shape.granule
+        return RegionCode(instructions, decoder.addresses, granule, f"region_{self.first}", emit_access)
 
     def _fits(self, instruction: PtxInstruction) -> bool:
         try:

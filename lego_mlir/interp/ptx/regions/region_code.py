@@ -69,10 +69,17 @@ def type_name(instruction: PtxInstruction) -> str:
 
 
 class RegionCode:
-    """Emits the functions of a region; `reads` and `results` say which registers its arrays are."""
+    """Emits the functions of a region; `reads` and `results` say which registers its arrays are.
 
-    def __init__(self, instructions: Sequence[PtxInstruction], addresses: Addresses, granule: int, name: str) -> None:
+    `emit_access` is that of `region_checks`.
+    """
+
+    def __init__(
+        self, instructions: Sequence[PtxInstruction], addresses: Addresses, granule: int, name: str,
+        emit_access: Callable[[RegionCode, PtxInstruction], None],
+    ) -> None:  # fmt: skip
         self.instructions, self.addresses, self.granule, self.name = instructions, addresses, granule, name
+        self.emit_access = emit_access
         self.reads: dict[tuple[str, int | str, int], int] = {}
         self.results: dict[int, int] = {}
         self.stores = any(i.opcode == "st" for i in instructions)
@@ -215,13 +222,11 @@ class RegionCode:
             del self.values[slot]
 
     def _emit(self, instruction: PtxInstruction) -> None:
-        from lego_mlir.interp.ptx.regions.region_checks import emit_access
-
         modifiers = set(instruction.modifiers)
         if modifiers & NEVER:
             raise NotInRegionError(instruction.name)
         if instruction.opcode in ("ld", "st"):
-            emit_access(self, instruction)
+            self.emit_access(self, instruction)
             return
         emit = _EMITTERS.get(instruction.opcode)
         if emit is None:

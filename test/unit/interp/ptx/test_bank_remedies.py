@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ptx_kernels import THREAD, entry
 
 from lego_mlir.interp.ptx import emulate
-from lego_mlir.interp.ptx.bank_remedies import Exchange, Padding, SharedRequests, best_placement
+from lego_mlir.interp.ptx.bank_remedies import ColumnExchange, Padding, SharedRequests, best_placement
 from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
 
@@ -44,7 +44,7 @@ def test_a_column_of_any_pitch_is_freed(pitch):
 
 
 def test_an_exchange_keeps_the_size():
-    exchange = Exchange(128, 4)
+    exchange = ColumnExchange(128, 4)
     assert sorted(exchange.moved(4 * np.arange(1024))) == list(4 * np.arange(1024))
     assert busiest_bank(exchange.moved(128 * LANES)) == 1
 
