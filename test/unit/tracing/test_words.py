@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from launching import launch, launch_on_cpu
+from launching import launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i1, i8, i32, i64, interp, u8, u64
@@ -236,6 +236,18 @@ def test_the_interpreter_refuses_what_it_does_not_know_by_name():
     with pytest.raises(LegoError, match=r"nvvm\.ex2 has no form on a CPU"):
         launch_on_cpu(k, np.zeros(64))
     assert "ex2.approx" in compile_kernel(k).text
+
+
+def test_an_instruction_of_ptx_by_its_text():
+    facts = {"asm_string": '"mul.hi.s32 $0, $1, 65536;"', "constraints": '"=r,r"'}
+
+    @lego.kernel(grid=1, block=32)
+    def k(x: lego.Tensor(i32, Row(32)), y: lego.Tensor(i32, Row(32))):
+        t = lego.thread_id[0]
+        y[t] = lego.mlir_op("llvm.inline_asm", x[t], result=i32, attributes=facts)
+
+    x = np.arange(-16, 16) * 98765
+    np.testing.assert_array_equal(launch_emulated(k, x, np.zeros(32))[1], x * 65536 >> 32)
 
 
 @pytest.mark.tools

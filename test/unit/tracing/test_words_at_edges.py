@@ -242,6 +242,26 @@ WIDTHS = (1, 8, 32)
 SHUFFLES = {name: getattr(lego, name) for name in ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor")}
 
 
+@pytest.mark.parametrize("dtype", [f16, bf16, f32], ids=str)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_choices_between_pairs_agree_at_their_edges(dtype, target):
+    """Pairs of 16 bits are compared by one instruction with two results."""
+    a, b = pairs(dtype)
+
+    @lego.kernel(grid=len(a) // BLOCK, block=BLOCK // 2)
+    def k(
+        x: lego.Tensor(dtype, Row(len(a))), y: lego.Tensor(dtype, Row(len(a))), z: lego.Tensor(dtype, Row(6, len(a)))
+    ):
+        t = (lego.block_id[0] * (BLOCK // 2) + lego.thread_id[0]) * 2
+        v, w = x.load(t, width=2), y.load(t, width=2)
+        for row, compare in enumerate(COMPARISONS.values()):
+            z.store(lego.where(compare(v, w), v, w), row, t)
+
+    empty = np.zeros((6, len(a)))
+    expected = launch(k, a, b, empty)[2]
+    assert not differing(expected, launch_emulated(k, a, b, empty, target=target)[2]).any()
+
+
 @pytest.mark.parametrize("word", SHUFFLES)
 def test_shuffles_agree_at_all_distances(word):
     constants = [(distance, width) for distance in (-1, 8, 31, 32, 33) for width in (8, 32)]
@@ -362,7 +382,7 @@ SILENT = {
 
 
 def test_each_word_is_compared_or_named():
-    rooms = ("lego_mlir.tracing.", "lego_mlir.expr.index")
+    rooms = ("lego_mlir.tracing.", "lego_mlir.expr.index", "lego_mlir.formats.convert_calls")
     words = {name for name, (module, _) in lego._NAMES.items() if module.startswith(rooms)}
     compared = {
         *OF_BOTH, *OF_INTEGERS, *OF_FLOATS, *TESTS, *FUNCTIONS, *SHUFFLES, *map(str, ALL),

@@ -11,7 +11,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
-from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
+from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -44,7 +44,7 @@ def comparison(name: str, type_: str) -> Compare | None:
 
 @opcode("setp")
 def build_setp(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    """`setp.lt.s32 p, a, b` and `setp.lt.and.s32 p|q, a, b, c`."""
+    """`setp.lt.s32 p, a, b` and `setp.lt.and.s32 p|q, a, b, c`; q is the opposite of p, or that of a pair's upper half."""
     type_ = decoder.type_of(instruction)
     compare = comparison(instruction.modifiers[0], type_)
     if compare is None:
@@ -56,9 +56,12 @@ def build_setp(decoder: Decoder, instruction: PtxInstruction) -> Step:
     combine = next((COMBINE[m] for m in instruction.modifiers if m in COMBINE), None)
     other = decoder.source(third[0], "pred", instruction) if third else None
 
+    is_pair = not PACKED.keys().isdisjoint(instruction.modifiers)
+
     def run(gang: Gang) -> Outcome:
         truth = compare(left(gang), right(gang))
-        for write, value in zip(writes, (truth, ~truth), strict=False):
+        both = tuple(truth.reshape(-1, 2).T) if is_pair else (truth, ~truth)
+        for write, value in zip(writes, both, strict=False):
             write(gang, value if combine is None or other is None else combine(value, other(gang)))
         return None
 
