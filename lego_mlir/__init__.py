@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
     from lego_mlir.layout.notation_parser import parse_layout as parse_layout
-    from lego_mlir.mesh.plans import redistribute as redistribute
+    from lego_mlir.mesh.redistribution import redistribute as redistribute
     from lego_mlir.runtime.attention_calls import attention as attention
     from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.packed_attention_calls import attention_varlen as attention_varlen
@@ -231,7 +231,7 @@ _MODULES = {
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
     "lego_mlir.formats.convert_calls": "convert",
-    "lego_mlir.mesh.plans": "redistribute",
+    "lego_mlir.mesh.redistribution": "redistribute",
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",

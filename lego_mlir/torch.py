@@ -43,7 +43,7 @@ DIGITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class _Registered:
     """An operator that is registered: what its kernel computes, and its backward function."""
 
     digest: str
@@ -51,7 +51,7 @@ class Operator:
     overload: Callable[..., Returned]
 
 
-_defined: dict[str, Operator] = {}
+_defined: dict[str, _Registered] = {}
 
 
 def op(
@@ -84,7 +84,7 @@ def op(
         _differentiate(torch, library, unique, entry, backward)
     _libraries.append(library)
     overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
-    _defined[unique] = Operator(digest, backward, overload)
+    _defined[unique] = _Registered(digest, backward, overload)
     return overload
 
 

@@ -79,7 +79,7 @@ def as_condition(value: Condition | Cond) -> Cond:
     return nodes.canonical(_no_text(value))
 
 
-def _no_text(value: Any) -> Any:
+def _no_text(value: object) -> object:
     """What SymPy converts. Raises ExpressionError for a text, which SymPy would evaluate as Python, and for None."""
     if value is None or isinstance(value, str | bytes):
         raise ExpressionError(f"an index is an int or an expression of sizes and indices, got {value!r}")

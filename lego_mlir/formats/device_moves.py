@@ -153,9 +153,9 @@ def _zeros(like: AnyArray, size: int) -> AnyArray:
     """Zeroed bytes on the device of an array."""
     if type(like).__module__.partition(".")[0] == "torch":
         return like.new_zeros(size, dtype=_torch("uint8"))
-    import cupy
+    from lego_mlir.runtime.cuda import cupy
 
-    return cupy.zeros(size, cupy.uint8)
+    return cupy().zeros(size, cupy().uint8)
 
 
 def _typed(array: AnyArray, dtype: str) -> AnyArray:

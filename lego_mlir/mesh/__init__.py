@@ -1,11 +1,11 @@
 """Moves of arrays over a mesh of ranks: planned and proved here, carried out by `torch.distributed`.
 
-    lego.redistribute(source, target)              a `Plan` between two `Sharded` distributions
+    lego.redistribute(source, target)              a `RedistributionPlan` between two `Sharded` distributions
     lego.mesh.redistribute(dtensor, placements)    a DTensor with other placements
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
 
 axis_moves        runs of elements along one axis, between two chains of splits
-plans             messages as products of runs; traffic; the plan carried out on arrays of one process
+redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lego_mlir.mesh.plans import Box, Message, Plan, Traffic
+from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
 from lego_mlir.mesh.torch_exchange import Exchange
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign
 
-__all__ = ["Box", "Exchange", "Message", "Plan", "Traffic", "redistribute"]
+__all__ = ["Exchange", "Message", "RedistributionPlan", "StridedBox", "Traffic", "redistribute"]
 
 
 def redistribute(tensor: Foreign, placements: Sequence[Foreign]) -> Foreign:

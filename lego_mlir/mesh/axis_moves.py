@@ -21,18 +21,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import lcm, prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lego_mlir.distributions.splits import Cyclic, Split
 from lego_mlir.errors import LayoutError
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+
 MOST_RUNS = 1 << 22
 """Runs of one axis beyond which a plan would not be smaller than its array."""
 
 
-class Side(NamedTuple):
+class RunSide(NamedTuple):
     """Where a run begins in the local indices of its rank, and how far each repetition is from the one before."""
 
     first: int
@@ -40,22 +43,22 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MovedRun:
     """`repeats` times `length` neighbouring elements from `first` on, `period` apart, on both sides."""
 
     first: int
     length: int
     repeats: int
     period: int
-    source: Side
-    target: Side
+    source: RunSide
+    target: RunSide
 
     @property
     def elements(self) -> int:
         """How many elements move."""
         return self.length * self.repeats
 
-    def indices(self) -> Any:
+    def indices(self) -> Array:
         """The elements of the axis, in the order in which they move."""
         starts = self.first + self.period * np.arange(self.repeats)
         return (starts[:, None] + np.arange(self.length)).reshape(-1)
@@ -66,10 +69,10 @@ class AxisMoves:
     """The runs between the ranks of two divisions of an axis, by (source rank, target rank)."""
 
     ranks: tuple[int, int]
-    runs: dict[tuple[int, int], list[Run]]
+    runs: dict[tuple[int, int], list[MovedRun]]
 
     @cached_property
-    def counts(self) -> Any:
+    def counts(self) -> Array:
         """Elements from each source rank to each target rank, [sources, targets]."""
         found = np.zeros(self.ranks, np.int64)
         for (s, t), runs in self.runs.items():
@@ -77,7 +80,7 @@ class AxisMoves:
         return found
 
 
-class Chain(NamedTuple):
+class SplitChain(NamedTuple):
     """Successive splits of an axis, the first outermost; ranks are numbered in row-major order of theirs."""
 
     splits: tuple[Split, ...]
@@ -88,7 +91,7 @@ class Chain(NamedTuple):
         """The number of ranks."""
         return prod(int(split.ranks) for split in self.splits)
 
-    def place(self, i: Any) -> tuple[Any, Any]:
+    def place(self, i: Array) -> tuple[Array, Array]:
         """The rank and the local index of elements, as arrays."""
         rank, n = np.zeros_like(i), np.full_like(i, self.n)
         for split in self.splits:
@@ -97,7 +100,7 @@ class Chain(NamedTuple):
             rank = rank * int(split.ranks) + at
         return rank, i
 
-    def cuts(self) -> Any:
+    def cuts(self) -> Array:
         """Where neighbours are on another rank or not local neighbours, but for the blocks of an only cyclic split."""
         if len(self.splits) == 1 and isinstance(self.splits[0], Cyclic):
             return np.array([0, self.n])
@@ -112,7 +115,7 @@ class Chain(NamedTuple):
         return 0, 1
 
 
-def _cuts(splits: Sequence[Split], first: int, n: int) -> Iterator[Any]:
+def _cuts(splits: Sequence[Split], first: int, n: int) -> Iterator[Array]:
     """The cuts of a chain on n elements from `first` on."""
     if not splits or n == 0:
         return
@@ -130,7 +133,7 @@ def _is_contiguous(split: Split) -> bool:
     return not hasattr(split, "pieces")
 
 
-def _starts(split: Split, n: int) -> Any:
+def _starts(split: Split, n: int) -> Array:
     """The first elements of the parts of a split, and n."""
     if not _is_contiguous(split):
         return _compared([split], 0, n)[0]
@@ -138,22 +141,22 @@ def _starts(split: Split, n: int) -> Any:
     return np.unique(np.concatenate([[0], np.cumsum(np.broadcast_to(np.asarray(split.size(ranks, n)), ranks.shape))]))
 
 
-def _compared(splits: Sequence[Split], first: int, n: int) -> list[Any]:
+def _compared(splits: Sequence[Split], first: int, n: int) -> list[Array]:
     """The cuts of any chain, found by comparing neighbours."""
     if n > MOST_RUNS * 8:
         raise LayoutError(
             f"the splits {list(splits)} of {n} elements are compared element by element, which is too many"
         )
     i = np.arange(n)
-    rank, local = Chain(tuple(splits), n).place(i)
+    rank, local = SplitChain(tuple(splits), n).place(i)
     jumps = (np.diff(rank) != 0) | (np.diff(local) != 1)
     return [first + np.concatenate([[0], 1 + np.flatnonzero(jumps), [n]])]
 
 
 def axis_moves(n: int, source: Sequence[Split], target: Sequence[Split]) -> AxisMoves:
     """The runs between two divisions of n elements. Raises LayoutError for more than MOST_RUNS."""
-    chains = Chain(tuple(source), n), Chain(tuple(target), n)
-    runs: dict[tuple[int, int], list[Run]] = {}
+    chains = SplitChain(tuple(source), n), SplitChain(tuple(target), n)
+    runs: dict[tuple[int, int], list[MovedRun]] = {}
     bounds = np.unique(np.concatenate([chain.cuts() for chain in chains])) if n else np.array([0])
     period = lcm(*(chain.block[1] for chain in chains))
     blocks = [chain.block[0] for chain in chains if chain.block[0]]
@@ -167,12 +170,12 @@ def axis_moves(n: int, source: Sequence[Split], target: Sequence[Split]) -> Axis
     later = [chain.place(np.where(repeats > 1, first + period, first))[1] for chain in chains]
     for k in range(len(first)):
         (s, u), (t, v) = ((int(rank[k]), int(local[k])) for rank, local in placed)
-        sides = Side(u, int(later[0][k]) - u), Side(v, int(later[1][k]) - v)
-        runs.setdefault((s, t), []).append(Run(int(first[k]), int(length[k]), int(repeats[k]), period, *sides))
+        sides = RunSide(u, int(later[0][k]) - u), RunSide(v, int(later[1][k]) - v)
+        runs.setdefault((s, t), []).append(MovedRun(int(first[k]), int(length[k]), int(repeats[k]), period, *sides))
     return AxisMoves((chains[0].ranks, chains[1].ranks), runs)
 
 
-def _pieces(bounds: Any, blocks: Sequence[int], period: int) -> Iterator[tuple[Any, Any, Any]]:
+def _pieces(bounds: Array, blocks: Sequence[int], period: int) -> Iterator[tuple[Array, Array, Array]]:
     """First elements, lengths and repetitions of the runs between bounds, in the order of the elements.
 
     Of an interval of several periods, the whole ones are one run for each part of a period. Neighbouring shorter
@@ -190,7 +193,7 @@ def _pieces(bounds: Any, blocks: Sequence[int], period: int) -> Iterator[tuple[A
     yield _cut(bounds[at:], blocks, 1)
 
 
-def _cut(bounds: Any, blocks: Sequence[int], repeats: int) -> tuple[Any, Any, Any]:
+def _cut(bounds: Array, blocks: Sequence[int], repeats: int) -> tuple[Array, Array, Array]:
     """The parts between bounds that no multiple of a block cuts."""
     start, end = int(bounds[0]), int(bounds[-1])
     inner = [np.arange(-(-start // block) * block, end, block) for block in blocks]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
-from lego_mlir.mesh.plans import Box, Message, Plan, redistribute
+from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -26,7 +26,7 @@ _KEPT: Final = 256
 class Exchange:
     """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes."""
 
-    def __init__(self, plan: Plan, rank: int) -> None:
+    def __init__(self, plan: RedistributionPlan, rank: int) -> None:
         self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
         sent = plan.messages_from(rank) if rank < plan.source.count else []
         received = plan.messages_to(rank) if rank < plan.target.count else []
@@ -87,7 +87,7 @@ def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
             at += box.elements
 
 
-def _view(flat: Tensor, box: Box) -> Tensor:
+def _view(flat: Tensor, box: StridedBox) -> Tensor:
     return flat.as_strided(box.sizes, box.strides, flat.storage_offset() + box.offset)
 
 

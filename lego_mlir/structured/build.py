@@ -33,7 +33,7 @@ from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
-from lego_mlir.structured import c_text, entry_point, mlir_text, sets, x86_vectors
+from lego_mlir.structured import entry_point, mlir_text, sets
 from lego_mlir.structured.function import Function
 from lego_mlir.structured.language import TypeRow, parse
 from lego_mlir.structured.lower import Lowered, buffer_name, lower
@@ -83,6 +83,8 @@ class KernelSource:
         It has the operations of the MLIR in the same order. Raises UsageError for a variant with longer vectors than
         the target's, and for `by_lanes` on a target without intrinsics.
         """
+        from lego_mlir.structured import c_text, x86_vectors
+
         entry_point.signature(self.program, self.name, self.element)  # refuses names that C cannot declare
         vectors = self.isa.name in x86_vectors.REQUIRED
         plain = self if vectors or self.variant is None else replace(self, variant=replace(self.variant, width=1))

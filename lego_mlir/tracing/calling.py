@@ -61,11 +61,11 @@ class OnArrays:
             return program.call(self, arrays, named)  # type: ignore[arg-type]
         return self.calls.call(arrays, named, None, check) if check else self.calls(*arrays, **named)
 
-    def on(self, stream: Given) -> Callable[..., Any]:
+    def on(self, stream: Given) -> Callable[..., Returned]:
         """The kernel on a stream: `k.on(stream)(a, b, c)`; a stream of PyTorch, CuPy or cuda.core, or its handle."""
         return self.calls.on(stream)
 
-    def prepare(self, *arrays: Given, **named: Given) -> Callable[..., Any]:
+    def prepare(self, *arrays: Given, **named: Given) -> Callable[..., Returned]:
         """Bind and check arrays once: a function that launches on them, or on others of the same types and shapes.
 
         The cheapest way to launch often: it checks nothing again.

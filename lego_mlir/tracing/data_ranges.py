@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import sympy
 
+from lego_mlir.aliases import Expr
 from lego_mlir.errors import brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.intervals import Bounds, bounds
@@ -103,7 +104,7 @@ class DataRanges:
             case _:
                 return self.names.get(value.number)
 
-    def converted_from(self, value: Value) -> Any:
+    def converted_from(self, value: Value) -> Expr | None:
         """The index that a value was made from, which it equals where its type holds it; None for any other value."""
         match self._definitions.get(value.number):
             case FromIndex(expr=expr) if value.dtype.family == "int":

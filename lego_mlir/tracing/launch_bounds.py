@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir.errors import TraceError
 
@@ -41,7 +41,7 @@ class LaunchBounds:
 NO_BOUNDS: Final = LaunchBounds()
 
 
-def launch_bounds(max_registers: Any, min_blocks: Any, block: Sequence[Any], where: object) -> LaunchBounds:
+def launch_bounds(max_registers: object, min_blocks: object, block: Sequence[object], where: object) -> LaunchBounds:
     """The bounds of a kernel of this block. Raises TraceError for those that no launch can have."""
     if max_registers is not None and min_blocks is not None:
         raise TraceError(f"{where}: give max_registers or min_blocks: both limit the registers of a thread")

@@ -53,7 +53,7 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
         _chunks(tracer, source, at, target, tiles, lines.transposed)
 
 
-def store_tile(source: View, target: View, at: Sequence[Any]) -> None:
+def store_tile(source: View, target: View, at: Sequence[IndexLike]) -> None:
     """Store a shared tile as tile `at` of `target`, in tiles of its shape, with all threads of the block.
 
     A barrier must precede it, after what fills the tile. Elements past the end of the target are not stored. Schedules

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir.distributions import Balanced, Chunks, Cyclic, Sharded, StridedChunks
-from lego_mlir.mesh.axis_moves import Chain, axis_moves
+from lego_mlir.mesh.axis_moves import SplitChain, axis_moves
 
 
 @st.composite
@@ -99,7 +99,7 @@ def chains(draw):
 @given(st.integers(0, 100), chains(), chains())
 def test_runs_are_where_the_splits_say(n, source, target):
     found, i, times = axis_moves(n, source, target), np.arange(n), np.zeros(n, int)
-    sides = [Chain(tuple(chain), n).place(i) for chain in (source, target)]
+    sides = [SplitChain(tuple(chain), n).place(i) for chain in (source, target)]
     for ranks, runs in found.runs.items():
         for run in runs:
             at = run.indices()

@@ -326,7 +326,7 @@ class _LoopChange:
         return True
 
 
-def _solved(rounds: Expr) -> dict[Any, Expr]:
+def _solved(rounds: Expr) -> Values:
     """A value of one of its terms for which a number of rounds is 0; empty if none is found."""
     for term, factor in sympy.expand(rounds).as_coefficients_dict().items():
         if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef)):

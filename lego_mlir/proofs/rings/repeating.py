@@ -33,6 +33,8 @@ from lego_mlir.proofs.rings.values import symbol_named
 
 MOST_STATES: Final = 512
 Effect = dict[Symbol, Any]
+Loop = tuple[int, Effect, Any]
+"""A depth, an effect, and the parts that have it."""
 """What symbols are after some statements, by what they were before."""
 
 
@@ -90,7 +92,7 @@ def _effect(run: Sequence[Let]) -> Effect:
     return known
 
 
-def _groups(program: Sequence[ProgramPart], effects: Sequence[tuple[int, Effect, Any]]) -> list[frozenset[Symbol]]:
+def _groups(program: Sequence[ProgramPart], effects: Sequence[Loop]) -> list[frozenset[Symbol]]:
     """The registers that are computed from each other and from nothing else."""
     times: dict[Symbol, int] = {}
     for _, _, run in effects:
@@ -129,7 +131,7 @@ def _unfollowed(parts: Sequence[ProgramPart]) -> Iterator[Symbol]:
 # -- states
 
 
-def _repeating(group: frozenset[Symbol], effects: Sequence[tuple[int, Effect, Any]]) -> Repeating | None:
+def _repeating(group: frozenset[Symbol], effects: Sequence[Loop]) -> Repeating | None:
     """The group by its steps; None unless it begins as constants and takes the same step wherever it is written."""
     state: dict[Symbol, Expr] = {}
     steps, runs = list[dict[Symbol, Expr]](), set[int]()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
-from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, Operand, read, require_alike
+from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, ArrayOperand, read, require_alike
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
 
@@ -53,7 +53,7 @@ def shared(lead: Sequence[int], out: Sequence[int]) -> Shared | None:
 
 
 def batched_product(
-    first: Operand, second: Operand, result: str | None = None, *, check: bool = False, key: Hashable = None
+    first: ArrayOperand, second: ArrayOperand, result: str | None = None, *, check: bool = False, key: Hashable = None
 ) -> Tensor:
     """a @ b for arrays of [.., M, K] and [.., K, N]; with `check` in the interpreter, on arrays of the host.
 
@@ -101,7 +101,7 @@ def batched_product(
     return product
 
 
-def _broadcast(first: Operand, second: Operand) -> Shape:
+def _broadcast(first: ArrayOperand, second: ArrayOperand) -> Shape:
     """The leading dimensions of the result."""
     import numpy
 
@@ -114,7 +114,7 @@ def _broadcast(first: Operand, second: Operand) -> Shape:
         ) from None
 
 
-def _matrices(operand: Operand, out: Shape) -> tuple[Operand, Shared]:
+def _matrices(operand: ArrayOperand, out: Shape) -> tuple[ArrayOperand, Shared]:
     """An operand as [matrices, rows, columns]: what has a stride of 0 counts once."""
     x, lead = operand.array, operand.facts.shape[:-2]
     once = [n > 1 and stride == 0 for n, stride in zip(lead, operand.facts.strides[: len(lead)], strict=True)]
@@ -135,7 +135,7 @@ def _matrices(operand: Operand, out: Shape) -> tuple[Operand, Shared]:
     return operand.of(x.reshape(-1, *matrix)), found
 
 
-def _usable(operand: Operand, otherwise: str) -> tuple[Operand, str]:
+def _usable(operand: ArrayOperand, otherwise: str) -> tuple[ArrayOperand, str]:
     """Matrices that the kernel reads, [count, rows in memory, their length], and their order, N or T.
 
     They are copied, into the order `otherwise`, where they are in neither.

@@ -47,7 +47,7 @@ def copy_name(kind: str, dtype: str, letter: str = "N") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class ProductCopies:
     """The product that is computed, and how its operands are prepared for it; None where they are used in place.
 
     `shared` tells whether a kernel of a class may compute it.
@@ -58,22 +58,22 @@ class Copies:
     shared: bool = True
 
 
-def around(problem: Problem, facts: Sequence[ArrayFacts], *, packed: bool) -> Copies:
+def around(problem: Problem, facts: Sequence[ArrayFacts], *, packed: bool) -> ProductCopies:
     """The copies of a product of two matrices; from a folder there are none along K."""
     if problem.dtype in INPUTS.values():
         wide = problem.wide()
         if wide is None:
-            return Copies(problem)
+            return ProductCopies(problem)
         is_fused = str(problem.parts) != ""
-        return Copies(problem.of_size(*wide.sizes), partial(_padded, problem, wide), shared=is_fused)
+        return ProductCopies(problem.of_size(*wide.sizes), partial(_padded, problem, wide), shared=is_fused)
     if packed:
-        return Copies(problem)
+        return ProductCopies(problem)
     from lego_mlir.kernels import rows_along_k
 
     columns, depth = _columns_of(problem), rows_along_k.pitch(problem.k, facts[0].itemsize)
     if not any(map(_is_turned, facts, ALONG_K)) and (columns, depth) == (problem.n, problem.k):
-        return Copies(problem)
-    return Copies(problem.of_size(problem.m, columns, depth), partial(_along_k, facts, (columns, depth)))
+        return ProductCopies(problem)
+    return ProductCopies(problem.of_size(problem.m, columns, depth), partial(_along_k, facts, (columns, depth)))
 
 
 def _columns_of(problem: Problem) -> int:
@@ -83,7 +83,9 @@ def _columns_of(problem: Problem) -> int:
     return n if n * element % CHUNK == 0 else -(-n // unit) * unit
 
 
-def steps_of(problem: Problem, around: Copies, product: Backend, more: Named, copy_of: BackendOf) -> list[ProductStep]:
+def steps_of(
+    problem: Problem, around: ProductCopies, product: Backend, more: Named, copy_of: BackendOf
+) -> list[ProductStep]:
     """The launches of a problem: copies of operands, the product, which may take scratch memory, and the crop."""
     copies, operands = ([], ["a", "b"]) if around.prepare is None else around.prepare(more, copy_of)
     (m, n, _), wide = problem.size, around.inner.size

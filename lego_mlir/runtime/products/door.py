@@ -28,16 +28,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.products import backends, copies
 from lego_mlir.runtime.products.batches import batched_product
-from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, Options, epilogue_of, rows_of
+from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, rows_of
 from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
-from lego_mlir.runtime.products.operands import Factor, Operand, factor_of, read, require_alike, require_device
+from lego_mlir.runtime.products.operands import (
+    ArrayOperand,
+    MatrixFactor,
+    factor_of,
+    read,
+    require_alike,
+    require_device,
+)
 from lego_mlir.runtime.products.problem import INPUTS, OTHER_INPUTS, Problem, kernels_folder, place_of
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
@@ -46,6 +53,8 @@ if TYPE_CHECKING:
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
     from lego_mlir.runtime.plans import Backend, Plan
 
+Named: TypeAlias = tuple[Any, ...]
+"""The fields of the options of a call, in their order: a key."""
 ALL_INPUTS: Final = {**INPUTS, **OTHER_INPUTS}
 
 
@@ -81,13 +90,13 @@ def matmul(
     return _product(arrays, (result, kernels, fixed, activation, accumulate, tf32))
 
 
-def _product(arrays: Sequence[Tensor | None], named: tuple[Any, ...]) -> Tensor:
-    """The product of a and b with the arrays of its epilogue; `named` are the fields of its `Options`."""
+def _product(arrays: Sequence[Tensor | None], named: Named) -> Tensor:
+    """The product of a and b with the arrays of its epilogue; `named` are the fields of its `ProductOptions`."""
     key = (key_of(arrays), named)
     bound = known.get(key)
     if bound is None:
         first, second = (_read(name, array) for name, array in zip("ab", arrays[:2], strict=True))
-        given, options = arrays[2:], Options(*named)
+        given, options = arrays[2:], ProductOptions(*named)
         if len(first.facts.shape) > 2 or len(second.facts.shape) > 2:
             return _with_leading(first, second, given, named, key)
         bound = keep(key, _matrices(first, second, given, options))
@@ -95,7 +104,7 @@ def _product(arrays: Sequence[Tensor | None], named: tuple[Any, ...]) -> Tensor:
     return found[0] if type(found) is tuple else found  # amax is returned after the product
 
 
-def _read(name: str, array: Tensor) -> Operand:
+def _read(name: str, array: Tensor) -> ArrayOperand:
     """An operand. Raises UsageError for one that no product takes."""
     dtype, shape = str(getattr(array, "dtype", "")).rpartition(".")[2], tuple(getattr(array, "shape", ()))
     if dtype not in ALL_INPUTS or len(shape) < 2 or 0 in shape:
@@ -106,9 +115,9 @@ def _read(name: str, array: Tensor) -> Operand:
     return read(name, array)
 
 
-def _with_leading(first: Operand, second: Operand, given: Given, named: tuple[Any, ...], key: Hashable) -> Tensor:
+def _with_leading(first: ArrayOperand, second: ArrayOperand, given: Given, named: Named, key: Hashable) -> Tensor:
     """The product of arrays with leading dimensions: of all rows and one matrix, or a batch."""
-    (*lead, _), (*of_b, _, _), options = first.facts.shape, second.facts.shape, Options(*named)
+    (*lead, _), (*of_b, _, _), options = first.facts.shape, second.facts.shape, ProductOptions(*named)
     is_fused = options.fuses(given) or first.facts.dtype not in INPUTS
     if prod(of_b) == 1 and 1 < len(lead) > len(of_b) and (is_fused or first.has_one_stride(len(lead))):
         return _rows(first, second, given, named, None if is_fused else key)
@@ -125,12 +134,12 @@ def _with_leading(first: Operand, second: Operand, given: Given, named: tuple[An
     return batched_product(first, second, options.result, key=key)
 
 
-def _rows(first: Operand, second: Operand, given: Given, named: tuple[Any, ...], key: Hashable) -> Tensor:
+def _rows(first: ArrayOperand, second: ArrayOperand, given: Given, named: Named, key: Hashable) -> Tensor:
     """[.., M, K] @ [K, N]: the product of all rows, bound and kept for arrays like these where they are in place."""
     (*lead, k), n = first.facts.shape, second.facts.shape[-1]
     x, y = first.of(first.array.reshape(prod(lead), k)), second.of(second.array.reshape(second.facts.shape[-2:]))
     if key is not None:
-        bound = _matrices(x, y, given, Options(*named), shape=(*lead, n))
+        bound = _matrices(x, y, given, ProductOptions(*named), shape=(*lead, n))
         if bound.in_place:
             found: Tensor = keep(key, bound)([first.array, second.array])
             return found
@@ -138,7 +147,7 @@ def _rows(first: Operand, second: Operand, given: Given, named: tuple[Any, ...],
 
 
 def _matrices(
-    first: Operand, second: Operand, given: Given, options: Options, shape: Sequence[int] | None = None
+    first: ArrayOperand, second: ArrayOperand, given: Given, options: ProductOptions, shape: Sequence[int] | None = None
 ) -> Multiplication:
     """The product of two matrices with what is fused, bound; a plain result may have another shape."""
     for operand in (first, second):
@@ -165,7 +174,9 @@ def _matrices(
     return Multiplication(plan, (factors[0].pointer, factors[1].pointer), on_copies, in_place, gradients)
 
 
-def _problem(factors: Sequence[Factor], epilogue: FusedEpilogue | None, options: Options, result: str) -> Problem:
+def _problem(
+    factors: Sequence[MatrixFactor], epilogue: FusedEpilogue | None, options: ProductOptions, result: str
+) -> Problem:
     """The product of two factors on their device."""
     left, right = (factor.facts for factor in factors)
     target, multiprocessors = place_of(left.device)
@@ -182,7 +193,7 @@ Call = tuple[Sequence["Tensor"], ArrayLibrary, Sequence[int] | None]
 
 
 def _plan(
-    problem: Problem, factors: Sequence[Factor], more: Sequence[ArrayFacts], call: Call, folder: Path | None, *,
+    problem: Problem, factors: Sequence[MatrixFactor], more: Sequence[ArrayFacts], call: Call, folder: Path | None, *,
     shared: bool,
 ) -> Plan:  # fmt: skip
     """The launches of a product: its kernel, `shared` by a class where there is one, and the copies around it."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 from lego_mlir.runtime.arrays import ArrayFacts
-from lego_mlir.runtime.products.operands import Operand, order_of, read
+from lego_mlir.runtime.products.operands import ArrayOperand, order_of, read
 from lego_mlir.runtime.products.problem import F8, RESULTS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Given = Sequence["Tensor | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ProductOptions:
     """What a call names: the type of the result, the precision, and where kernels come from."""
 
     result: str | None = None
@@ -84,7 +84,7 @@ class Options:
 
 
 def epilogue_of(
-    given: Given, options: Options, shape: tuple[int, int]
+    given: Given, options: ProductOptions, shape: tuple[int, int]
 ) -> tuple[FusedEpilogue | None, list[ArrayFacts]]:
     """What is fused into an m x n product, and the facts of its arrays. Raises UsageError for one that does not fit."""
     m, n = shape
@@ -112,7 +112,7 @@ def epilogue_of(
     return (fused if str(fused) else None), facts
 
 
-def _facts(operand: Operand) -> ArrayFacts:
+def _facts(operand: ArrayOperand) -> ArrayFacts:
     if operand.facts.device[0] != "cuda":
         raise UsageError(f"matmul: {operand.name} is in the host's memory; move it to the GPU")
     return operand.facts

@@ -18,7 +18,7 @@ from lego_mlir.errors import UsageError, brief
 from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
-from lego_mlir.runtime.products.operands import ALIGNED, Operand, read
+from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
 
@@ -52,7 +52,7 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     return bound((a, b, offsets))
 
 
-def _product(operands: Sequence[Operand], result: str | None, check: bool, key: Hashable = None) -> Tensor:
+def _product(operands: Sequence[ArrayOperand], result: str | None, check: bool, key: Hashable = None) -> Tensor:
     """The product of a, b and offsets, kept by the `key`, if there is one, where they are used in place."""
     first, second, offsets = operands
     if check:
@@ -80,7 +80,7 @@ def _product(operands: Sequence[Operand], result: str | None, check: bool, key: 
     return _called(calls, operands, views, named, (rows, columns), (name, check, key))
 
 
-def _along_k(operands: Sequence[Operand], result: str, check: bool, key: Hashable) -> Tensor:
+def _along_k(operands: Sequence[ArrayOperand], result: str, check: bool, key: Hashable) -> Tensor:
     """c[g] = a[:, begin:end] @ b[begin:end], by a kernel that reads the transpose of a."""
     first, second, offsets = operands
     (rows, depth), columns, groups = first.facts.shape, second.facts.shape[1], offsets.facts.shape[0]
@@ -90,7 +90,7 @@ def _along_k(operands: Sequence[Operand], result: str, check: bool, key: Hashabl
 
 
 def _calls(
-    views: Sequence[Operand], result: str, layouts: str, size: tuple[int, int, int], groups: int, check: bool
+    views: Sequence[ArrayOperand], result: str, layouts: str, size: tuple[int, int, int], groups: int, check: bool
 ) -> Calls:
     """The kernel for arrays on a device, or on the host for the interpreter."""
     left, right = (view.facts for view in views[:2])
@@ -103,8 +103,8 @@ def _calls(
 
 
 def _called(
-    calls: Calls, operands: Sequence[Operand], views: Sequence[Operand], named: dict[str, int], shape: Sequence[int],
-    asked: tuple[str, bool, Hashable],
+    calls: Calls, operands: Sequence[ArrayOperand], views: Sequence[ArrayOperand], named: dict[str, int],
+    shape: Sequence[int], asked: tuple[str, bool, Hashable],
 ) -> Tensor:  # fmt: skip
     """The product of views, kept where they begin where the operands do; `asked` are its type, check and key."""
     result, check, key = asked
@@ -119,7 +119,7 @@ def _called(
     return found
 
 
-def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[Operand]:
+def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[ArrayOperand]:
     """The operands. Raises UsageError for arrays that do not fit each other."""
     operands = [read(name, given, NAME) for name, given in (("a", a), ("b", b), ("offsets", offsets))]
     first, second, ends = (operand.facts for operand in operands)

@@ -1,7 +1,7 @@
 """The arrays of a product, each read once: its library, its memory, and how a kernel gets it.
 
-    Operand     an array with its library and facts; its views and copies are operands again
-    Factor      a matrix as the kernel reads it: in rows or in columns and aligned, copied where the array is not
+    ArrayOperand     an array with its library and facts; its views and copies are operands again
+    MatrixFactor      a matrix as the kernel reads it: in rows or in columns and aligned, copied where the array is not
 
 A matrix in rows or in columns is used where it is. A copy keeps the order that the kernel was chosen for, so that the
 same matrix at another address takes the same kernel.
@@ -27,7 +27,7 @@ ALIGNED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ArrayOperand:
     """An array of a call, by its name there."""
 
     name: str
@@ -35,11 +35,11 @@ class Operand:
     library: ArrayLibrary
     facts: ArrayFacts
 
-    def of(self, array: Tensor) -> Operand:
+    def of(self, array: Tensor) -> ArrayOperand:
         """A view or a copy, as an operand."""
         return self if array is self.array else replace(self, array=array, facts=self.library.facts(array))
 
-    def turned(self) -> Operand:
+    def turned(self) -> ArrayOperand:
         """The view with the last two axes swapped."""
         return self.of(self.array.swapaxes(-1, -2))
 
@@ -50,7 +50,7 @@ class Operand:
         steps = zip(facts.shape, facts.strides, dense_strides(facts.shape), strict=True)
         return facts.pointer % ALIGNMENT == 0 and all(n == 1 or found == step for n, found, step in steps)
 
-    def in_rows(self, padded: Sequence[int] = (), *, copied: bool = False) -> Operand:
+    def in_rows(self, padded: Sequence[int] = (), *, copied: bool = False) -> ArrayOperand:
         """The array in rows, with zeros up to multiples of 16 bytes along the axes `padded`; a copy if `copied`."""
         more = [-n % ALIGNED if axis in padded else 0 for axis, n in enumerate(self.facts.shape)]
         if any(more):
@@ -62,17 +62,17 @@ class Operand:
         shape, strides = self.facts.shape, self.facts.strides
         return all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(axes - 1))
 
-    def begins_at(self, view: Operand) -> bool:
+    def begins_at(self, view: ArrayOperand) -> bool:
         """Whether a view begins where the array does: a copy does not."""
         return self.facts.pointer == view.facts.pointer
 
 
-def read(name: str, array: Tensor, what: str = "matmul") -> Operand:
+def read(name: str, array: Tensor, what: str = "matmul") -> ArrayOperand:
     """An array on any device. Raises UsageError for what is not an array."""
     library = library_of(array)
     if library is None:
         raise UsageError(f"{what}: {name} is a {type(array).__name__}, which does not speak DLPack; pass a CuPy array")
-    return Operand(name, array, library, library.facts(array))
+    return ArrayOperand(name, array, library, library.facts(array))
 
 
 def in_rows(array: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def in_rows(array: Tensor) -> Tensor:
     return read("an operand", array, "lego_mlir").in_rows().array
 
 
-def require_device(operand: Operand) -> None:
+def require_device(operand: ArrayOperand) -> None:
     """Raise UsageError for an operand in the host's memory."""
     if operand.facts.device[0] != "cuda":
         name, library = operand.name, operand.facts.library
@@ -88,7 +88,7 @@ def require_device(operand: Operand) -> None:
         raise UsageError(f"matmul: {name}, of {library}, is in the host's memory; move it to the GPU: {remedy}")
 
 
-def require_alike(first: Operand, second: Operand) -> None:
+def require_alike(first: ArrayOperand, second: ArrayOperand) -> None:
     """Raise UsageError for operands of other types, inner sizes or devices. Shapes may have leading dimensions."""
     if first.facts.shape[-1] != second.facts.shape[-2] or first.facts.dtype != second.facts.dtype:
         shown = [" x ".join(map(str, x.facts.shape)) + f" {x.facts.dtype}" for x in (first, second)]
@@ -125,7 +125,7 @@ def order_of(facts: ArrayFacts) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class MatrixFactor:
     """A matrix as its kernel reads it; `in_place` unless every call copies it."""
 
     name: str
@@ -148,7 +148,7 @@ class Factor:
         return rows_copied(matrix) if self.order == "N" else rows_copied(matrix.T).T
 
 
-def factor_of(operand: Operand, wanted: str = "") -> Factor:
+def factor_of(operand: ArrayOperand, wanted: str = "") -> MatrixFactor:
     """A matrix in the order that is `wanted`, if any, else in its own, or in rows."""
     facts, own = operand.facts, order_of(operand.facts)
     in_place = own is not None and (not wanted or own == wanted or 1 in facts.shape)
@@ -156,4 +156,4 @@ def factor_of(operand: Operand, wanted: str = "") -> Factor:
     rows, columns = facts.shape
     strides = facts.strides if in_place else (columns, 1) if order == "N" else (1, rows)
     held = replace(facts, strides=strides, needs_gradient=False)
-    return Factor(operand.name, order, held, in_place, operand.library.pointer)
+    return MatrixFactor(operand.name, order, held, in_place, operand.library.pointer)

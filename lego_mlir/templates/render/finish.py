@@ -19,9 +19,9 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
-from lego_mlir.templates.render.marks import HELPERS, INDENT, MARK, SIZES
 from lego_mlir.templates.render.names import chosen, named
 from lego_mlir.templates.render.parentheses import is_argument, stands_alone
+from lego_mlir.templates.render.placeholder_marks import HELPERS, INDENT, MARK, SIZES
 from lego_mlir.templates.render.ranks import require_declared, require_kept
 from lego_mlir.templates.render.signature import ordered, require_room
 from lego_mlir.templates.render.tile_limits import LONGEST

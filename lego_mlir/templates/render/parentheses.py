@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lego_mlir.templates.render.marks import MARK
 from lego_mlir.templates.render.names import Language
+from lego_mlir.templates.render.placeholder_marks import MARK
 
 _STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
 _ENDS: Final = re.compile(r"\s*(?:$|[)\]},:;])")

@@ -29,8 +29,8 @@ from lego_mlir.templates.render.blocks import axes_of, blocks_in, lanes
 from lego_mlir.templates.render.engine import is_undefined
 from lego_mlir.templates.render.hints import contiguous_run
 from lego_mlir.templates.render.indices import Ranges, ranges_of
-from lego_mlir.templates.render.marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
 from lego_mlir.templates.render.names import Language, named, require_identifier, words_of
+from lego_mlir.templates.render.placeholder_marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
 from lego_mlir.templates.render.require import require_language, require_ranges
 from lego_mlir.templates.render.values import BlockCondition, NamedLayout, Offsets
 

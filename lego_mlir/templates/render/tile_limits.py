@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers.triton import MOST_ELEMENTS
-from lego_mlir.templates.render.marks import HINTS, SIZES
+from lego_mlir.templates.render.placeholder_marks import HINTS, SIZES
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling

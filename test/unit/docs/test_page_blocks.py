@@ -34,6 +34,10 @@ LEFT_OUT = {
     "lego-mlir explore": "starts a server until it is stopped: test/unit/viz/explorer runs it in a browser",
     "lego-mlir completion bash >": "writes into the home directory; without the redirection it is run below",
     "lego-mlir analyze examples/linalg_transpose.mlir": "needs the plugin: test_lego_swizzle.py runs it",
+    "lego-mlir sanitize": "needs nvcc: test/unit/sanitize runs such commands where it is",
+    "LEGO_SANITIZE=1 pytest": "needs PyTorch: test/unit/sanitize runs Triton's kernels where it is",
+    "lego-mlir convert": "needs a checkpoint: test/unit/formats converts small ones by the command line",
+    "lego-mlir check model.safetensors": "as above",
     "python bench/pages.py": "writes the pages: test/unit/bench/test_pages.py compares them",
 }
 # Files that a page's commands read and that the page does not show.
@@ -64,6 +68,11 @@ OTHERS = {
     ("reference/dialect.md", "mlir"): "test/integration/test_lego_plugin.py and test/dialect_mutations.py parse it",
     ("reference/dialect.md", "text"): "the grammar: test/unit/layout parses each production",
     ("reference/irs.md", "text"): "a diagram",
+    ("how-to/check-cuda.md", "cuda"): "test/unit/sanitize compiles such kernels where nvcc is",
+    ("how-to/check-triton.md", "text"): "the report of a Triton kernel: test/unit/sanitize",
+    ("how-to/convert-weights.md", "text"): "the first difference of two files: test/unit/formats",
+    ("how-to/sanitize-ci.md", "toml"): "a file of launches: test/unit/sanitize reads such files",
+    ("how-to/sanitize-ci.md", "yaml"): "a workflow of a code host: test/unit/sanitize runs its command",
     ("how-to/shipped-templates.md", "c++"): "test/unit/templates/test_cuda_kernels.py compiles such a header",
 }
 

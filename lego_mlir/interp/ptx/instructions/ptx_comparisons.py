@@ -44,7 +44,7 @@ def comparison(name: str, type_: str) -> Compare | None:
 
 @opcode("setp")
 def build_setp(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    """`setp.lt.s32 p, a, b` and `setp.lt.and.s32 p|q, a, b, c`; q is the opposite of p, or that of a pair's upper half."""
+    """`setp.lt.s32 p, a, b` and `setp.lt.and.s32 p|q, a, b, c`; q is the opposite of p, or of a pair's upper half."""
     type_ = decoder.type_of(instruction)
     compare = comparison(instruction.modifiers[0], type_)
     if compare is None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cache as remember
 from typing import TYPE_CHECKING, Final
 
-import llvmlite.binding as llvm
 import numpy as np
-from llvmlite import ir
 
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
+from lego_mlir.interp.ptx.regions.llvm_ir import binding as llvm
+from lego_mlir.interp.ptx.regions.llvm_ir import ir
 from lego_mlir.interp.ptx.regions.region_checks import emit_access
 from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, IrValue, NotInRegionError, RegionCode
 from lego_mlir.store import Cache, default_folder, key

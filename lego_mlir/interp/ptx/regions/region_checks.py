@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from llvmlite import ir
-
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import space_of
 from lego_mlir.interp.ptx.global_shadow import AGENT, BLOCK, CLOCK, LINE, SEVERAL
@@ -22,6 +20,7 @@ from lego_mlir.interp.ptx.ptx_reader import (
     PtxRegister,
     SymbolOperand,
 )
+from lego_mlir.interp.ptx.regions.llvm_ir import ir
 from lego_mlir.interp.ptx.regions.region_code import (
     I1,
     I8,

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from llvmlite import ir
-
 from lego_mlir.interp.ptx.ptx_reader import (
     Immediate,
     OperandList,
@@ -23,6 +21,7 @@ from lego_mlir.interp.ptx.ptx_reader import (
     SymbolOperand,
 )
 from lego_mlir.interp.ptx.ptx_types import TYPE_NAMES
+from lego_mlir.interp.ptx.regions.llvm_ir import ir
 
 IrValue = Any
 """A value or type of llvmlite, which has no types."""

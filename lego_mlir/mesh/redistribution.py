@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,16 @@ from lego_mlir.distributions.base import Distribution
 from lego_mlir.distributions.sharded import Sharded
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
-from lego_mlir.mesh.axis_moves import AxisMoves, Run, axis_moves
+from lego_mlir.mesh.axis_moves import AxisMoves, MovedRun, axis_moves
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
 
 MOST_PAIRS: Final = 1 << 26
 """Pairs of ranks up to which the matrix of traffic is made."""
 
 
-class Box(NamedTuple):
+class StridedBox(NamedTuple):
     """A part of a rank's memory: `offset` and `strides` in elements; two sizes for each axis, repeats and length."""
 
     offset: int
@@ -51,7 +54,7 @@ class Box(NamedTuple):
         """How many elements it has."""
         return prod(self.sizes)
 
-    def of(self, memory: Any) -> Any:
+    def of(self, memory: Array) -> Array:
         """The view of a flat NumPy array."""
         steps = [stride * memory.itemsize for stride in self.strides]
         return np.lib.stride_tricks.as_strided(memory[self.offset :], self.sizes, steps)
@@ -63,8 +66,8 @@ class Message:
 
     sender: int
     receiver: int
-    source: tuple[Box, ...]
-    target: tuple[Box, ...]
+    source: tuple[StridedBox, ...]
+    target: tuple[StridedBox, ...]
     adds: bool = False
 
     @property
@@ -92,16 +95,16 @@ class Ranks:
         self.copies = {c.name: c.combined for c in distribution.copies}
         self.split_names = [[name for name, _ in axis] for axis in distribution.splits]
 
-    def mesh_of(self, rank: Any) -> list[Any]:
+    def mesh_of(self, rank: Array) -> list[Array]:
         """The coordinates of ranks in the mesh."""
         return list(np.unravel_index(rank, self.sizes)) if self.sizes else []
 
-    def along(self, rank: Any) -> list[Any]:
+    def along(self, rank: Array) -> list[Array]:
         """The coordinates of ranks along each axis of the array."""
         mesh = dict(zip(self.names, self.mesh_of(rank), strict=True))
         found = []
         for axis in self.split_names:
-            number: Any = np.zeros_like(rank)
+            number = np.zeros_like(rank)
             for name in axis:
                 number = number * self.sizes[self.names.index(name)] + mesh[name]
             found.append(number)
@@ -109,7 +112,7 @@ class Ranks:
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """The sizes of a rank's part."""
-        mesh = dict(zip(self.names, map(int, self.mesh_of(rank)), strict=True))
+        mesh = dict(zip(self.names, map(int, self.mesh_of(np.asarray(rank))), strict=True))
         return tuple(int(n) for n in self.distribution.local_shape(**mesh))
 
     def strides(self, rank: int) -> tuple[int, ...]:
@@ -126,7 +129,7 @@ class Ranks:
         return int(self.distribution.pitch) * sizes[1] if self.distribution.pitch is not None else prod(sizes)
 
 
-class Plan:
+class RedistributionPlan:
     """The moves from one division of an array over ranks to another. Built by `redistribute`."""
 
     def __init__(self, source: Sharded, target: Sharded) -> None:
@@ -182,13 +185,15 @@ class Plan:
         return Message(sender, receiver, here, there, adds=bool(self.parts))
 
     @staticmethod
-    def _boxes(runs: Sequence[Run], strides: tuple[tuple[int, ...], tuple[int, ...]]) -> tuple[Box, Box]:
+    def _boxes(
+        runs: Sequence[MovedRun], strides: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> tuple[StridedBox, StridedBox]:
         sizes = tuple(n for run in runs for n in (run.repeats, run.length))
         found = []
         for steps, sides in zip(strides, ([run.source for run in runs], [run.target for run in runs]), strict=True):
             offset = sum(side.first * step for side, step in zip(sides, steps, strict=True))
             found.append(
-                Box(
+                StridedBox(
                     offset,
                     sizes,
                     tuple(n for side, step in zip(sides, steps, strict=True) for n in (side.step * step, step)),
@@ -214,7 +219,7 @@ class Plan:
     # -- numbers
 
     @cached_property
-    def elements(self) -> Any:
+    def elements(self) -> Array:
         """Elements from each rank to each rank, [sources, targets]. Raises LayoutError for too many pairs."""
         if self.source.count * self.target.count > MOST_PAIRS:
             raise LayoutError(
@@ -247,7 +252,7 @@ class Plan:
             sum(left.values()), sum(n * c for n, c in left.items()), sum(n * c for n, c in own.items()), left
         )
 
-    def _kept(self) -> Any:
+    def _kept(self) -> Array:
         """The elements that each rank keeps."""
         ranks = np.arange(min(self.source.count, self.target.count))
         found = np.ones(len(ranks), np.int64)
@@ -265,7 +270,7 @@ class Plan:
 
     # -- execution on arrays of one process
 
-    def move(self, parts: Sequence[Any]) -> list[Any]:
+    def move(self, parts: Sequence[Array]) -> list[Array]:
         """The target's parts, for the flat NumPy arrays of the source's: the plan carried out in one process."""
         found = [np.zeros(self.target.capacity(t), parts[0].dtype) for t in range(self.target.count)]
         for receiver, memory in enumerate(found):
@@ -284,7 +289,7 @@ def _times(a: Counter[int], b: Counter[int]) -> Counter[int]:
     return found
 
 
-def _uncovered(runs: Sequence[Run], n: int) -> int | None:
+def _uncovered(runs: Sequence[MovedRun], n: int) -> int | None:
     """An element that no run has, or two; None if there is none. Runs that repeat tile whole periods together."""
     at, ordered = 0, sorted(runs, key=lambda run: run.first)
     k = 0
@@ -305,7 +310,7 @@ def _uncovered(runs: Sequence[Run], n: int) -> int | None:
     return None if at == n else min(at, n)
 
 
-def redistribute(source: Distribution, target: Distribution) -> Plan:
+def redistribute(source: Distribution, target: Distribution) -> RedistributionPlan:
     """The plan that moves an array from one division over ranks to another, of the same shape.
 
     Ranks are numbered in row-major order of each mesh. The source may hold copies, or parts that are summed; the target
@@ -329,4 +334,4 @@ def redistribute(source: Distribution, target: Distribution) -> Plan:
             "redistribute: parts are added, and a target holds elements; got "
             + (f"a source of parts by {wrong[0]!r}" if wrong else "a target of parts")
         )
-    return Plan(source, target)
+    return RedistributionPlan(source, target)
