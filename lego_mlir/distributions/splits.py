@@ -135,8 +135,8 @@ class Cyclic(Split):
 class StridedChunks(Split):
     """`pieces` chunks, each divided into chunks of which rank r holds the r-th (DTensor's `_StridedShard`).
 
-    >>> [StridedChunks(2, 2).split(i, 8)[0] for i in range(8)]
-    [0, 0, 1, 1, 0, 0, 1, 1]
+    >>> tuple(StridedChunks(2, 2).split(i, 8)[0] for i in range(8))
+    (0, 0, 1, 1, 0, 0, 1, 1)
     """
 
     pieces: int
