@@ -5,6 +5,10 @@ import os
 import signal
 import socket
 
+import pytest
+
+pytest.importorskip("torch")
+
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes

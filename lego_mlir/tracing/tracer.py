@@ -529,7 +529,7 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
 
 
 OUR_PACKAGES = (
-    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "schedule", "runtime")),
+    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "schedule", "runtime", "formats")),
     "sympy.",
     "contextlib",
 )

@@ -147,7 +147,7 @@ def test_what_is_emitted(program, capsys, tmp_path):
     assert main(["compile", str(program), "--target", "avx2", "-o", str(tmp_path / "k.c")]) == 0
     text = (tmp_path / "k.c").read_text()
     assert text.startswith(
-        "/* A = L * U + S\n * float64, avx2, nu=4 tile=4x4 flat; compile with -O3 -march=x86-64-v3 */"
+        "/* A = L * U + S\n * float64, avx2, nu=4 tile=4x3 flat; compile with -O3 -march=x86-64-v3 */"
     )
     assert "void lusym(double *A, const double *L, const double *S, const double *U)\n{" in text
     assert main(["compile", str(program), "--target", "neon", "-o", str(tmp_path / "k.o")]) == 0

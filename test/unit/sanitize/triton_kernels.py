@@ -1,5 +1,10 @@
 """Triton kernels of the tests: correct ones with their references, and one planted fault each, at the line `# HERE`."""
 
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
 import torch
 import triton
 import triton.language as tl

@@ -6,6 +6,11 @@ Prints a JSON object: for each test, its launches, and "ok" or what went wrong.
 import json
 import sys
 
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
 import torch
 import triton
 import triton.language as tl

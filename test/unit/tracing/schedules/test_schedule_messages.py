@@ -310,7 +310,6 @@ REFUSALS = {
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
-    "not copied out": (plain, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
 
 
