@@ -77,25 +77,22 @@ def default_folder() -> Path:
 
 
 def limit() -> int:
-    """The bytes that the cache may keep. Raises UsageError where LEGO_MLIR_CACHE_LIMIT is no size.
-
-    >>> with_unit("500MB"), with_unit("4 GiB"), with_unit("1000"), with_unit("4 apples")
-    (500000000, 4294967296, 1000, None)
-    """
+    """The bytes that the cache may keep. Raises UsageError where LEGO_MLIR_CACHE_LIMIT is no size."""
     text = os.environ.get(LIMIT)
-    if not text:
-        return _DEFAULT_LIMIT
-    found = with_unit(text)
-    if found is None:
-        raise UsageError(f"{LIMIT}={text!r} is no size; write a number of bytes, or one such as 500MB or 4GiB")
-    return found
+    return bytes_in(text, f"{LIMIT}={text!r}") if text else _DEFAULT_LIMIT
 
 
-def with_unit(text: str) -> int | None:
-    """The bytes of a size such as 4GiB, None for other text."""
+def bytes_in(text: str, given: str) -> int:
+    """The bytes of a size such as 4GiB. Raises UsageError for other text, which the message calls as it was `given`.
+
+    >>> bytes_in("500MB", ""), bytes_in("4 GiB", ""), bytes_in("1000", "")
+    (500000000, 4294967296, 1000)
+    """
     digits = text.strip().rstrip("BGIKMbgikm").rstrip()
     unit = text.strip()[len(digits) :].strip().upper()
-    return int(digits) * _UNITS[unit] if digits.isascii() and digits.isdigit() and unit in _UNITS else None
+    if not (digits.isascii() and digits.isdigit() and unit in _UNITS):
+        raise UsageError(f"{given} is no size; write a number of bytes, or one such as 500MB or 4GiB")
+    return int(digits) * _UNITS[unit]
 
 
 def key(stage: str, given: bytes, *parts: str) -> str:

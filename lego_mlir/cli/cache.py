@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.cli.terminal import show
-from lego_mlir.errors import UsageError
-from lego_mlir.store import LIMIT, Cache, default_folder, limit, with_unit
+from lego_mlir.store import LIMIT, Cache, bytes_in, default_folder, limit
 
 HELP: Final = "Show the cache of compiled stages, trim it, or clear it."
 EXAMPLE: Final = "lego-mlir cache --trim 500MB"
@@ -27,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Remove what is asked for, and print what is left."""
     cache = Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
-    most = 0 if args.clear else None if args.trim is None else with_unit(args.trim)
-    if args.trim is not None and most is None:
-        raise UsageError(f"--trim {args.trim} is no size; write a number of bytes, or one such as 500MB or 4GiB")
+    most = 0 if args.clear else None if args.trim is None else bytes_in(args.trim, f"--trim {args.trim}")
     removed, freed = (0, 0) if most is None else cache.trim(most)
     entries, size = cache.size()
     if args.json:

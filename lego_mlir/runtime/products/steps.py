@@ -145,11 +145,6 @@ def _facts(argument: Argument, sizes: Mapping[str, int], device: Device) -> Arra
     return ArrayFacts("product", dtype, (elements,), (1,), 0, device, numpy_dtype(dtype).itemsize)
 
 
-def has_workspace(entry: KernelEntry) -> bool:
-    """Whether a product's kernel takes scratch memory."""
-    return bool(workspace_of(entry))
-
-
 def workspace_of(entry: KernelEntry) -> tuple[str, ...]:
     """The names of a product's arguments that are scratch memory."""
     return tuple(argument.name for argument in entry.arguments if argument.name in WORKSPACE)

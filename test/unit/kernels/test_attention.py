@@ -203,7 +203,7 @@ def test_windows_that_leave_queries_without_keys():
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 @pytest.mark.parametrize(("causal", "spilled"), [
     (True, 0),
-    pytest.param(False, 24, marks=pytest.mark.xfail(reason="28 bytes, one address more, since this week: not timed")),
+    pytest.param(False, 24, marks=pytest.mark.xfail(strict=True, reason="28 bytes: one address more")),
 ])  # fmt: skip
 def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spilled, tmp_path):
     form, sizes = AttentionForm(causal=causal), (32, 16384, 16384)

@@ -36,6 +36,16 @@ def plain(a, b, n, c):
     SQUARE.store(out, c, (0, 0))
 
 
+def changed_by_an_epilogue(a, b, n, c):
+    (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
+    acc = lego.accumulator(f32, 64, 64)
+    SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    for i in lego.range(128):
+        c[i, lego.thread_id.x] = out[i, lego.thread_id.x] * 2.0
+
+
 def stepped(step, *, after=None, before=None):
     """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
 
@@ -310,6 +320,7 @@ REFUSALS = {
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
+    "not copied out": (changed_by_an_epilogue, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
 
 
