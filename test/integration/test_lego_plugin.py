@@ -157,11 +157,14 @@ def test_as_few_operations(inverse):
 
 
 NVVM = (
-    "lower-affine,canonicalize,cse,convert-vector-to-scf,convert-vector-to-llvm,convert-scf-to-cf,"
+    "lower-affine,canonicalize,cse,convert-vector-to-scf,convert-vector-to-llvm,convert-scf-to-cf,convert-math-to-llvm,"
     "convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=true},convert-index-to-llvm,reconcile-unrealized-casts,"
     "canonicalize,cse"
 )
-"""Upstream's passes from gpu, memref and arith to NVVM, inside a GPU module."""
+"""Upstream's passes from gpu, memref, math and arith to NVVM, inside a GPU module.
+
+`convert-gpu-to-nvvm` alone makes a call of libdevice of a `math.fma`, where LLVM has an instruction.
+"""
 
 
 def instructions(ptx):
