@@ -9,7 +9,6 @@ simulation of the caches (`cache_analysis`).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import cache_analysis, mlir_files, options, remarks
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import Given, refuse_sample, transformed
+from lego_mlir.cli.several import add_specs, expanded
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
@@ -42,7 +43,7 @@ SHOWN_FAULTS: Final = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input")
+    add_specs(parser, "a spec, a Python file; or MLIR (.mlir), run on random input")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the source with its counts and drawings as a page")
     parser.add_argument("--kernel", metavar="NAME", help="analyze this kernel only")
@@ -74,13 +75,15 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.analysis.recorded_requests import RecordedRequests
 
     cache_analysis.refuse_idle(args)
+    if args.html and len(expanded(args.specs)) > 1:
+        raise UsageError(f"--html {args.html} is the page of one spec, and several are given; name one")
     if args.cache:
         return _caches(args)
     if args.html:
         return _write_page(args)
     results = _results(args, RecordedRequests)
     if args.json:
-        print(json.dumps(results, indent=2))
+        print_json(args.command, {"spec": args.spec, **results})
         return 0
     for found in results["kernels"]:
         show(*_kernel_text(found))
@@ -100,7 +103,7 @@ def _caches(args: argparse.Namespace) -> int:
     mlir_files.refuse_extents(args)
     found = cache_analysis.results(args)
     if args.json:
-        print(json.dumps({"caches": found}, indent=2))
+        print_json(args.command, {"spec": args.spec, "caches": found})
     else:
         show(*cache_analysis.text(found))
     return 0

@@ -9,10 +9,10 @@ such dictionary for each kernel. Each is checked against the kernel's reference 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         found: Json = {"kernel": shown, "sizes": sizes, "on": args.on, "rows": [row.to_data() for row in rows]}
         if args.counters:
             found["counters"] = [{"kernel": launch.kernel, **launch.counts} for launch in counted]
-        print(json.dumps(found, indent=2))
+        print_json(args.command, found)
     else:
         cells = [(launch.kernel, name, f"{n}") for launch in counted for name, n in launch.counts.items()]
         show(*_text(shown, args.on, rows), *([ResultTable(("launch", "metric", "count"), cells)] if cells else []))

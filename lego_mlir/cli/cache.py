@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Final
 
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.terminal import show
 from lego_mlir.store import LIMIT, Cache, bytes_in, default_folder, limit
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     entries, size = cache.size()
     if args.json:
         found = {"folder": str(cache.folder), "entries": entries, "bytes": size, "limit": limit()}
-        print(json.dumps({**found, "removed": removed, "freed": freed}, indent=2))
+        print_json(args.command, {**found, "removed": removed, "freed": freed})
         return 0
     lines = [f"  {entries} entries, {_shown(size)}; the limit is {_shown(limit())} ({LIMIT})"]
     if most is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.cli import check_formats, mlir_files, options
-from lego_mlir.cli.claim_groups import Group, Line, Note
+from lego_mlir.cli import check_formats, code_hosts, mlir_files, options
+from lego_mlir.cli.claim_groups import RULES, Group, Line, Note
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.several import add_specs
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
@@ -27,13 +28,15 @@ _TIMEOUT_MS: Final = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument(
-        "spec",
-        help="the spec, a Python file, or - for a spec on standard input; or MLIR (.mlir), whose kernels are read and "
-        "run on random input; or an LL program; or with --format a .safetensors file",
+    add_specs(
+        parser,
+        "a spec, a Python file, or - for a spec on standard input; or MLIR (.mlir), whose kernels are read and run on "
+        "random input; or an LL program; or with --format a .safetensors file",
     )
+    parser.set_defaults(findings=[])
     check_formats.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    code_hosts.add_arguments(parser)
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
     parser.add_argument("--transform", metavar="FILE", help="check the kernels after this transform script as well")
     options.add_parameters(parser)
@@ -86,6 +89,11 @@ def run(args: argparse.Namespace) -> int:
     return _finish(args, groups, summary=True)
 
 
+def finish(args: argparse.Namespace) -> None:
+    """Report the claims of all specs that are not proved to a code host."""
+    code_hosts.report(args, RULES, args.findings)
+
+
 def _shown(args: argparse.Namespace, groups: Iterator[Group]) -> list[Group]:
     """The groups, printed one by one unless they are printed as JSON."""
     found = []
@@ -114,10 +122,11 @@ def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = F
     """Print the number of verdicts of each kind, or everything as JSON; return the exit code."""
     from lego_mlir.cli.main import CHECK_FAILED, DONE
 
+    args.findings += (found for group in groups for found in group.findings(args.spec))
     verdicts = [type(line.verdict) for group in groups for line in group.lines if isinstance(line, Line)]
     counts = {name.__name__.lower(): verdicts.count(name) for name in (Proved, Refuted, Unknown)}
     if args.json:
-        print(json.dumps({"spec": args.spec, **counts, "groups": [group.to_dict() for group in groups]}, indent=2))
+        print_json(args.command, {"spec": args.spec, **counts, "groups": [group.to_dict() for group in groups]})
     elif summary:
         show(", ".join(f"{count} {name}" for name, count in counts.items()))
     return CHECK_FAILED if counts["refuted"] else DONE

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,14 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
+    from lego_mlir.sanitize.findings import SourceFinding
 
+RULES: Final = {
+    "refuted": "a claim is false, with a counter-example",
+    "unknown": "a claim is neither proved nor refuted",
+}
+"""What a code host shows about each kind of finding."""
+_PLACE: Final = re.compile(r"([^\s,]+\.\w+):(\d+)\b")
 _REASON_COLUMNS: Final = 300
 _EXPLANATION_COLUMNS: Final = 600  # names two places with their files
 
@@ -80,6 +88,20 @@ class Group:
             "claims": [line.to_dict() for line in self.lines if isinstance(line, Line)],
             "notes": [line.text for line in self.lines if isinstance(line, Note)],
         }
+
+    def findings(self, spec: str) -> Iterator[SourceFinding]:
+        """The claims that are not proved, at the line that each or its refutation names, else the title's."""
+        from lego_mlir.sanitize.findings import SourceFinding
+
+        for line in self.lines:
+            if isinstance(line, Note) or isinstance(line.verdict, Proved):
+                continue
+            refuted = isinstance(line.verdict, Refuted)
+            why = line.verdict.explanation if isinstance(line.verdict, Refuted) else ""
+            place = _PLACE.match(line.claim) or _PLACE.search(why) or _PLACE.search(self.title)
+            file, number = (place[1], int(place[2])) if place else (spec, 1)
+            text = f"{self.name}: {str(line).strip()}"
+            yield SourceFinding("refuted" if refuted else "unknown", "error" if refuted else "note", text, file, number)
 
 
 def _values(counter_example: Mapping[str, object]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.terminal import show
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     cache = _cache()
     if args.json:
         rows = [finding.to_dict() for finding in findings]
-        print(json.dumps({**machine, "complete": not missing, "findings": rows, "cache": cache}, indent=2))
+        print_json(args.command, {**machine, "complete": not missing, "findings": rows, "cache": cache})
     else:
         title = "lego-mlir {version} on Python {python}, {platform}".format(**machine)
         show(title, *map(str, findings), _cache_line(cache))

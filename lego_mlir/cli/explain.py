@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.several import add_specs
 from lego_mlir.errors import SpecError, brief
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input; or an LL program")
+    add_specs(parser, "a spec, a Python file, or - for a spec on standard input; or an LL program")
     parser.add_argument("--json", action="store_true", help="print the derivations as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="explain this kernel only; default: all layouts and kernels")
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 progress.print("\n".join(_kernel(trace)))
     if args.json:
-        print(json.dumps({"spec": args.spec, **found}, indent=2))
+        print_json(args.command, {"spec": args.spec, **found})
     return 0
 
 

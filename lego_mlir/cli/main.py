@@ -6,7 +6,9 @@ command module has
     HELP: str                                    one sentence, the same as in the registry
     EXAMPLE: str                                 a command line that works
     add_arguments(parser) -> None
-    run(args) -> int                             0 done, 1 the check failed
+    run(args) -> int                             0 done, 1 the check failed; once for each spec, as args.spec, if
+                                                 the arguments are those of `several.add_specs`
+    finish(args) -> None                         optional: after all specs
 
 Any LegoError that it raises becomes one message and exit code 2.
 """
@@ -23,10 +25,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from lego_mlir.cli import INTERRUPTED
+from lego_mlir.cli import INTERRUPTED, several, watching
 from lego_mlir.errors import CacheWarning, LegoError, RegisterWarning, did_you_mean
 
 DONE: Final = 0
@@ -71,12 +74,18 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         Command("bench", "lego_mlir.cli.bench", "Time one configuration against the references and rivals of a spec."),
         Command("convert", "lego_mlir.cli.convert", "Convert a model file between the formats of engines.", False),
+        Command(
+            "new",
+            "lego_mlir.cli.new",
+            "Begin a spec from one that works: a layout, a transpose, a product, a reduction.",
+            False,
+        ),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
         Command("cache", "lego_mlir.cli.cache", "Show the cache of compiled stages, trim it, or clear it.", False),
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False
         ),
-        Command("completion", "lego_mlir.cli.completion", "Print a completion script for bash or zsh.", False),
+        Command("completion", "lego_mlir.cli.completion", "Print a completion script for bash, zsh or fish.", False),
     )
 }
 
@@ -99,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _require_command(name)
         parser, loaded = parser_of(COMMANDS.keys() & {name})
         chosen = next(iter(loaded.values()), None)
+        if chosen is not None:
+            _set_defaults(chosen.parser, str(name))
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
             used = parser if chosen is None else chosen.parser
@@ -108,7 +119,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen is None:
         parser.print_help()
         return DONE if not arguments else BAD_INPUT
-    return _run(chosen.module, args)
+    return _run(chosen.module, args, arguments)
+
+
+def _set_defaults(parser: argparse.ArgumentParser, name: str) -> None:
+    """Take the defaults of the project; a fault in them ends the program."""
+    from lego_mlir.cli import configuration
+
+    try:
+        configuration.apply(parser, name, COMMANDS, Path.cwd())
+    except LegoError as error:
+        print(f"lego-mlir {name}: {error}", file=sys.stderr)
+        raise SystemExit(BAD_INPUT) from error
 
 
 def _require_command(name: str | None) -> None:
@@ -158,6 +180,8 @@ def parser_of(names: Collection[str]) -> tuple[argparse.ArgumentParser, dict[str
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
+        if row.name in watching.COMMANDS:
+            watching.add_argument(command)
         command.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
         loaded[row.name] = LoadedCommand(module, command)
     return parser, loaded
@@ -171,10 +195,10 @@ def version() -> str:
         return "(not installed)"
 
 
-def _run(module: ModuleType, args: argparse.Namespace) -> int:
+def _run(module: ModuleType, args: argparse.Namespace, arguments: Sequence[str]) -> int:
     try:
         with _shown_warnings(args.command):
-            code: int = module.run(args)
+            code = _code(module, args, arguments)
         if sys.stdout is not None:  # None if the parent process closed it
             sys.stdout.flush()
     except BrokenPipeError:
@@ -192,6 +216,16 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
             _discard_output()
         print(f"lego-mlir {args.command}: {_message(error)}", file=sys.stderr)
         return BAD_INPUT
+    return code
+
+
+def _code(module: ModuleType, args: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the command: once, for each of its specs, or at every change of a file."""
+    if getattr(args, "watch", False):
+        return watching.watch(arguments, args)
+    if hasattr(args, "specs"):
+        return several.run_each(module, args)
+    code: int = module.run(args)
     return code
 
 

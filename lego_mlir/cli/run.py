@@ -8,7 +8,6 @@ the spec's `@k.inputs`, else drawn from the kernel's parameters; the reference c
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import mlir_files, options
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.several import add_specs
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import LayoutError, LegoError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -43,7 +44,11 @@ DEFAULT_MEMORY: Final = 1024  # MB
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input with no reference")
+    add_specs(
+        parser,
+        "a spec, a Python file, or - for a spec on standard input; or MLIR (.mlir), run on random input without a "
+        "reference",
+    )
     parser.add_argument(
         "--on", choices=BACKENDS, default="interp", help="where to run (default: interp; cuda needs a GPU)"
     )
@@ -69,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run and compare; return 1 if a value is wrong or a fault was found."""
     from lego_mlir import spec
-    from lego_mlir.cli import structured
+    from lego_mlir.cli import files, structured
     from lego_mlir.runtime import data
 
     if structured.require_program(args.spec):
@@ -79,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_module(args)
     mlir_files.refuse_extents(args)
     options.require_transform(args)
-    loaded = spec.load(args.spec)
+    loaded = files.load_spec(args.spec)
     kernels = loaded.runnable(args.kernel)
     if args.on == "cuda":
         return _on_cuda(args)
@@ -95,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             show(str(outcomes[-1]))
     if args.json:
-        print(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
+        print_json(args.command, {"spec": args.spec, "kernels": [outcome.to_dict() for outcome in outcomes]})
     return 0 if all(outcome.right for outcome in outcomes) else 1
 
 
@@ -125,7 +130,7 @@ def _run_module(args: argparse.Namespace) -> int:
         raise UsageError(f"--memory {args.memory} applies to a spec; omit it for an MLIR file")
     found = [report for report, _ in mlir_files.reports(args, args.seed or 0)]
     if args.json:
-        print(json.dumps([report.to_dict() for report in found], indent=2))
+        print_json(args.command, {"spec": args.spec, "kernels": [report.to_dict() for report in found]})
     else:
         for report in found:
             show(str(report))

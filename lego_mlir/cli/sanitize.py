@@ -7,13 +7,13 @@ file. Exit code 1 if there is a fault.
 from __future__ import annotations
 
 import argparse
-import json
+import io
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.cli import mlir_files, options
+from lego_mlir.cli import code_hosts, files, mlir_files, options
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import UsageError
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lanes", action="store_true", help="also report races between the lanes of one warp")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays, as the kernel left them")
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
-    parser.add_argument("--sarif", metavar="FILE", help="write the faults for a code host")
+    code_hosts.add_arguments(parser)
     parser.add_argument("--html", metavar="FILE", help="write the annotated source; includes --counts")
 
 
@@ -174,15 +174,16 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
 def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str, PtxArgument]) -> None:
     import numpy
 
-    if args.json:
-        print(json.dumps([report.to_dict() for report in reports], indent=2))
-    if args.sarif:
-        from lego_mlir.sanitize.sarif import sarif
+    from lego_mlir.sanitize.sarif import RULES, findings_of
 
-        Path(args.sarif).write_text(json.dumps(sarif(reports, version("lego-mlir")), indent=1))
+    if args.json:
+        print_json(args.command, {"file": args.file, "launches": [report.to_dict() for report in reports]})
+    code_hosts.report(args, RULES, list(findings_of(reports)))
     if args.html:
         from lego_mlir.sanitize.fault_page import fault_page
 
-        Path(args.html).write_text(fault_page(reports))
+        files.write(args.html, fault_page(reports).encode())
     if args.output:
-        numpy.savez(args.output, allow_pickle=False, **{k: v for k, v in arrays.items() if hasattr(v, "dtype")})
+        body = io.BytesIO()
+        numpy.savez(body, allow_pickle=False, **{k: v for k, v in arrays.items() if hasattr(v, "dtype")})
+        files.write(args.output, body.getvalue())

@@ -8,13 +8,13 @@ accepts LLVM IR.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import files
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import UsageError
@@ -185,7 +185,7 @@ def explain_program(args: argparse.Namespace) -> int:
             found.append({"step": str(step), "target": target, "statements": listed, "loops": loop})
     if args.json:
         operands = {o.name: {"structure": str(o.structure), "sinfo": dict(o.structure.sinfo)} for o in program.operands}
-        print(json.dumps({"program": str(program), "operands": operands, "steps": found}, indent=2))
+        print_json(args.command, {"program": str(program), "operands": operands, "steps": found})
         return 0
     print(f"program {program}")
     for operand in program.operands:

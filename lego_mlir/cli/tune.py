@@ -8,13 +8,13 @@ continues with `--resume`.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import files, options
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         write_caches(Path(args.kernel_tuner), [timings])
     good = [timing for timing in timings if not timing.failure]
     if args.json:
-        print(json.dumps({**plan, "timings": [_timing(timing) for timing in timings]}, indent=2))
+        print_json(args.command, {**plan, "timings": [_timing(timing) for timing in timings]})
     else:
         show(*_timings_text(tunable, timings))
     return 0 if good else 1

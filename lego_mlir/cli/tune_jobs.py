@@ -10,12 +10,12 @@ Sizes are measured on as many GPUs of this machine as `--gpus` says, one size a 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lego_mlir.cli import files, tune_cluster
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import pruned
@@ -196,7 +196,7 @@ def _shown(
             "device": best and best.device, "key": best.configuration.key if best else "none has a time",
         })  # fmt: skip
     if args.json:
-        print(json.dumps({"tunable": name, "sizes": rows}, indent=2))
+        print_json(args.command, {"tunable": name, "sizes": rows})
     else:
         cells = [
             (" ".join(f"{size}={n}" for size, n in row["sizes"].items()), row["key"],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import DependencyError
 
@@ -30,7 +30,7 @@ def pruned(tunable: Tunable, sizes: Mapping[str, int]) -> PrunedSpace:
 def print_plan(args: argparse.Namespace, plan: Json) -> None:
     """Print a plan, as text or as JSON."""
     if args.json:
-        print(json.dumps(plan, indent=2))
+        print_json(args.command, plan)
     else:
         show(*_plan_text(plan))
 

@@ -1,26 +1,25 @@
-"""Reports in SARIF 2.1.0, the form in which code hosts take findings and show them at their lines."""
+"""The faults of launches as findings, and as a log in SARIF 2.1.0."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.interp.report import Fault, Kind, Report, SourceLocation
+from lego_mlir.interp.report import Fault, Kind, Report
+from lego_mlir.sanitize.findings import SourceFinding, sarif_document
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
 
-SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-
 
 def sarif(reports: Iterable[Report], version: str) -> Json:
     """The faults of launches; `version` is this package's."""
-    faults = [(report, fault) for report in reports for fault in report.faults]
-    rules = [{"id": rule_id(kind), "shortDescription": {"text": kind.value}} for kind in Kind]
-    driver = {"name": "lego-mlir sanitize", "version": version, "rules": rules}
-    results = [_result(report, fault) for report, fault in faults]
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return sarif_document("lego-mlir sanitize", version, RULES, findings_of(reports))
+
+
+def findings_of(reports: Iterable[Report]) -> Iterator[SourceFinding]:
+    """A finding for each fault."""
+    return (_finding(report, fault) for report in reports for fault in report.faults)
 
 
 def rule_id(kind: Kind) -> str:
@@ -28,25 +27,13 @@ def rule_id(kind: Kind) -> str:
     return kind.name.lower().replace("_", "-")
 
 
-def _result(report: Report, fault: Fault) -> Json:
-    found: Json = {
-        "ruleId": rule_id(fault.kind),
-        "level": "error",
-        "message": {"text": f"{report.kernel}: {fault.message} (block {fault.block}, thread {fault.thread})"},
-        "locations": [{"physicalLocation": _physical(fault.place)}],
-    }
-    if fault.other is not None:
-        found["relatedLocations"] = [
-            {"physicalLocation": _physical(fault.other), "message": {"text": "the other access"}}
-        ]
-    return found
+RULES: Final = {rule_id(kind): kind.value for kind in Kind}
+"""The text of each rule by its name."""
 
 
-def _physical(place: SourceLocation) -> Json:
-    path = Path(place.file)
-    if path.is_absolute() and path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
-    region: Json = {"startLine": max(place.line, 1)}
-    if place.column:
-        region["startColumn"] = place.column
-    return {"artifactLocation": {"uri": path.as_posix()}, "region": region}
+def _finding(report: Report, fault: Fault) -> SourceFinding:
+    text = f"{report.kernel}: {fault.message} (block {fault.block}, thread {fault.thread})"
+    rule, place, other = rule_id(fault.kind), fault.place, fault.other
+    second = None if other is None else SourceFinding(rule, "error", text, other.file, other.line, other.column)
+    related = None if second is None else ("the other access", second)
+    return SourceFinding(rule, "error", text, place.file, place.line, place.column, related)

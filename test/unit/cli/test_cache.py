@@ -52,7 +52,7 @@ def test_all_entries_are_removed_and_nothing_else(cache, capsys):
     other.parent.mkdir()
     other.write_text("kept")
     assert reported(capsys, cache, "--clear") | {"folder": "", "limit": 0, "freed": 0} == {
-        "folder": "", "entries": 0, "bytes": 0, "limit": 0, "removed": 3, "freed": 0,
+        "schema": 1, "command": "cache", "folder": "", "entries": 0, "bytes": 0, "limit": 0, "removed": 3, "freed": 0,
     }  # fmt: skip
     assert other.read_text() == "kept"
 

@@ -309,7 +309,8 @@ def documented(heading):
     """The keys that docs/reference/command-line.md names in the JSON schema of a command."""
     text = (Path(__file__).parents[3] / "docs" / "reference/command-line.md").read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return set(re.findall(r"`(\w+)`", section))
+    common = text.partition("\n**JSON.**")[2].partition("\n\n")[0]
+    return set(re.findall(r"`(\w+)`", section + common))
 
 
 def keys(value):

@@ -54,7 +54,7 @@ def test_nothing_at_all_shows_the_help(capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nope"], ["compile"], ["compile", "a.py", "--emit", "sass"], ["check", "a", "b"]]
+    "arguments", [["nope"], ["compile"], ["compile", "a.py", "--emit", "sass"], ["compile", "a", "b"]]
 )
 def test_usage_errors_are_one_line_with_the_place_to_look(arguments, capsys):
     assert cli.main(arguments) == BAD_INPUT

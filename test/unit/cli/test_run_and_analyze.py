@@ -137,7 +137,7 @@ def test_sizes(tmp_path, capsys):
 
 def test_run_as_json(tmp_path, capsys):
     main(["run", spec(tmp_path, barrier="pass"), "--json"])
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)["kernels"]
     assert found["right"] is False
     assert found["tensors"] == [
         {"name": "dst", "elements": 6144, "wrong": 0, "error": 0.0, "allowed": 0.0, "unit": "ulps", "first_wrong": None}
@@ -188,7 +188,7 @@ def test_a_reference_that_fails_hides_no_fault_of_the_kernel(tmp_path, capsys):
     assert f"not compared, because the reference fails: {path}:{failed}: IndexError: index " in out
     assert f"{path}:{read}: out of bounds: read of index (" in out
     assert main(["run", path, "--json"]) == CHECK_FAILED
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)["kernels"]
     assert "IndexError" in found["reference_error"]
     assert found["tensors"] == []
     assert [fault["kind"] for fault in found["faults"]] == ["out of bounds"]
@@ -235,7 +235,7 @@ def test_an_mlir_file_is_run_for_its_faults(tmp_path, capsys):
     assert main(["run", str(path)]) == BAD_INPUT
     assert "does not fix its grid size" in capsys.readouterr().err
     assert main(["run", str(path), "--grid", "1", "--block", "32", "--json"]) == DONE
-    assert json.loads(capsys.readouterr().out)[0]["faults"] == []
+    assert json.loads(capsys.readouterr().out)["kernels"][0]["faults"] == []
     assert main(["run", str(path), "--grid", "1", "--block", "a"]) == BAD_INPUT
     assert "--block takes one to three sizes such as 32,8, not 'a'" in capsys.readouterr().err
     path.write_text(MODULE.replace("memref<64xf32>", "memref<?xf32>"))

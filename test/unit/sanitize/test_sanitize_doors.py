@@ -169,7 +169,7 @@ def test_a_fault_gives_exit_code_1_json_sarif_and_a_page(ptx_file, tmp_path, cap
     words = (*ARGUMENTS[:4], "--arg", "x=f32[48]", *ARGUMENTS[6:], "n=64")
     files = ("--sarif", tmp_path / "found.sarif", "--html", tmp_path / "page.html", "--json")
     assert command(ptx_file, *words, *files) == 1
-    (report,) = json.loads(capsys.readouterr().out)
+    (report,) = json.loads(capsys.readouterr().out)["launches"]
     assert [(fault["kind"], fault["line"]) for fault in report["faults"]] == [("out of bounds", LINE)]
     (run,) = json.loads((tmp_path / "found.sarif").read_text())["runs"]
     (result,) = run["results"]
