@@ -6,6 +6,8 @@
 
 axis_moves        runs of elements along one axis, between two chains of splits
 redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
+box_kernels       kernels that copy boxes: messages packed, unpacked, or stored at peers
+device_exchange   one rank's exchange by two of them
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 

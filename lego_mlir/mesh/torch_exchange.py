@@ -3,7 +3,9 @@
     local part ── pack ──► [to rank 0 | to rank 1 | ..] ── all_to_all ──► [from 0 | from 1 | ..] ── unpack ──► new part
 
 Works with every backend that has `all_to_all_single`: NCCL on GPUs, gloo on CPUs. What a rank keeps is copied and not
-sent. The result is a new tensor, so that a move that fails leaves the old part as it was.
+sent. The result is a new tensor, so that a move that fails leaves the old part as it was. On a GPU one kernel packs all
+messages and copies what stays, and one unpacks (`box_kernels`); elsewhere, and where parts of a sum are added, boxes
+are copied as strided views.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
+from lego_mlir.mesh.device_exchange import DeviceMoves, device_moves
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
 
 if TYPE_CHECKING:
@@ -24,9 +27,14 @@ _KEPT: Final = 256
 
 
 class Exchange:
-    """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes."""
+    """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes.
 
-    def __init__(self, plan: RedistributionPlan, rank: int) -> None:
+    `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device.
+    """
+
+    def __init__(self, plan: RedistributionPlan, rank: int, kernels: bool | None = None) -> None:
+        self.kernels = kernels
+        self._made: dict[int, DeviceMoves | None] = {}
         self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
         sent = plan.messages_from(rank) if rank < plan.source.count else []
         received = plan.messages_to(rank) if rank < plan.target.count else []
@@ -51,12 +59,17 @@ class Exchange:
         """
         import torch.distributed as dist
 
-        held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
+        held = self._extents()[0]
         if part.numel() != held:
             raise UsageError(f"redistribute: rank {self.rank} holds {held} elements, and its tensor has {part.numel()}")
         flat = part.detach().contiguous().view(-1)
         sends = flat.new_empty(sum(self.send_sizes))
-        _copied(self.sent, sends, flat)
+        found = flat.new_zeros(self._extents()[3])
+        moves = self._moves(flat)
+        if moves is None:
+            _copied(self.sent, sends, flat)
+        else:
+            moves.pack(flat, sends, found)
         receives = flat.new_empty(sum(self.receive_sizes))
         try:
             dist.all_to_all_single(receives, sends, self.receive_sizes, self.send_sizes, group=group)
@@ -65,8 +78,9 @@ class Exchange:
                 f"redistribute: rank {self.rank} could not exchange its part ({_first_line(error)}); another rank "
                 "ended, failed, or did not call it in time; the old parts are as they were"
             ) from error
-        capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
-        found = flat.new_zeros(capacity)
+        if moves is not None:
+            moves.unpack(receives, found)
+            return found
         for m in self.kept:
             for here, there in zip(m.source, m.target, strict=True):
                 _put(_view(found, there), _view(flat, here), m.adds)
@@ -76,6 +90,21 @@ class Exchange:
                 _put(_view(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
                 at += box.elements
         return found
+
+    def _moves(self, flat: Tensor) -> DeviceMoves | None:
+        """The kernels that pack and unpack, where they do."""
+        if not (flat.is_cuda if self.kernels is None else self.kernels):
+            return None
+        bits = 8 * flat.element_size()
+        if bits not in self._made:
+            self._made[bits] = device_moves(self.kept, self.sent, self.received, self._extents(), bits)
+        return self._made[bits]
+
+    def _extents(self) -> tuple[int, int, int, int]:
+        """The elements of the old part, of both buffers, and of the new part."""
+        held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
+        capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
+        return held, sum(self.send_sizes), sum(self.receive_sizes), capacity
 
 
 def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:

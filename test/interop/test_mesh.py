@@ -13,6 +13,10 @@ def test_tensors_move_as_dtensors_do(world):
     assert mesh.run(mesh.moves, world) == [0] * world
 
 
+def test_kernels_pack_and_unpack():
+    assert mesh.run(mesh.packed_by_kernels, 2) == [0, 0]
+
+
 def test_a_rank_that_dies_is_reported_on_every_other():
     told = processes.get_context("spawn").Queue()
     mesh.run(mesh.dies, 3, told)

@@ -1,0 +1,170 @@
+"""Kernels that copy strided boxes between flat buffers: a rank's messages packed, unpacked, or stored at its peers.
+
+    pack      its part          -> the send buffer, the boxes one after the other
+    unpack    the receive buffer -> its new part
+    peers     its part          -> the new parts of all ranks at once, through pointers into their memory
+
+Every offset, size and stride of a plan is a number of the kernel, so its proofs are those of any kernel: all accesses
+are inside, and no element is written twice. A box is a layout of its elements on both sides; axes that are contiguous
+on both are one (`fused_axes`), and a thread moves up to 16 bytes where both sides have them side by side. A block of
+threads belongs to one box.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir.errors import UsageError
+from lego_mlir.layout import Row
+from lego_mlir.mesh.redistribution import Message, StridedBox
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import IndexLike
+    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.tensor import View
+
+THREADS: Final = 256
+VECTORS: Final = 4
+"""Vectors that a thread moves, a block's width apart, so that several loads are in flight."""
+WIDEST: Final = 16
+MOST_BOXES: Final = 256
+"""Boxes of one kernel; each is a branch of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMove:
+    """A box of the source that becomes a box of a target buffer, of the same sizes."""
+
+    source: StridedBox
+    target: StridedBox
+    buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FusedBox:
+    """The same elements with as few axes as possible: sizes, and the strides of both sides; the last is the fastest."""
+
+    sizes: tuple[int, ...]
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def fused_axes(move: BoxMove) -> FusedBox:
+    """The axes of a move ordered by the target's strides, without those of one element, contiguous ones joined.
+
+    >>> box = StridedBox(0, (1, 4, 2, 8), (0, 64, 8, 1))
+    >>> fused_axes(BoxMove(box, StridedBox(0, (1, 4, 2, 8), (0, 16, 8, 1))))
+    FusedBox(sizes=(4, 16), source=(64, 1), target=(16, 1))
+    """
+    axes = zip(move.source.sizes, move.source.strides, move.target.strides, strict=True)
+    ordered = sorted((axis for axis in axes if axis[0] > 1), key=lambda axis: (-axis[2], -axis[1]))
+    joined: list[tuple[int, int, int]] = []
+    for size, s, t in ordered:
+        if joined and joined[-1][1] == size * s and joined[-1][2] == size * t:
+            size *= joined.pop()[0]
+        joined.append((size, s, t))
+    sizes, source, target = zip(*joined, strict=True) if joined else ((1,), (1,), (1,))
+    return FusedBox(sizes, source, target)
+
+
+def width_of(move: BoxMove, item_bytes: int) -> int:
+    """The elements that a thread moves at once: as many as are side by side on both sides, aligned, in 16 bytes."""
+    box = fused_axes(move)
+    if (box.source[-1], box.target[-1]) != (1, 1):
+        return 1
+    steps = (move.source.offset, move.target.offset, box.sizes[-1], *box.source[:-1], *box.target[:-1])
+    return gcd(max(WIDEST // item_bytes, 1), *steps)
+
+
+def pack_moves(messages: Sequence[Message]) -> list[BoxMove]:
+    """The messages of a sender, into one buffer in their order."""
+    return [BoxMove(box, _dense(box, at)) for box, at in _placed([box for m in messages for box in m.source])]
+
+
+def unpack_moves(messages: Sequence[Message]) -> list[BoxMove]:
+    """The messages of a receiver, out of one buffer in their order. Raises UsageError for parts of sums."""
+    _refuse_parts(messages)
+    return [BoxMove(_dense(box, at), box) for box, at in _placed([box for m in messages for box in m.target])]
+
+
+def kept_moves(messages: Sequence[Message]) -> list[BoxMove]:
+    """What a rank keeps, from its old part to its new one."""
+    return [BoxMove(*boxes) for m in messages for boxes in zip(m.source, m.target, strict=True)]
+
+
+def peer_moves(messages: Sequence[Message]) -> list[BoxMove]:
+    """The messages of a sender, each into the buffer of its receiver. Raises UsageError for parts of sums."""
+    _refuse_parts(messages)
+    return [replace(move, buffer=m.receiver) for m in messages for move in kept_moves([m])]
+
+
+def _refuse_parts(messages: Sequence[Message]) -> None:
+    if any(m.adds for m in messages):
+        raise UsageError("the parts of a sum are added as they arrive, which no kernel here does; use Exchange")
+
+
+def _placed(boxes: Sequence[StridedBox]) -> Iterator[tuple[StridedBox, int]]:
+    at = 0
+    for box in boxes:
+        yield box, at
+        at += box.elements
+
+
+def _dense(box: StridedBox, offset: int) -> StridedBox:
+    """A box of these sizes whose elements lie side by side."""
+    return StridedBox(offset, box.sizes, tuple(prod(box.sizes[k + 1 :]) for k in range(len(box.sizes))))
+
+
+def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, capacities: Sequence[int]) -> Kernel:
+    """The kernel that carries out moves: `source` of `held` elements, and a target buffer for each capacity.
+
+    A buffer that no move writes is no parameter; the others are `to0`, `to1`, .. by their number, in order. Raises
+    UsageError for no move, or more than MOST_BOXES.
+    """
+    moves = [move for move in moves if move.source.elements]
+    if not moves or len(moves) > MOST_BOXES:
+        raise UsageError(f"{name}: a kernel moves 1 to {MOST_BOXES} boxes, got {len(moves)}")
+    buffers = sorted({move.buffer for move in moves})
+    widths = [width_of(move, dtype.bits // 8) for move in moves]
+    blocks = [
+        -(-move.source.elements // (width * THREADS * VECTORS)) for move, width in zip(moves, widths, strict=True)
+    ]
+    starts = [sum(blocks[:k]) for k in range(len(blocks) + 1)]
+    kinds = {"source": lego.Tensor(dtype, Row(held))} | {
+        f"to{b}": lego.Tensor(dtype, Row(capacities[b])) for b in buffers
+    }
+
+    def move_boxes(source: View, *targets: View) -> None:
+        block, thread = lego.block_id.x, lego.thread_id.x
+        for k, (move, width) in enumerate(zip(moves, widths, strict=True)):
+            target = targets[buffers.index(move.buffer)]
+            with lego.when((block >= starts[k]) & (block < starts[k + 1])):
+                _move(source, target, move, width, (block - starts[k]) * (THREADS * VECTORS) + thread)
+
+    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
+    move_boxes.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return lego.kernel(grid=starts[-1], block=THREADS, name=name)(move_boxes)
+
+
+def _move(source: View, target: View, move: BoxMove, width: int, first: IndexLike) -> None:
+    """Move the vectors `first`, `first + THREADS`, .. of a box."""
+    box = fused_axes(move)
+    sizes = (*box.sizes[:-1], box.sizes[-1] // width)
+    vectors = prod(sizes)
+    scale = (*(1 for _ in sizes[:-1]), width)
+    for v in range(min(VECTORS, -(-vectors // THREADS))):
+        number = first + v * THREADS
+        with lego.when(number < vectors):
+            index = Row(*sizes).inv(number)
+            index = index if isinstance(index, tuple) else (index,)
+            here, there = (
+                side.offset + sum(i * s * w for i, s, w in zip(index, strides, scale, strict=True))
+                for side, strides in ((move.source, box.source), (move.target, box.target))
+            )
+            target.store(source.load(here, width=width), there)

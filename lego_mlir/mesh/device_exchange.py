@@ -1,0 +1,67 @@
+"""One rank's exchange by two kernels: all messages packed and what stays copied, and what arrives unpacked.
+
+Elements are moved as integers of their width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.mesh.box_kernels import MOST_BOXES, box_kernel, kept_moves, pack_moves, unpack_moves
+from lego_mlir.mesh.redistribution import Message
+from lego_mlir.tracing.dtypes import dtype_named
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.tracing.definition import Kernel
+
+INTEGERS: Final = (8, 16, 32, 64)
+"""Widths of elements, in bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMoves:
+    """The kernels of one rank, for elements of `bits`; None where nothing moves. `fills`: the buffers of packing."""
+
+    bits: int
+    packing: Kernel | None
+    unpacking: Kernel | None
+    fills: tuple[int, ...]
+
+    def pack(self, part: Tensor, sends: Tensor, found: Tensor) -> None:
+        """Fill the send buffer, and the elements of the new part that stay."""
+        if self.packing is not None:
+            filled = [(sends, found)[buffer] for buffer in self.fills]
+            self.packing(*(self._as_integers(x) for x in (part, *filled)))
+
+    def unpack(self, receives: Tensor, found: Tensor) -> None:
+        """Put what arrived into the new part."""
+        if self.unpacking is not None:
+            self.unpacking(self._as_integers(receives), self._as_integers(found))
+
+    def _as_integers(self, tensor: Tensor) -> Tensor:
+        import torch
+
+        return tensor.view(getattr(torch, f"int{self.bits}"))
+
+
+def device_moves(
+    kept: Sequence[Message], sent: Sequence[Message], received: Sequence[Message], extents: Sequence[int], bits: int
+) -> DeviceMoves | None:
+    """The kernels of one rank: of its old part, of both buffers and of its new part by their `extents` in elements.
+
+    None where parts of a sum are added, for elements that no integer is as wide as, and for too many boxes.
+    """
+    if bits not in INTEGERS or any(m.adds for m in (*kept, *received)):
+        return None
+    held, sends, receives, capacity = extents
+    packed = [*pack_moves(sent), *(replace(move, buffer=1) for move in kept_moves(kept))]
+    unpacked = unpack_moves(received)
+    if max(len(packed), len(unpacked)) > MOST_BOXES:
+        return None
+    dtype = dtype_named(f"i{bits}")
+    pack = box_kernel("pack_messages", packed, dtype, held, (sends, capacity)) if packed else None
+    unpack = box_kernel("unpack_messages", unpacked, dtype, receives, (capacity,)) if unpacked else None
+    return DeviceMoves(bits, pack, unpack, tuple(sorted({move.buffer for move in packed})))
