@@ -2,7 +2,7 @@
 
     python bench/divided_products.py render    the kernels that lego_mlir.matmul chooses, as cubins
     python bench/divided_products.py time      on the GPU machine: correctness, then times in turns of 0.03 s
-    python bench/divided_products.py table     the table of docs/results/matmul.md
+    python bench/divided_products.py table     the table of docs/results/matmul-shapes.md
 
 Cases are those of `hopper_types`: a size, layouts, types and an epilogue. Each kernel runs twice into memory of NaN: it
 must be close to the product in f64, give the same bits again, and leave its counters at 0. Rivals are those of
@@ -25,7 +25,7 @@ import hopper_types
 import mlir_kernels
 from hopper_types import Case
 
-NAME, PAGE = "divided_products", "results/matmul.md"
+NAME, PAGE = "divided_products", "results/matmul-shapes.md"
 TURN_S, ROUNDS = 0.03, 3
 LONG: hopper.Size = (512, 512, 65536)
 ROWS: tuple[hopper.Size, ...] = (

@@ -3,7 +3,7 @@
     python bench/matmul.py static             registers, shared memory and main loops, no GPU
     python bench/matmul.py render [SIZE ..]   the kernels for each size and layout, by tile, stages and order
     python bench/matmul.py time [SIZE ..]     on the GPU machine: correctness, then times
-    python bench/matmul.py table              the tables of docs/results/matmul.md
+    python bench/matmul.py table              the tables of docs/results/matmul-mma.md
 
 A size is M or MxNxK. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
 """
@@ -22,7 +22,7 @@ import harness
 import mlir_kernels
 import plots
 
-NAME, PAGE, TARGET, SCRIPT = "matmul", "results/matmul.md", "sm_90", "matmul_sm80.mlir"
+NAME, PAGE, TARGET, SCRIPT = "matmul", "results/matmul-mma.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
 SQUARES = (512, 1024, 2048, 4096, 8192, 16384)
 MODELS = ((4096, 11008, 4096), (8192, 28672, 8192), (32, 4096, 4096))

@@ -2,7 +2,7 @@
 
     python bench/odd_products.py render [SIZE ..]   the copies, the wide products, and kernels that read odd rows
     python bench/odd_products.py time [SIZE ..]     on the GPU machine: correctness, then times in turns of 0.2 s
-    python bench/odd_products.py table              the table of docs/results/matmul.md
+    python bench/odd_products.py table              the table of docs/results/matmul-shapes.md
 
 "copies" is a launch for each operand that is copied, the product, and one launch that copies C back where it is odd, as
 lego_mlir.matmul computes it; "lines" pads rows of multiples of 16 bytes to lines of 128. "mma.sync copies" is the
@@ -23,7 +23,7 @@ import harness
 import hopper
 import mlir_kernels
 
-NAME, PAGE, TARGET, PLAIN = "odd_products", "results/matmul.md", "sm_90a", "sm_90"
+NAME, PAGE, TARGET, PLAIN = "odd_products", "results/matmul-shapes.md", "sm_90a", "sm_90"
 Size = tuple[int, int, int]
 SQUARES: tuple[Size, ...] = tuple((n, n, n) for n in (513, 1001, 1537, 2047, 2500, 3001, 4097, 5555, 8191))
 LINES: tuple[Size, ...] = tuple((n, n, n) for n in (2216, 5000))

@@ -22,13 +22,18 @@ import recorded
 
 # The module of each benchmark, its page in docs/results, the name of its results, and what it measures.
 BENCHMARKS = (
-    ("matmul", "matmul", "matmul", "f16 products of this compiler's kernel against cuBLAS and Triton"),
+    ("matmul", "matmul-mma", "matmul", "f16 products of this compiler's kernel against cuBLAS and Triton"),
     ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
     ("class_products", "matmul", "class_products", "one kernel for all sizes of a class, against cuBLAS"),
     ("hopper_types", "matmul", "hopper_types", "products of other types and with epilogues, against PyTorch's"),
-    ("divided_products", "matmul", "divided_products", "few rows and long sums by warpgroups, against PyTorch's"),
-    ("odd_products", "matmul", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
-    ("small_products", "matmul", "small_products", "products of few rows, with K in parts, against cuBLAS"),
+    (
+        "divided_products",
+        "matmul-shapes",
+        "divided_products",
+        "few rows and long sums by warpgroups, against PyTorch's",
+    ),
+    ("odd_products", "matmul-shapes", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
+    ("small_products", "matmul-shapes", "small_products", "products of few rows, with K in parts, against cuBLAS"),
     ("grouped_products", "grouped-products", "grouped_products", "grouped and batched products, against PyTorch's"),
     ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),

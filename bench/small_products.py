@@ -2,7 +2,7 @@
 
     python bench/small_products.py render [SIZE ..]   kernels with K whole and in parts
     python bench/small_products.py time [SIZE ..]     on the GPU machine: correctness, then times in turns
-    python bench/small_products.py table              the table of docs/results/matmul.md
+    python bench/small_products.py table              the table of docs/results/matmul-shapes.md
 
 The launches of a turn go through copies of B that together exceed the L2 cache, as the layers of a model do: B comes
 from memory. Each kernel runs twice for the same bits. "chosen" is what lego_mlir.matmul takes.
@@ -22,7 +22,7 @@ import harness
 import hopper
 import mlir_kernels
 
-NAME, PAGE, TARGET, SCRIPT = "small_products", "results/matmul.md", "sm_90", "matmul_sm80.mlir"
+NAME, PAGE, TARGET, SCRIPT = "small_products", "results/matmul-shapes.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
 ROWS = (1, 16, 32, 64)
 PARTS = (1, 3, 8)

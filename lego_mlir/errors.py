@@ -109,6 +109,10 @@ class CacheWarning(UserWarning):
     """A compiled result is valid but could not be cached."""
 
 
+class ReferenceWarning(UserWarning):
+    """A shipped operation got arrays of the host, and is computed by their library instead of by a kernel."""
+
+
 class KernelFaultWarning(UserWarning):
     """A launch in the sanitizer had faults."""
 
@@ -160,7 +164,7 @@ def without(error: ModuleNotFoundError, name: str) -> Exception:
         return error
     return DependencyError(
         f"lego_mlir.{name} needs {package}, which is not installed: without its extra, lego-mlir only launches; run: "
-        "pip install 'lego-mlir[compile]'",
+        "pip install '.[compile]' in a checkout of lego-mlir",
         name=package,
     )
 

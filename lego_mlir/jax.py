@@ -34,15 +34,21 @@ _kept: list[Any] = []  # XLA may call a handler as long as the process lives
 _registering: Final = threading.Lock()
 
 
-def op(kernel: Given) -> Callable[..., Returned]:
+Backward = Callable[..., "Given"]
+
+
+def op(kernel: Given, backward: Backward | None = None) -> Callable[..., Returned]:
     """A kernel, or one through a transform script, as a function on JAX arrays and traced values.
 
+    `backward(gradients, inputs, results)` returns the gradients of the arguments, None for those without one; each of
+    the three is a tuple. Without it a derivative is refused. `jax.vmap` runs the kernel once for each element of the
+    mapped axis.
     Raises UsageError without JAX, for arguments that do not fit, and for layouts that are not row-major: pass their
     elements in memory order as one dimension.
     """
     _jax()
     calls = getattr(kernel, "calls", kernel)
-    return JaxOperator(calls)
+    return JaxOperator(calls, backward)
 
 
 def _jax() -> Foreign:
@@ -54,11 +60,24 @@ def _jax() -> Foreign:
     return jax
 
 
+def _tuple(found: Given) -> tuple[Given, ...]:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _cotangent(jax: Foreign, gradient: Given, array: Given) -> Given:
+    """The gradient of an array, zeros for None; integers have none."""
+    import numpy
+
+    if not jax.numpy.issubdtype(array.dtype, jax.numpy.inexact):
+        return numpy.zeros(array.shape, jax.dtypes.float0)
+    return jax.numpy.zeros_like(array) if gradient is None else gradient
+
+
 class JaxOperator:
     """One kernel as a JAX operator. A custom call is registered for each combination of shapes."""
 
-    def __init__(self, calls: Given) -> None:
-        self.calls = calls
+    def __init__(self, calls: Given, backward: Backward | None = None) -> None:
+        self.calls, self.backward = calls, backward
         self.entry: KernelEntry = calls.host_entry
         self._targets: dict[Bound, str] = {}
 
@@ -89,10 +108,55 @@ class JaxOperator:
         call = jax.ffi.ffi_call(
             self._target(bound, inputs, written),
             results if len(results) != 1 else results[0],
+            vmap_method="sequential",
             input_output_aliases={inputs.index(i): written.index(i) for i in written if i in inputs},
         )
-        returned: Returned = call(*(values[i] for i in inputs), **self._attributes(values))
-        return tuple(returned) if isinstance(returned, list) else returned
+        numbers = self._attributes(values)
+
+        def run(*arrays: Given) -> Returned:
+            returned: Returned = call(*arrays, **numbers)
+            return tuple(returned) if isinstance(returned, list) else returned
+
+        arrays = [values[i] for i in inputs]
+        if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+            return run(*arrays)
+        return self._differentiable(run, values, inputs)(*arrays)
+
+    def _differentiable(
+        self, run: Callable[..., Returned], values: Sequence[Given], inputs: Sequence[int]
+    ) -> Callable[..., Returned]:
+        """A run with the operator's derivative, of the arrays at the positions `inputs`. UsageError without one."""
+        jax, entry, backward = _jax(), self.entry, self.backward
+        places = [i for i, argument in enumerate(entry.arguments) if not is_result(argument)]
+
+        def forward(*arrays: Given) -> tuple[Returned, Given]:
+            if backward is None:
+                raise UsageError(
+                    f"kernel {entry.entry} has no derivative; give lego.jax.op a backward function, or stop the "
+                    "gradient: jax.lax.stop_gradient(array)"
+                )
+            results = run(*arrays)
+            return results, (arrays, results)
+
+        def derive(saved: Given, gradients: Given) -> tuple[Given, ...]:
+            arrays, results = saved
+            known = dict(zip(inputs, arrays, strict=True))
+            given = tuple(known.get(i, values[i]) for i in places)
+            assert backward is not None  # forward refuses otherwise
+            found = backward(_tuple(gradients), given, _tuple(results))
+            answers = _tuple(found)
+            if len(answers) != len(places):
+                raise UsageError(
+                    f"the backward function of {entry.entry} must return {len(places)} gradients, one for each of "
+                    f"{', '.join(entry.arguments[i].name for i in places)} (None where there is none); it returned "
+                    f"{len(answers)}"
+                )
+            by_place = dict(zip(places, answers, strict=True))
+            return tuple(_cotangent(jax, by_place[i], known[i]) for i in inputs)
+
+        found: Foreign = jax.custom_vjp(run)
+        found.defvjp(forward, derive)
+        return found
 
     def _attributes(self, values: Sequence[Given]) -> dict[str, Given]:
         """The numbers of a call as attributes. Raises UsageError for a value that is not a number of its type."""
@@ -125,6 +189,8 @@ class JaxOperator:
         entry = self.entry
 
         def execute(call: CustomCall) -> None:
+            if bound.is_empty:
+                return
             addresses = dict(zip(inputs, call.arguments, strict=True)) | dict(zip(written, call.results, strict=True))
             binding.require_addresses(entry, bound, addresses)
             numbers = {i: call.numbers[f"a{i}"] for i, a in enumerate(entry.arguments) if a.kind != "tensor"}

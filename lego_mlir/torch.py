@@ -12,6 +12,8 @@ The name of an operator ends in a digest of what its kernel computes, `lego::axp
 `torch.export` finds that kernel where it is loaded, or none. A name that is given is used as it is, and refused if
 another kernel has it.
 
+`onnx_translations()` is a table for `torch.onnx.export`: an operator becomes a node of the domain `lego`.
+
 An operator is registered with `torch.library.Library.impl`, whose dispatch costs about a third of
 `torch.library.custom_op`'s. Without a backward function a tensor that requires a gradient is refused.
 """
@@ -38,6 +40,11 @@ NAMESPACE: Final = "lego"
 _SCALARS: Final = {"f": "float", "b": "float", "i": "int", "u": "int"}
 _libraries: list[Any] = []  # an operator lives as long as its library object
 Backward = Callable[..., "Tensor | Sequence[Tensor | None] | None"]
+ONNX_VERSION: Final = 1
+_ONNX_TYPES: Final = (
+    *("float16", "float", "double", "bfloat16", "float8e4m3fn", "float8e5m2", "bool"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 DIGITS: Final = 8
 """Of a digest, in the name of an operator."""
 
@@ -49,6 +56,7 @@ class _Registered:
     digest: str
     backward: Backward | None
     overload: Callable[..., Returned]
+    entry: KernelEntry
 
 
 _defined: dict[str, _Registered] = {}
@@ -84,8 +92,75 @@ def op(
         _differentiate(torch, library, unique, entry, backward)
     _libraries.append(library)
     overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
-    _defined[unique] = _Registered(digest, backward, overload)
+    _defined[unique] = _Registered(digest, backward, overload, entry)
     return overload
+
+
+def onnx_translations(*operators: Callable[..., Returned]) -> dict[Callable[..., Returned], Callable[..., Returned]]:
+    """How `torch.onnx.export(.., custom_translation_table=)` writes operators of kernels: as the node `lego::NAME`.
+
+    NAME and the attributes, which are the numbers and the sizes, are the operator's own, and the version of the domain
+    `lego` is 1; a runtime needs an implementation of that node. By default the table has every operator of this process
+    without arguments that change in place. Raises UsageError for one with such, for another function, and without
+    onnxscript.
+    """
+    try:
+        from onnxscript import values
+    except ImportError:
+        raise UsageError("an ONNX graph of operators needs onnxscript: pip install onnx onnxscript") from None
+    known = {found.overload: (name, found.entry) for name, found in _defined.items()}
+    chosen = operators or [each for each, (_, entry) in known.items() if not _changes(entry)]
+    domain = values.Opset(NAMESPACE, ONNX_VERSION)
+    table = {}
+    for each in chosen:
+        if each not in known:
+            raise UsageError(f"lego.torch.onnx_translations takes operators that lego.torch.op returned, got {each!r}")
+        name, entry = known[each]
+        if changed := _changes(entry):
+            raise UsageError(
+                f"torch.ops.{NAMESPACE}.{name} changes {', '.join(changed)} in place, which no ONNX node does; write a "
+                "kernel whose results are tensors that it only writes"
+            )
+        table[each] = _translation(entry, values.Op(domain, name, _onnx_schema(name, entry)))
+    return table
+
+
+def _changes(entry: KernelEntry) -> list[str]:
+    return [a.name for a in entry.arguments if a.kind == "tensor" and a.written and a.read]
+
+
+def _onnx_schema(name: str, entry: KernelEntry) -> Foreign:
+    from onnx.defs import OpSchema
+
+    def tensor(argument: Argument) -> Foreign:
+        return OpSchema.FormalParameter(argument.name, f"of_{argument.name}")
+
+    tensors = [a for a in entry.arguments if a.kind == "tensor"]
+    kinds = OpSchema.AttrType
+    numbers = {a.name: kinds.FLOAT if _type(entry, 0, a) == "float" else kinds.INT
+               for a in entry.arguments if a.kind != "tensor"}  # fmt: skip
+    sizes = {size.name: kinds.INT for size in entry.sizes}
+    types = [f"tensor({name})" for name in _ONNX_TYPES]
+    return OpSchema(
+        name, NAMESPACE, ONNX_VERSION,
+        inputs=[tensor(a) for a in tensors if not is_result(a)], outputs=[tensor(a) for a in tensors if is_result(a)],
+        type_constraints=[(f"of_{a.name}", types, a.dtype) for a in tensors],
+        attributes=[OpSchema.Attribute(n, kind, "", required=n in numbers) for n, kind in {**numbers, **sizes}.items()],
+    )  # fmt: skip
+
+
+def _translation(entry: KernelEntry, node: Foreign) -> Callable[..., Returned]:
+    """The call of an operator as a node: tensors are inputs, numbers and sizes attributes."""
+    arguments = [argument for argument in entry.arguments if not is_result(argument)]
+
+    def translate(*given: Given, **named: Given) -> Returned:
+        pairs = list(zip(arguments, given, strict=True))
+        tensors = [value for argument, value in pairs if argument.kind == "tensor"]
+        numbers = {argument.name: value for argument, value in pairs if argument.kind != "tensor"}
+        found: Returned = node(*tensors, **numbers, **_sizes(entry, named))
+        return found
+
+    return translate
 
 
 def _with_results_given(entry: KernelEntry) -> KernelEntry:

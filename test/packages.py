@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import tomllib
 from collections.abc import Sequence
@@ -26,6 +28,8 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ("test/test_examples.py", "test/unit/cli/test_compile.py", "test/unit/runtime/test_packs.py")
 LARGEST = 8 * 2**20  # bytes of the wheel; the packages of the extra have 600 MB
+LARGEST_SDIST = 4 * 2**20
+KEPT_OUT = ("__pycache__", ".pyc", "/build/", "/bench/", "_cache/", "/.")  # caches, and what only this repository needs
 LOAD = """
 import sys, lego_mlir
 (kernel,) = lego_mlir.load_kernels(sys.argv[1]).values()
@@ -54,7 +58,18 @@ def built(folder: Path) -> Path:
     run(sys.executable, "-m", "check_wheel_contents", wheel)
     if wheel.stat().st_size > LARGEST:
         raise SystemExit(f"{wheel.name} has {wheel.stat().st_size} bytes, more than {LARGEST}")
+    (sdist,) = folder.glob("lego_mlir-*.tar.gz")
+    require_small(sdist)
     return wheel
+
+
+def require_small(sdist: Path) -> None:
+    """The sdist is under its limit, and has no caches."""
+    with tarfile.open(sdist) as archive:
+        unwanted = [name for name in archive.getnames() if any(part in name for part in KEPT_OUT)]
+    unwanted = [name for name in unwanted if not name.endswith("/.gitignore")]
+    if sdist.stat().st_size > LARGEST_SDIST or unwanted:
+        raise SystemExit(f"{sdist.name} has {sdist.stat().st_size} bytes, and in it: {unwanted[:5]}")
 
 
 def installed(folder: Path, wheel: Path, packages: Sequence[str] | None) -> Path:
@@ -76,7 +91,8 @@ def same_requirements() -> None:
     """The conda recipe has the version and the bounds of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
-    versions = {project["version"], recipe["context"]["version"]}
+    version = runpy.run_path(str(ROOT / "packaging" / "version.py"))["version"]()
+    versions = {version.partition(".dev")[0], recipe["context"]["version"]}
     needed = [*project["dependencies"], *project["optional-dependencies"]["compile"]]
     bounds = {name.replace("-", "_"): bound for name, bound in map(bounded, needed)}
     listed = {name.replace("-", "_"): bound for name, bound in map(bounded, recipe["requirements"]["run"])}

@@ -11,7 +11,7 @@
 | `time_model` | seconds of a kernel under each order (`estimate`, `ranked`), for two chips |
 
 Each is loaded when it is first used; `simulation` and the modules that simulate need Numba, `pip install
-lego-mlir[caches]`. docs/reference/schedule-caches.md explains them.
+numba`. docs/reference/schedule-caches.md explains them.
 
 >>> import lego_mlir as lego
 >>> lego.caches.bounds.stencil_rows(16, 16, lego.caches.bounds.Stencil(7, 7), line=4).fetches

@@ -22,7 +22,7 @@ from lego_mlir.errors import CacheError, DependencyError
 try:
     import numba
 except ImportError as error:
-    raise DependencyError("the cache simulator needs Numba: pip install lego-mlir[caches]") from error
+    raise DependencyError("the cache simulator needs Numba: pip install numba") from error
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

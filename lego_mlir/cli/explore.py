@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lego_mlir.spec import Spec
 
 HELP: Final = "Edit layouts and accesses on a page in the browser."
-EXAMPLE: Final = "lego-mlir explore examples/swizzle.py"
+EXAMPLE: Final = "lego-mlir explore examples/layout.py"
 ACCESSES: Final = ("", "0, lane", "lane, 0")
 
 

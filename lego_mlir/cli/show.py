@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lego_mlir.viz.picture import Picture
 
 HELP: Final = "Draw layouts, accesses and the requests of a kernel's line."
-EXAMPLE: Final = "lego-mlir show examples/transpose.py --kernel transpose --line 21 -o banks.svg"
+EXAMPLE: Final = "lego-mlir show examples/transpose.py --kernel transpose --line 23 -o banks.svg"
 FORMATS: Final = (".svg", ".html", ".png", ".txt")
 
 
@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--line", type=int, metavar="N", help="the line of the spec that loads or stores")
     parser.add_argument(
         "--by", metavar="VIEW",
-        help="position (default), order, bank, sector, wavefront, repair; kernel: access, request, time, repair, stage",
+        help="position (default), order, bank, sector, wavefront, matrix, derivation, repair; kernel: access (the "
+        "default), request (default with --line), time, thread, repair, stage",
     )  # fmt: skip
     parser.add_argument("--access", metavar="INDEX", help="the logical index of each lane, such as 'lane, 0'")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Tables and colours on a terminal, drawn by rich (`pip install lego-mlir[terminal]`); plain text everywhere else.
+"""Tables and colours on a terminal, drawn by rich (`pip install '.[terminal]'`); plain text everywhere else.
 
 `show` prints the parts of a result. Output is plain text if standard output is not a terminal, if `NO_COLOR` is set, or
 if rich is not installed: a file, a pipe and a log always get the same characters.

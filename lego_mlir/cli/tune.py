@@ -17,7 +17,7 @@ from lego_mlir.cli import files, options
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
-from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned
+from lego_mlir.cli.tune_plan import plan_of, print_plan, pruned, timed_devices
 from lego_mlir.errors import DependencyError
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
         write_caches(Path(args.kernel_tuner), [timings])
     good = [timing for timing in timings if not timing.failure]
     if args.json:
-        print_json(args.command, {**plan, "timings": [_timing(timing) for timing in timings]})
+        measured = {"devices": timed_devices(timings), "timings": [_timing(timing) for timing in timings]}
+        print_json(args.command, {**plan, **measured})
     else:
         show(*_timings_text(tunable, timings))
     return 0 if good else 1
@@ -174,7 +175,8 @@ def _timings_text(tunable: Tunable, timings: Sequence[Timing]) -> list[str | Res
         if not t.failure
     ]
     failed = [f"  {t.configuration.key}: {t.failure}" for t in ordered if t.failure]
-    head = f"{tunable.name}: {len(rows)} measured, fastest first"
+    where = ", ".join(device["name"] for device in timed_devices(timings))
+    head = f"{tunable.name}: {len(rows)} measured on {where}, fastest first"
     parts: list[str | ResultTable] = [head]
     if rows:
         parts.append(ResultTable(("configuration", "median us", "quartiles", "runs"), rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.cli.json_output import print_json
@@ -12,6 +12,7 @@ from lego_mlir.errors import DependencyError
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
+    from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.pruning import PrunedSpace
     from lego_mlir.tuning.tunable import Tunable
 
@@ -40,7 +41,7 @@ def plan_of(tunable: Tunable, sizes: dict[str, int], space: PrunedSpace) -> Json
     return {
         "tunable": tunable.name,
         "sizes": dict(sizes),
-        "device": tunable.device.name,
+        "model": tunable.device.name,
         "configurations": len(space.kept) + len(space.pruned),
         "to_measure": len(space.kept),
         "kept": [
@@ -55,11 +56,17 @@ def plan_of(tunable: Tunable, sizes: dict[str, int], space: PrunedSpace) -> Json
     }
 
 
+def timed_devices(timings: Sequence[Timing]) -> list[Json]:
+    """The devices that timings were taken on, each once, as `--json` prints them."""
+    found = dict.fromkeys((t.device, t.multiprocessors, t.driver) for t in timings)
+    return [{"name": name, "multiprocessors": count, "driver": driver} for name, count, driver in found]
+
+
 def _plan_text(plan: Json) -> list[str | ResultTable]:
     at = "".join(f" {name}={n}" for name, n in plan["sizes"].items())
     head = (
         f"{plan['tunable']}{at}: {plan['to_measure']} of {plan['configurations']} configurations to measure, "
-        f"best predicted first ({plan['device']})"
+        f"best predicted first by the model of {plan['model']}"
     )
     rows = [
         (row["key"], f"{p['us']:.4g}", p["limit"], f"{p['waves']:.2f}")

@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
 
@@ -230,7 +230,8 @@ def _tensor_guard(tensors: Sequence[AnyArray]) -> Callable[..., bool] | None:
     try:
         from torch._C._dynamo.guards import TensorGuards
 
-        sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        sizes: list[Any] = [list(t.shape) for t in tensors]
+        strides: list[Any] = [list(t.stride()) for t in tensors]
         check: Callable[..., bool] = TensorGuards(
             *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
         ).check

@@ -44,6 +44,10 @@ class Missing:
 MISSING: Final = Missing()
 
 
+NOTHING: Final = (0, 0, 0)
+"""The grid of a launch that has nothing to write."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """The memory of one tensor argument: its length and the alignment that the kernel's accesses need, in bytes."""
@@ -77,6 +81,11 @@ class Bound:
     disjoint: tuple[tuple[Span, Span], ...]  # a span that is written, and another
     library: str
     needs_gradient: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is launched, because no tensor that is written has an element."""
+        return self.grid == NOTHING
 
 
 def is_result(argument: Argument) -> bool:
@@ -136,9 +145,11 @@ def bind(
     for _, argument, found in pairs:
         _require_type(entry, argument, found)
     sizes = _sizes(entry, [(argument, found) for _, argument, found in pairs], named)
+    empty = _writes_nothing(entry, facts, sizes)
     for size in entry.sizes:
-        size.require(sizes[size.name])
-    for requirement in entry.requirements:
+        if not empty or sizes[size.name]:
+            size.require(sizes[size.name])
+    for requirement in () if empty else entry.requirements:
         requirement.require(entry.entry, sizes)
     for _, argument, found in pairs:
         _require_shape(entry, argument, found, sizes)
@@ -159,8 +170,8 @@ def bind(
     first = pairs[0][2] if pairs else like
     return Bound(
         tuple(sizes[size.name] for size in entry.sizes),
-        _extents(entry, "grid", entry.grid, sizes),
-        _extents(entry, "block", entry.block, sizes),
+        NOTHING if empty else _extents(entry, "grid", entry.grid, sizes),
+        NOTHING if empty else _extents(entry, "block", entry.block, sizes),
         device,
         tuple(sorted(spans, key=lambda span: span.position)),
         results,
@@ -168,6 +179,23 @@ def bind(
         first.library if first is not None else "numpy",
         any(f.needs_gradient for _, _, f in pairs),
     )
+
+
+def _writes_nothing(entry: KernelEntry, facts: Sequence[ArrayFacts | None], sizes: Mapping[str, int]) -> bool:
+    """Whether a size is 0, and with it every tensor that is written: then there is nothing to launch."""
+    if 0 not in sizes.values():
+        return False
+    written = [(a, f) for a, f in zip(entry.arguments, facts, strict=True) if a.kind == "tensor" and a.written]
+    extents = [
+        (found.size if found is not None else _elements(argument, sizes)) for argument, found in written
+    ]  # fmt: skip
+    return bool(extents) and not any(extents)
+
+
+def _elements(argument: Argument, sizes: Mapping[str, int]) -> int:
+    """The elements of a tensor; 1 where they are not known."""
+    extents = argument.shape if argument.shape is not None else (1 if argument.elements is None else argument.elements,)
+    return prod(evaluate(n, sizes) for n in extents)
 
 
 def with_result_of(bound: Bound, shape: Sequence[int]) -> Bound:
@@ -261,7 +289,7 @@ def _require_shape(entry: KernelEntry, argument: Argument, found: ArrayFacts, si
             f"not hold it; pass its {elements} elements in memory order as one dimension: "
             "memory[layout[:, :]] = array puts each at its position"
         )
-    if any(n > 1 and a != b for n, a, b in zip(shape, found.strides, strides, strict=True)):
+    if found.size and any(n > 1 and a != b for n, a, b in zip(shape, found.strides, strides, strict=True)):
         raise UsageError(
             f"{where} has the layout {argument.layout}, whose strides are {strides}, and those of the {found.library} "
             f"array are {found.strides} elements; {_contiguous_remedy(found.library, strides)}"

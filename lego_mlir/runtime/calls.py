@@ -14,6 +14,7 @@ every tensor that the kernel writes, in the order of the signature: one array, o
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -25,7 +26,7 @@ from lego_mlir.runtime import binding, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
 from lego_mlir.runtime.binding import MISSING
 from lego_mlir.runtime.manifest import KernelEntry, kernel_from
-from lego_mlir.runtime.plans import Backend, HostBackend, InterpreterBackend, Plan
+from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, int | bool]
 FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to lanes, whatever copies them
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
+
+
+def _untraced(function: Callable[..., Returned]) -> Callable[..., Returned]:
+    """The function where PyTorch's compiler does not follow it: after a broken graph it would trace every frame."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return function if dynamo is None else dynamo.disable(function)
 
 
 def _never(*given: Given) -> bool:
@@ -60,7 +67,7 @@ class Calls:
     def __call__(self, *given: Given, **named: Given) -> Returned:
         """Run the kernel on arrays, on the current stream of their library."""
         plan = None if named else self._known(given)
-        return self.call(given, named, None) if plan is None else plan(given, None)
+        return _untraced(self.call)(given, named, None) if plan is None else plan(given, None)
 
     def _known(self, given: Sequence[Given]) -> Plan | None:
         """The plan for values like these, if there is one; most calls have arrays like those of the previous one."""
@@ -127,6 +134,8 @@ class Calls:
 
     def _bind(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> tuple[Plan, list[Given]]:
         backend, bound, present, library = self._bound(given, named, check)
+        if bound.is_empty:
+            return EmptyPlan(backend.entry, bound, present, library), present
         return backend.plan(bound, present, library), present
 
     def _bound(

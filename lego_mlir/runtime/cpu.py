@@ -191,16 +191,26 @@ def host_features() -> Mapping[str, bool]:
 @cache
 def processor() -> str:
     """This machine's processor and features, for cache keys: from Linux, otherwise from LLVM, which is slow to load."""
-    try:
-        with CPU_INFO.open() as file:
-            first = file.read(CPU_INFO_CHARACTERS).split("\n\n")[0].splitlines()
-    except OSError:
-        first = []
-    known = [line for line in first if line.split("\t")[0].strip() in TELLING]
+    known = [line for line in _cpu_info() if line.split("\t")[0].strip() in TELLING]
     if len(known) < len(TELLING):
         binding = llvm.binding()
         known = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
     return f"{' '.join(known)} {_mlir_version()}"
+
+
+def model_name() -> str:
+    """What this machine's processor is called: by Linux, otherwise by LLVM."""
+    named = (line.partition(":")[2].strip() for line in _cpu_info() if line.startswith("model name"))
+    return next(named, "") or str(llvm.binding().get_host_cpu_name())
+
+
+def _cpu_info() -> list[str]:
+    """What Linux says about the first processor, line by line; nothing elsewhere."""
+    try:
+        with CPU_INFO.open() as file:
+            return file.read(CPU_INFO_CHARACTERS).split("\n\n")[0].splitlines()
+    except OSError:
+        return []
 
 
 def _mlir_version() -> str:

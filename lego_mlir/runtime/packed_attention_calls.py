@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import added_gradients, packed_attention, packed_gradients
 from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.arrays import library_of
-from lego_mlir.runtime.attention_calls import is_empty, without_keys
+from lego_mlir.runtime.attention_calls import is_computed_by_its_library, is_empty, without_keys
 from lego_mlir.runtime.products.groups import require_rising
 from lego_mlir.runtime.products.operands import in_rows
 
@@ -51,11 +52,14 @@ def attention_varlen(
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     form, heads = _problem((q, k, v), starts, causal, window, scale)
-    if check:
+    on_host = not is_empty(q, k) and not check and is_computed_by_its_library("attention_varlen", q, k, v, *starts)
+    if check or on_host:
         for name, ends, rows in (("q", starts[0], q.shape[0]), ("k", starts[1], k.shape[0])):
             _require_starts(f"attention_varlen: cu_seqlens_{name}", ends, rows)
     if is_empty(q, k):
         return without_keys(q, k, v)
+    if on_host:
+        return host_reference.packed_attention(q, k, v, starts, form)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and _gradients_enabled():
         added_gradients.require_parts(form, added_gradients.default_tile(form))
         result: Tensor = _function().apply(q, k, v, *starts, form, heads, check)

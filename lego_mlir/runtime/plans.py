@@ -172,6 +172,15 @@ class Plan:
         return written[0] if len(written) == 1 else tuple(written)
 
 
+class EmptyPlan(Plan):
+    """A launch that has nothing to write: results are allocated and returned."""
+
+    def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
+        if self.bound.needs_gradient:
+            require_no_gradient(self.entry)
+        return self.returned(self.arrays(given))
+
+
 class HostPlan(Plan):
     """A bound run on the CPU."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 try:
     import islpy as isl
 except ImportError as error:
-    raise DependencyError(f"structured matrices need islpy ({error}); run: pip install 'lego-mlir[compile]'") from error
+    raise DependencyError(f"structured matrices need islpy ({error}); run: pip install islpy") from error
 
 # isl's default context is not thread-safe: compilation holds this lock.
 LOCK: Final = threading.RLock()

@@ -28,7 +28,7 @@ from lego_mlir.store import make_kept, replace_file
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Given
 
-REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
+REMEDY: Final = "install it with: pip install triton"
 _LOADING: Final = threading.Lock()
 """A module is listed before its text has run: other threads wait until it has."""
 

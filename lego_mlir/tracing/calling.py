@@ -61,6 +61,12 @@ class OnArrays:
             return program.call(self, arrays, named)  # type: ignore[arg-type]
         return self.calls.call(arrays, named, None, check) if check else self.calls(*arrays, **named)
 
+    # PyTorch's compiler reads these two: it breaks the graph at a call instead of tracing into bindings and launches.
+    __call__._torchdynamo_disable = True  # type: ignore[attr-defined]
+    __call__._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
+        "a kernel of lego-mlir is not traced; make it an operator, which is: op = lego.torch.op(kernel)"
+    )
+
     def on(self, stream: Given) -> Callable[..., Returned]:
         """The kernel on a stream: `k.on(stream)(a, b, c)`; a stream of PyTorch, CuPy or cuda.core, or its handle."""
         return self.calls.on(stream)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError, brief, did_you_mean
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Returned
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.structured.build import Kernel as StructuredKernel
     from lego_mlir.structured.build import KernelSource
@@ -158,6 +159,27 @@ def _with_options(made: object, values: Mapping[str, object]) -> object:
     from lego_mlir.tuning.template_launches import TemplateLaunch
 
     return made.with_options(options) if isinstance(made, TemplateLaunch) else made
+
+
+def callable_of(built: object, name: str) -> Callable[..., Returned]:
+    """What was built as a function of arrays. Raises UsageError for text alone, a template without its launch.
+
+    The source of a structured program is compiled, or found in the cache of machine code.
+    """
+    if callable(built):
+        return built
+    from lego_mlir.structured import build
+
+    if isinstance(built, build.KernelSource):
+        target = "host" if built.isa == build.host() else built.isa.name
+        variant = None if built.lanes > 1 else built.variant or "scalar"
+        return build.compile(
+            built.program, dtype=build.DTYPES[built.element], name=built.name, target=target, variant=variant,
+            by_lanes=built.lanes > 1,
+        )  # fmt: skip
+    raise UsageError(
+        f"{name}: a {type(built).__name__} is not called on arrays; take its text from {name}.candidate(..).built"
+    )
 
 
 def kernel_of(built: object) -> object:

@@ -4,7 +4,8 @@ The nearest measured size alone misleads: a grid of 133 blocks on 132 SMs takes 
 model predicts every candidate at the new size, waves and tail included, and measured times only correct it: a
 configuration that took 1.2 times its prediction elsewhere is expected to do so here, the more the nearer that size is.
 
-    exported, measured    the best at exactly this size
+    exported, measured    the best at exactly this size, loaded from a file or timed by this process
+    stored                the best at exactly this size that an earlier process timed on this device, of today's code
     scaled                predicted here * (measured / predicted at other sizes)
     model                 predicted alone
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.store import from_json
 from lego_mlir.tuning.candidates import Configuration, SearchSpace
+from lego_mlir.tuning.stored import fastest, is_current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -31,7 +33,7 @@ NEAREST: Final = 24
 """Measured rows that are compared with their predictions, the nearest sizes first."""
 UNMEASURED: Final = 1.03
 """A configuration without any timing must be predicted to be faster by this factor than one with some."""
-Basis = Literal["exported", "measured", "scaled", "model"]
+Basis = Literal["exported", "measured", "stored", "scaled", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +59,17 @@ class Chosen:
     microseconds: float | None
 
 
-def choose(tunable: Tunable, sizes: Mapping[str, int]) -> Chosen:
-    """The configuration for these sizes. Raises UsageError if all are pruned."""
+def choose(tunable: Tunable, sizes: Mapping[str, int], stored: Sequence[Timing] = ()) -> Chosen:
+    """The configuration for these sizes; `stored` are timings of this device. Raises UsageError if all are pruned."""
     loaded = {id(row) for row in tunable.chosen_rows}
     for row in reversed(tunable.rows()):
         if dict(row.sizes) == dict(sizes):
             return Chosen(row.configuration, "exported" if id(row) in loaded else "measured", row.microseconds)
+    if found := fastest([t for t in stored if dict(t.sizes) == dict(sizes)], tunable.objective, tunable):
+        return Chosen(found.configuration, "stored", found.median)
     space = tunable.prune(sizes)
     space.require_some(tunable.name)
-    ratios = _ratios(tunable, sizes)
+    ratios = _ratios(tunable, sizes, stored)
     scores: dict[Configuration, float] = {}
     for candidate in space.kept:
         if candidate.predicted is not None:
@@ -89,16 +93,17 @@ class _Ratio:
         return 2.0**-self.distance
 
 
-def _ratios(tunable: Tunable, sizes: Mapping[str, int]) -> list[_Ratio]:
+def _ratios(tunable: Tunable, sizes: Mapping[str, int], stored: Sequence[Timing]) -> list[_Ratio]:
     """What was measured at the nearest other sizes, relative to the model there."""
     from lego_mlir.tuning.pruning import predicted_of  # late: a choice is exported where no front end is
 
-    rows = [
-        *tunable.chosen_rows,
-        *(ChosenRow(t.sizes, t.configuration, t.median, t.device) for t in tunable.timings if not t.failure),
-    ]
+    current = [(row, None) for row in tunable.chosen_rows]
+    timed = [(_row(t), None) for t in tunable.timings if not t.failure]
+    earlier = [(_row(t), t) for t in stored]
     found = []
-    for row in sorted(rows, key=lambda row: row.distance(sizes))[:NEAREST]:
+    for row, timing in sorted([*current, *timed, *earlier], key=lambda pair: pair[0].distance(sizes))[:NEAREST]:
+        if timing is not None and not is_current(tunable, timing):
+            continue
         try:
             candidate = tunable.candidate(row.configuration, row.sizes)
             time = predicted_of(candidate, row.sizes, tunable.device, tunable.counting)
@@ -108,6 +113,10 @@ def _ratios(tunable: Tunable, sizes: Mapping[str, int]) -> list[_Ratio]:
             ratio = math.log2(row.microseconds / time.microseconds)
             found.append(_Ratio(candidate.configuration, ratio, row.distance(sizes)))
     return found
+
+
+def _row(timing: Timing) -> ChosenRow:
+    return ChosenRow(timing.sizes, timing.configuration, timing.median, timing.device)
 
 
 def _scale(configuration: Configuration, ratios: Sequence[_Ratio]) -> float:
@@ -131,7 +140,7 @@ def best_rows(timings: Iterable[Timing], objective: Callable[[Timing], float] | 
         at = tuple(sorted(timing.sizes.items()))
         if not timing.failure and (at not in best or value(timing) < value(best[at])):
             best[at] = timing
-    return [ChosenRow(dict(t.sizes), t.configuration, t.median, t.device) for t in best.values()]
+    return [_row(timing) for timing in best.values()]
 
 
 def choices_to_text(name: str, space: str, rows: Iterable[ChosenRow], recipe: str = "") -> str:

@@ -320,5 +320,5 @@ def _distributed() -> Foreign:
     try:
         import distributed
     except ImportError as error:
-        raise DependencyError(f"Dask is not installed ({error}); run: pip install 'lego-mlir[tune]'") from error
+        raise DependencyError(f"Dask is not installed ({error}); run: pip install dask distributed") from error
     return distributed

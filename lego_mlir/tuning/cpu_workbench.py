@@ -82,7 +82,7 @@ def cpu_workbench() -> Workbench:
     from lego_mlir.tuning.isolated import IsolatedBench
 
     toolchain = key("structured", cpu.processor().encode(), llvm.version())[:16]
-    name = platform.processor() or platform.machine()
+    name = cpu.model_name()
     return Workbench(name, os.cpu_count() or 1, platform.system(), toolchain, IsolatedBench(LIVE), _trial)
 
 

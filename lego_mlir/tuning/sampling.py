@@ -163,7 +163,7 @@ def _optuna() -> Foreign:
     except ImportError as error:
         raise DependencyError(
             f"more than {LARGEST} configurations are sampled by Optuna, which is not installed; run: "
-            "pip install 'lego-mlir[tune]', or exclude configurations with conditions"
+            "pip install optuna, or exclude configurations with conditions"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -174,7 +174,7 @@ def _filelock() -> Foreign:
     try:
         import filelock
     except ImportError as error:
-        raise DependencyError("filelock is needed to write timings; run: pip install 'lego-mlir[tune]'") from error
+        raise DependencyError("filelock is needed to write timings; run: pip install filelock") from error
     return filelock
 
 

@@ -16,7 +16,7 @@
 (4, 'launch', '...: block (2048,) has 2048 threads: a block has at most 1024 threads; ...')
 
 `scale(x, y)` runs the configuration that is chosen for the sizes of these arrays (`chosen`): a measured one if there is
-one, else the best by the model.
+one, in this process or stored by an earlier one on this device, else the best by the model.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError, SpecError, UsageError, brief, did_you_mean
 from lego_mlir.runtime import binding
-from lego_mlir.runtime.arrays import library_of
+from lego_mlir.runtime.arrays import CPU, library_of
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tuning.building import CandidateBuilder, builder_of, kernel_of
+from lego_mlir.tuning.building import CandidateBuilder, builder_of, callable_of, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
 from lego_mlir.tuning.chosen import Chosen, ChosenRow, best_rows, choices_from_text, choices_to_text, choose
 from lego_mlir.tuning.conditions import ConditionLike
 from lego_mlir.tuning.model import DeviceModel, device_named
 from lego_mlir.tuning.pruning import Counting, PrunedSpace, prune
+from lego_mlir.tuning.stored import stored_here
 from lego_mlir.tuning.time_budget import seconds_of
 
 if TYPE_CHECKING:
@@ -70,16 +71,20 @@ class Tunable:
         objective: str | Objective,
         device: DeviceModel,
         counting: Counting | None,
+        stored: bool = True,
     ) -> None:
         self.builder, self.space, self.key = builder, space, tuple(key)
         self.name, self.keep, self.device, self.counting = builder.name, keep, device, counting
         self.objective: Objective = _objective(objective)
+        self.reads_stored = stored
         self.timings: list[Timing] = []
         self.chosen_rows: list[ChosenRow] = []
         self._candidates: dict[tuple[int, ...], list[Candidate]] = {}
         self._built: dict[Configuration, object] = {}
         self._pruned: dict[tuple[int, ...], PrunedSpace] = {}
-        self._choices: dict[tuple[int, ...], Chosen] = {}
+        self._choices: dict[tuple[int, tuple[int, ...]], Chosen] = {}
+        self._stored: dict[int, list[Timing]] = {}
+        self._callables: dict[tuple[Configuration, tuple[int, ...]], Callable[..., Returned]] = {}
 
     def __repr__(self) -> str:
         return f"<tunable {self.name}, {self.space.size} configurations, key {', '.join(self.key) or 'empty'}>"
@@ -159,25 +164,38 @@ class Tunable:
         self.timings += [timing for timing in timings if timing.tunable == self.name]
         self._choices.clear()
 
-    def choose(self, sizes: Mapping[str, int] | None = None) -> Chosen:
-        """The configuration for these sizes and its basis: exported, measured, scaled from measured ones, or model."""
+    def choose(self, sizes: Mapping[str, int] | None = None, *, device: int = 0) -> Chosen:
+        """The configuration for these sizes and its basis: exported, measured, stored, scaled from those, or model.
+
+        `device` is the GPU whose stored timings count.
+        """
         given = self._sizes(sizes or {})
-        at = tuple(given.values())
+        at = device, tuple(given.values())
         if at not in self._choices:
-            self._choices[at] = choose(self, given)
+            self._choices[at] = choose(self, given, self.stored(device))
         return self._choices[at]
+
+    def stored(self, device: int = 0) -> list[Timing]:
+        """The timings that earlier processes stored for this GPU, or for this CPU; read once."""
+        if device not in self._stored:
+            self._stored[device] = stored_here(self, device) if self.reads_stored else []
+        return self._stored[device]
+
+    def workbench(self, configuration: Configuration, sizes: Mapping[str, int], device: int = 0) -> Workbench:
+        """Where candidates of this kind are measured. DependencyError without a GPU that is needed."""
+        from lego_mlir.tuning.cpu_workbench import workbench_for
+
+        return workbench_for(self.candidate(configuration, sizes), device)
 
     def __call__(self, *arrays: Given, **named: Given) -> Returned:
         """Run the chosen configuration on arrays; sizes of the key that the shapes do not give by name."""
         sizes = self._sizes_of_arrays(arrays, named)
-        built = self.candidate(self.choose(sizes).configuration, sizes).built
-        if not callable(built):
-            raise UsageError(
-                f"{self.name}: a {type(built).__name__} is not called on arrays; take its text from "
-                f"{self.name}.candidate(..).built"
-            )
+        chosen = self.choose(sizes, device=_gpu_of([*arrays, *named.values()])).configuration
+        at = chosen, tuple(sizes.values())
+        if at not in self._callables:
+            self._callables[at] = callable_of(self.candidate(chosen, sizes).built, self.name)
         passed = {name: value for name, value in named.items() if name not in self.builder.at_sizes}
-        return built(*arrays, **passed)
+        return self._callables[at](*arrays, **passed)
 
     def export(self, path: str | Path) -> None:
         """Write the choices so far (measured or exported) as JSON, for `load` on another machine."""
@@ -256,6 +274,15 @@ class Tunable:
         )
 
 
+def _gpu_of(arrays: Sequence[Given]) -> int:
+    """The number of the GPU that the first array on one is on; 0 without any."""
+    for array in arrays:
+        library = library_of(array)
+        if library is not None and (device := library.facts(array).device) != CPU:
+            return int(device[1])
+    return 0
+
+
 def _objective(given: str | Objective) -> Objective:
     if given == TIME:
         return lambda timing: timing.median
@@ -273,6 +300,7 @@ def tune(
     objective: str | Objective = TIME,
     device: str = DEVICE,
     counts: Counting | None = None,
+    stored: bool = True,
 ) -> Callable[[object], Tunable]:
     """Decorate what builds a kernel from a configuration: a `Tunable`, called on arrays as a kernel is.
 
@@ -280,8 +308,9 @@ def tune(
     them, texts or functions. `key` are the sizes that a choice depends on; the function takes those that it names.
     `keep` bounds what is measured: an int is the most configurations, a float the largest predicted ratio to the best.
     `objective` is minimised: "time", or a function of a `Timing`. `device` names the constants of the cost model.
-    `counts` gives the `LaunchCounts` of what has no trace, a template, from a configuration and the sizes. Raises
-    UsageError for a bad space and for what does not build.
+    `counts` gives the `LaunchCounts` of what has no trace, a template, from a configuration and the sizes. With
+    `stored=False` the timings that earlier processes stored are not read. Raises UsageError for a bad space and for
+    what does not build.
     """
     if isinstance(key, str):
         raise UsageError(f"lego.tune: key is a list of sizes, such as key=[{key!r}]")
@@ -295,6 +324,8 @@ def tune(
     model = device_named(device)
 
     def decorate(given: object) -> Tunable:
-        return Tunable(builder_of(given, list(made.values), list(key)), made, key, keep, objective, model, counts)
+        return Tunable(
+            builder_of(given, list(made.values), list(key)), made, key, keep, objective, model, counts, stored
+        )
 
     return decorate

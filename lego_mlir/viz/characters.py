@@ -162,7 +162,7 @@ def _styled(lines: Sequence[Sequence[Piece]], colours: str) -> str:
         from rich.style import Style
         from rich.text import Text
     except ImportError:
-        raise UsageError("colours need rich; pip install 'lego-mlir[terminal]', or pass colours=None") from None
+        raise UsageError("colours need rich; pip install rich, or pass colours=None") from None
 
     out = io.StringIO()
     system = _SYSTEMS[colours]

@@ -12,5 +12,5 @@ def png(svg: str, scale: float = 2.0) -> bytes:
     try:
         library = importlib.import_module("vl_convert")
     except ImportError:
-        raise UsageError("PNG needs vl-convert; pip install 'lego-mlir[pictures]', or save as .svg") from None
+        raise UsageError("PNG needs vl-convert; pip install vl-convert-python, or save as .svg") from None
     return bytes(library.svg_to_png(svg, scale=scale))

@@ -35,7 +35,7 @@ def drawing_library() -> Drawing:
     try:
         return importlib.import_module("drawsvg")
     except ImportError:
-        raise UsageError("drawing needs drawsvg; pip install 'lego-mlir[pictures]', or use .text()") from None
+        raise UsageError("drawing needs drawsvg; pip install drawsvg, or use .text()") from None
 
 
 @dataclass(frozen=True, slots=True)

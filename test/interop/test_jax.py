@@ -62,6 +62,44 @@ def test_arguments_that_do_not_fit_are_refused(axpy, call, message):
         call(axpy)
 
 
-def test_there_is_no_derivative(axpy):
-    with pytest.raises(ValueError, match="cannot be differentiated"):
-        jax.grad(lambda a: axpy(a, a, 2.0).sum())(jnp.ones(8))
+@pytest.mark.parametrize("derive", [lambda f: jax.grad(f), lambda f: jax.grad(jax.jit(f)), jax.jacfwd])
+def test_a_derivative_is_refused_without_a_backward_function(axpy, derive):
+    with pytest.raises(UsageError, match=r"kernel axpy has no derivative; give lego.jax.op a backward function"):
+        derive(lambda a: axpy(a, a, 2.0).sum())(jnp.ones(8))
+
+
+def backward(gradients, inputs, results):
+    assert len(inputs) == 3 and len(results) == 1
+    return gradients[0] * inputs[2], gradients[0], None
+
+
+def test_gradients_come_from_the_backward_function():
+    axpy = lego.jax.op(kernels.axpy, backward)
+    x, y = jnp.arange(8, dtype=jnp.float32), jnp.ones(8, jnp.float32)
+
+    def loss(a, b):
+        return (axpy(a * a, b, 3.0) ** 2).sum()
+
+    def same(a, b):
+        return ((3.0 * a * a + b) ** 2).sum()
+
+    for transform in (lambda f: jax.grad(f, (0, 1)), lambda f: jax.jit(jax.grad(f, (0, 1)))):
+        for found, expected in zip(transform(loss)(x, y), transform(same)(x, y), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    wrong = lego.jax.op(kernels.axpy, lambda gradients, inputs, results: gradients)
+    with pytest.raises(UsageError, match="must return 3 gradients, one for each of x, y, alpha"):
+        jax.grad(lambda a: wrong(a, a, 2.0).sum())(x)
+
+
+def test_a_mapped_axis_runs_the_kernel_once_for_each_element():
+    axpy = lego.jax.op(kernels.axpy, backward)
+    x, y = jnp.arange(24, dtype=jnp.float32).reshape(3, 8), jnp.ones(8, jnp.float32)
+    for f in (jax.vmap(lambda a: axpy(a, y, 2.0)), jax.jit(jax.vmap(lambda a: axpy(a, y, 2.0)))):
+        np.testing.assert_array_equal(f(x), 2 * x + y)
+    gradients = jax.vmap(jax.grad(lambda a: axpy(a, y, 2.0).sum()))(x)
+    np.testing.assert_array_equal(gradients, np.full((3, 8), 2.0))
+
+
+def test_arrays_without_elements():
+    for call in (lego.jax.op(kernels.axpy), jax.jit(lambda a, b, n: lego.jax.op(kernels.axpy)(a, b, 2.0))):
+        assert call(jnp.zeros(0, jnp.float32), jnp.zeros(0, jnp.float32), 2.0).shape == (0,)

@@ -185,3 +185,109 @@ def test_arguments_that_do_not_fit_are_refused(axpy):
         axpy(torch.rand(100), torch.rand(99), 2.0)
     with pytest.raises(UsageError, match="x holds f32"):
         axpy(torch.rand(100).double(), torch.rand(100), 2.0)
+
+
+def test_tensors_without_elements(axpy):
+    empty = torch.zeros(0)
+    assert kernels.axpy(empty, empty, 2.0).shape == axpy(empty, empty, 2.0).shape == (0,)
+    assert compiled(lambda x: axpy(x, x, 2.0) + 1)(empty).shape == (0,)
+
+
+def test_a_compiled_function_names_the_operator_where_it_calls_a_kernel(axpy):
+    def function(x):
+        return kernels.axpy(x, x, 2.0) + 1
+
+    x = torch.rand(300)
+    with pytest.raises(
+        torch._dynamo.exc.Unsupported, match=r"make it an operator, which is: op = lego.torch.op\(kernel\)"
+    ):
+        compiled(function)(x)
+    assert torch.equal(torch.compile(function, backend="aot_eager")(x), function(x))
+
+
+@pytest.fixture
+def _quiet():
+    from lego_mlir.runtime import host_reference
+
+    host_reference._noted.update(("matmul", "attention", "attention_varlen", "grouped_matmul"))
+    yield
+    host_reference._noted.clear()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_the_cpu_is_that_of_pytorch(_quiet, dtype, causal):
+    q = torch.randn(2, 4, 33, 64, dtype=dtype, requires_grad=True)
+    k, v = (torch.randn(2, 2, 33, 64, dtype=dtype, requires_grad=True) for _ in "kv")
+    wide = [x.detach().float().requires_grad_() for x in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*wide, is_causal=causal, enable_gqa=True)
+    found = lego.attention(q, k, v, causal=causal)
+    torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
+    assert found.dtype == dtype
+    weights = torch.randn_like(expected)
+    (found.float() * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for x, y in zip((q, k, v), wide, strict=True):
+        torch.testing.assert_close(x.grad.float(), y.grad, atol=5e-2, rtol=5e-2)
+
+
+def test_packed_and_grouped_operations_on_the_cpu_are_those_of_their_parts(_quiet):
+    q, k = torch.randn(20, 4, 64).half(), torch.randn(26, 2, 64).half()
+    starts, keys = torch.tensor([0, 5, 5, 18], dtype=torch.int32), torch.tensor([0, 9, 9, 26], dtype=torch.int32)
+    found = lego.attention_varlen(q, k, k, starts, keys, causal=True)
+    for (a, b), (c, d) in (((0, 5), (0, 9)), ((5, 18), (9, 26))):
+        mask = torch.ones(b - a, d - c, dtype=torch.bool).tril(d - c - (b - a))
+        parts = [x.swapaxes(0, 1).float() for x in (q[a:b], k[c:d], k[c:d])]
+        expected = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=mask, enable_gqa=True)
+        torch.testing.assert_close(found[a:b].swapaxes(0, 1).float(), expected, atol=1e-2, rtol=1e-2)
+    assert not found[18:].any()
+    a, b, ends = torch.randn(20, 16).half(), torch.randn(3, 16, 8).half(), torch.tensor([5, 5, 18], dtype=torch.int32)
+    found = lego.grouped_matmul(a, b, ends)
+    torch.testing.assert_close(found[:5], (a[:5].float() @ b[0].float()).half())
+    torch.testing.assert_close(found[5:18], (a[5:18].float() @ b[2].float()).half())
+    turned = lego.grouped_matmul(b.mT, a.mT, ends)
+    torch.testing.assert_close(turned, found.mT)
+    depths = lego.grouped_matmul(a.mT, a, ends)
+    torch.testing.assert_close(depths[2], (a[5:18].float().mT @ a[5:18].float()).half())
+    assert not depths[1].any()
+    with pytest.raises(UsageError, match="do not decrease"):
+        lego.grouped_matmul(a, b, ends.flip(0))
+
+
+def test_products_on_the_cpu_have_the_operations_of_a_kernel(_quiet):
+    a, b = torch.randn(5, 16).bfloat16(), torch.randn(16, 8).bfloat16()
+    bias, residual, amax = torch.randn(8), torch.randn(5, 8).bfloat16(), torch.zeros(1)
+    scales = {"scale_a": torch.rand(5), "scale_b": torch.tensor(0.5)}
+    expected = torch.relu(scales["scale_a"][:, None] * (a.float() @ b.float()) * 0.5 + bias) + residual.float()
+    found = lego.matmul(a, b, bias=bias, residual=residual, activation="relu", amax=amax, **scales)
+    torch.testing.assert_close(found, expected.bfloat16())
+    torch.testing.assert_close(amax, expected.abs().max().reshape(1))
+    batch = torch.randn(3, 5, 16).bfloat16()
+    torch.testing.assert_close(lego.matmul(batch, b, result="float32"), batch.float() @ b.float())
+    small = torch.randint(-8, 8, (5, 16), dtype=torch.int8)
+    assert torch.equal(lego.matmul(small, small.mT), small.int() @ small.int().mT)
+    eight = (a.float() * 400).to(torch.float8_e4m3fn)
+    assert lego.matmul(eight, eight.mT, result="float8_e4m3fn").float().isfinite().all()
+    with pytest.raises(UsageError, match="a requires a gradient"):
+        lego.matmul(a.requires_grad_(), b)
+
+
+def test_an_onnx_graph_has_the_operator_as_a_node(axpy):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            return axpy(x, y, 2.0) + 1
+
+    tensors = (torch.rand(300), torch.rand(300))
+    table = lego.torch.onnx_translations()
+    program = torch.onnx.export(
+        Model(), tensors, dynamo=True, verbose=False, custom_translation_table=table, keep_initializers_as_inputs=False
+    )
+    (node,) = [node for node in program.model.graph if node.domain == "lego"]
+    assert node.op_type == axpy.name().partition("::")[2] and node.attributes["alpha"].value == 2.0
+    assert [value.name for value in node.inputs] == ["x", "y"] and program.model.opset_imports["lego"] == 1
+    with pytest.raises(UsageError, match="changes x in place, which no ONNX node does"):
+        lego.torch.onnx_translations(lego.torch.op(kernels.double))
+    with pytest.raises(UsageError, match=r"takes operators that lego.torch.op returned"):
+        lego.torch.onnx_translations(torch.sin)

@@ -39,7 +39,7 @@ def test_without_the_compilers_packages_a_name_says_what_to_install():
     code = "import sys; sys.modules['sympy'] = None\nimport lego_mlir\nlego_mlir.kernel"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "DependencyError: lego_mlir.kernel needs sympy, which is not installed" in done.stderr
-    assert "pip install 'lego-mlir[compile]'" in done.stderr
+    assert "pip install '.[compile]' in a checkout" in done.stderr
 
 
 def test_a_missing_module_of_ours_is_a_fault():

@@ -66,7 +66,7 @@ def batched_product(
                 f"matmul of several matrices takes arrays of [.., rows, columns], {' or '.join(INPUTS)}, got "
                 f"{operand.name} of {operand.facts.dtype} and shape {list(operand.facts.shape)}"
             )
-    out = _broadcast(first, second)
+    out = broadcast(first, second)
     require_alike(first, second)
     name = first.facts.dtype if result is None else result
     if name not in RESULTS:
@@ -101,7 +101,7 @@ def batched_product(
     return product
 
 
-def _broadcast(first: ArrayOperand, second: ArrayOperand) -> Shape:
+def broadcast(first: ArrayOperand, second: ArrayOperand) -> Shape:
     """The leading dimensions of the result."""
     import numpy
 

@@ -19,8 +19,8 @@ few rows with long sums split K among blocks, and add the parts in a fixed order
 
 The result has the type of `a` unless another is requested, and comes from the library of `a`, from CuPy for arrays
 known by DLPack alone; CuPy has no bfloat16: there such a result comes as its 16-bit words. The product has no
-derivative: tensors that require a gradient are refused, unless gradients are disabled, and so are arrays in the host's
-memory.
+derivative: tensors that require a gradient are refused, unless gradients are disabled. Arrays of NumPy, and PyTorch's
+on the CPU, are computed by their library, with one note (`runtime.host_reference`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import binding
+from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.products import backends, copies
-from lego_mlir.runtime.products.batches import batched_product
+from lego_mlir.runtime.products.batches import batched_product, broadcast
 from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, rows_of
 from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
 from lego_mlir.runtime.products.operands import (
@@ -99,6 +99,8 @@ def _product(arrays: Sequence[Tensor | None], named: Named) -> Tensor:
         given, options = arrays[2:], ProductOptions(*named)
         if len(first.facts.shape) > 2 or len(second.facts.shape) > 2:
             return _with_leading(first, second, given, named, key)
+        if is_computed_by_its_library("matmul", first, second):
+            return _by_library(first, second, given, options)
         bound = keep(key, _matrices(first, second, given, options))
     found = bound([array for array in arrays if array is not None])
     return found[0] if type(found) is tuple else found  # amax is returned after the product
@@ -107,12 +109,13 @@ def _product(arrays: Sequence[Tensor | None], named: Named) -> Tensor:
 def _read(name: str, array: Tensor) -> ArrayOperand:
     """An operand. Raises UsageError for one that no product takes."""
     dtype, shape = str(getattr(array, "dtype", "")).rpartition(".")[2], tuple(getattr(array, "shape", ()))
-    if dtype not in ALL_INPUTS or len(shape) < 2 or 0 in shape:
+    found = read(name, array) if dtype in ALL_INPUTS and len(shape) > 1 else None
+    if found is None or (0 in shape and found.library.name not in host_reference.EMPTY):
         raise UsageError(
             f"matmul takes arrays of [.., rows, columns], {', '.join(ALL_INPUTS)}, got {name} of "
             f"{dtype or type(array).__name__} and shape {shape}{'; no size may be 0' if 0 in shape else ''}"
         )
-    return read(name, array)
+    return found
 
 
 def _with_leading(first: ArrayOperand, second: ArrayOperand, given: Given, named: Named, key: Hashable) -> Tensor:
@@ -120,7 +123,8 @@ def _with_leading(first: ArrayOperand, second: ArrayOperand, given: Given, named
     (*lead, _), (*of_b, _, _), options = first.facts.shape, second.facts.shape, ProductOptions(*named)
     is_fused = options.fuses(given) or first.facts.dtype not in INPUTS
     if prod(of_b) == 1 and 1 < len(lead) > len(of_b) and (is_fused or first.has_one_stride(len(lead))):
-        return _rows(first, second, given, named, None if is_fused else key)
+        on_host = is_computed_by_its_library("matmul", first, second)
+        return _rows(first, second, given, named, None if is_fused or on_host else key)
     if is_fused:
         raise UsageError(
             f"matmul of {list(first.facts.shape)} and {list(second.facts.shape)} with a scale, bias, activation, "
@@ -129,9 +133,29 @@ def _with_leading(first: ArrayOperand, second: ArrayOperand, given: Given, named
         )
     if options.kernels is not None or options.fixed:
         raise UsageError("matmul: kernels= and fixed= are for products of two matrices; leave them out")
+    if is_computed_by_its_library("matmul", first, second):
+        return _by_library(first, second, given, options)
     for operand in (first, second):
         require_device(operand)
     return batched_product(first, second, options.result, key=key)
+
+
+def is_computed_by_its_library(operation: str, *operands: ArrayOperand) -> bool:
+    """Whether no kernel computes this: empty operands, and NumPy's or PyTorch's of the host, noted at the first."""
+    return host_reference.computes(operation, *(operand.facts for operand in operands))
+
+
+def _by_library(first: ArrayOperand, second: ArrayOperand, given: Given, options: ProductOptions) -> Tensor:
+    """The product by the library of its operands, with the checks of a kernel's."""
+    require_alike(first, second)
+    name, (*lead, m, _), n = options.result_of(first.facts.dtype, given), first.facts.shape, second.facts.shape[-1]
+    if lead or len(second.facts.shape) > 2:
+        broadcast(first, second)
+    if learning := tuple(operand.name for operand in (first, second) if operand.facts.needs_gradient):
+        require_no_gradient(learning)
+    epilogue, _ = epilogue_of(given, options, (m, n), first.facts.device)
+    arrays = [array for array in given if array is not None]
+    return host_reference.matrix_product(first.array, second.array, name, epilogue, arrays)
 
 
 def _rows(first: ArrayOperand, second: ArrayOperand, given: Given, named: Named, key: Hashable) -> Tensor:
@@ -161,7 +185,7 @@ def _matrices(
     wanted = copies.ALONG_K if is_along_k and folder is not None else ("", "")
     factors = [factor_of(operand, order) for operand, order in zip((first, second), wanted, strict=True)]
     (m, _), (_, n) = (factor.facts.shape for factor in factors)
-    epilogue, more = epilogue_of(given, options, (m, n))
+    epilogue, more = epilogue_of(given, options, (m, n), first.facts.device)
     problem = _problem(factors, epilogue, options, name)
     arrays = [first.array, second.array, *[array for array in given if array is not None]]
     library = first.library if first.library.results is not None else _cupy()

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
-from lego_mlir.runtime.arrays import ArrayFacts
+from lego_mlir.runtime.arrays import ArrayFacts, Device
+from lego_mlir.runtime.binding import device_name
 from lego_mlir.runtime.products.operands import ArrayOperand, order_of, read
 from lego_mlir.runtime.products.problem import F8, RESULTS
 
@@ -84,9 +85,12 @@ class ProductOptions:
 
 
 def epilogue_of(
-    given: Given, options: ProductOptions, shape: tuple[int, int]
+    given: Given, options: ProductOptions, shape: tuple[int, int], device: Device
 ) -> tuple[FusedEpilogue | None, list[ArrayFacts]]:
-    """What is fused into an m x n product, and the facts of its arrays. Raises UsageError for one that does not fit."""
+    """What is fused into an m x n product on a device, and the facts of its arrays.
+
+    Raises UsageError for an array that does not fit.
+    """
     m, n = shape
     dims = {"scale_a": (m,), "scale_b": (n,), "bias": (n,), "residual": (m, n), "amax": (1,), "scale_result": (1,)}
     facts: list[ArrayFacts] = []
@@ -94,7 +98,7 @@ def epilogue_of(
     for name, array in zip(NAMES, given, strict=True):
         if array is None:
             continue
-        is_factor, found = name.startswith("scale"), _facts(read(name, array))
+        is_factor, found = name.startswith("scale"), _facts(read(name, array), device)
         one = (is_factor or name == "amax") and found.shape in ((), (1,))
         typed = ("float32",) if is_factor or name == "amax" else tuple(RESULTS)
         fits = found.shape == dims[name] and (
@@ -112,9 +116,10 @@ def epilogue_of(
     return (fused if str(fused) else None), facts
 
 
-def _facts(operand: ArrayOperand) -> ArrayFacts:
-    if operand.facts.device[0] != "cuda":
-        raise UsageError(f"matmul: {operand.name} is in the host's memory; move it to the GPU")
+def _facts(operand: ArrayOperand, device: Device) -> ArrayFacts:
+    if operand.facts.device != device:
+        there, here = device_name(operand.facts.device), device_name(device)
+        raise UsageError(f"matmul: {operand.name} is on {there}, and a and b are on {here}; move it to theirs")
     return operand.facts
 
 

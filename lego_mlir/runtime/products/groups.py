@@ -15,6 +15,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError, brief
+from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
@@ -60,6 +61,9 @@ def _product(operands: Sequence[ArrayOperand], result: str | None, check: bool, 
     name = first.facts.dtype if result is None else result
     if name not in RESULTS:
         raise UsageError(f"grouped_matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
+    if not check and host_reference.computes(NAME, *(operand.facts for operand in operands)):
+        _require_offsets(*(operand.array for operand in operands))
+        return host_reference.grouped_product(first.array, second.array, offsets.array, name)
     needs_gradient = first.facts.needs_gradient or second.facts.needs_gradient
     if needs_gradient and gradients_enabled():
         from lego_mlir.runtime.products.gradients import differentiable
@@ -126,7 +130,11 @@ def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[ArrayOperand]:
     ranks, groups = (len(first.shape), len(second.shape)), [f.shape[0] for f in (first, second) if len(f.shape) == 3]
     fits = ranks in ((2, 3), (3, 2), (2, 2)) and first.shape[-1] == second.shape[-2]
     fits = fits and len(ends.shape) == 1 and (ends.shape[0] in groups or ranks == (2, 2))
-    fits = fits and 0 not in (*first.shape, *second.shape, *ends.shape)
+    fits = (
+        fits
+        and 0 not in ends.shape
+        and (first.library in host_reference.EMPTY or 0 not in (*first.shape, *second.shape))
+    )
     types = first.dtype in INPUTS and first.dtype == second.dtype and ends.dtype == "int32"
     if not fits or not types:
         shown = ", ".join(f"{operand.name} {list(operand.facts.shape)} {operand.facts.dtype}" for operand in operands)

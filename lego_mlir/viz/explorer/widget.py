@@ -14,7 +14,7 @@ from lego_mlir.viz.explorer.worker import Worker
 
 
 def explore(*layouts: Layout, access: str = "lane, 0") -> Drawable:
-    """A widget that explores these layouts, and any other that is typed into it. Needs `lego-mlir[notebook]`.
+    """A widget that explores these layouts, and any other that is typed into it. Needs anywidget, the extra `notebook`.
 
     Raises UsageError for a layout made of Python functions, which has no text, and where anywidget is not installed.
     """
@@ -22,7 +22,7 @@ def explore(*layouts: Layout, access: str = "lane, 0") -> Drawable:
         library = importlib.import_module("anywidget")
         traits = importlib.import_module("traitlets")
     except ImportError:
-        raise UsageError("explore needs anywidget; pip install 'lego-mlir[notebook]'") from None
+        raise UsageError("explore needs anywidget; pip install anywidget") from None
     texts = {f"layout {number}": repr(layout) for number, layout in enumerate(layouts or (Row(32, 32),))}
     for text in texts.values():
         parse_layout(text)

@@ -25,7 +25,7 @@ def pages(tmp_path, monkeypatch):
     docs = tmp_path / "docs"
     (docs / "results").mkdir(parents=True)
     markers = {
-        "results/matmul.md": ("static", "measured", "study"),
+        "results/matmul-mma.md": ("static", "measured", "study"),
         "results/transpose.md": ("static", "measured", "odd", "small", "words"),
     }
     for page, names in markers.items():
@@ -50,7 +50,7 @@ def measured(folder, name, rows):
 def test_without_measurements_the_cells_are_empty(pages):
     matmul.table([])
     transpose.table([])
-    product, turned = (pages / "results/matmul.md").read_text(), (pages / "results/transpose.md").read_text()
+    product, turned = (pages / "results/matmul-mma.md").read_text(), (pages / "results/transpose.md").read_text()
     assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
     assert "| 128x256x64, 2x4, 4 | NN | f16 to f16 |" in product
     assert turned.count("| f32 | ours vectorised |  |  |  |  |  |") == 1
@@ -68,7 +68,7 @@ def test_measured_products_become_a_table_and_a_plot(pages):
         {"kernel": "4096x4096x4096-NN-fast", "ms": 0.3, **tile, **facts},
     ])  # fmt: skip
     matmul.table([])
-    page = (pages / "results/matmul.md").read_text()
+    page = (pages / "results/matmul-mma.md").read_text()
     assert "NVIDIA Made Up, 2026-01-02." in page
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
     assert page.endswith("| fast | 0.3000 (0.9000 to 1.1000) | 0.667 |\n| slow | 0.5000 (0.9000 to 1.1000) | 0.400 |\n"

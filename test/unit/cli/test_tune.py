@@ -61,7 +61,7 @@ def no_gpu(monkeypatch):
 def test_a_dry_run_prints_what_would_be_measured_and_why_the_rest_is_not(spec, capsys):
     code, out, _ = call(capsys, "tune", spec, "--size", "N=1001", "--dry-run")
     assert code == DONE
-    assert out.startswith("doubled N=1001: 2 of 6 configurations to measure, best predicted first (h200)")
+    assert out.startswith("doubled N=1001: 2 of 6 configurations to measure, best predicted first by the model of h200")
     assert "  each=2 threads=64: condition: the condition 'N % each == 0' fails at N=1001, each=2" in out
     assert "  each=1 threads=2048: launch: " in out
 
@@ -99,7 +99,12 @@ def test_timings_are_stored_resumed_and_exported(spec, capsys, monkeypatch, tmp_
     code, out, _ = call(capsys, *tuned, "--resume", "--json")
     assert code == DONE
     assert len(list(TimingStore(store))) == 4
-    assert len(json.loads(out)["timings"]) == 4
+    found = json.loads(out)
+    assert len(found["timings"]) == 4
+    assert found["devices"] == [
+        {"name": bench.device, "multiprocessors": bench.multiprocessors, "driver": bench.driver}
+    ]
+    assert found["model"] == "h200"
     code, out, _ = call(
         capsys, "bench", spec, "--size", "N=1000", "--on", "cpu", "--choices", str(choices), "--budget", "0.01s"
     )

@@ -1,6 +1,7 @@
 """Model files converted and compared: against arrays put together by NumPy, whole or not at all, in bounded memory."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from format_oracles import ORACLES
 
+from lego_mlir.cli import convert
 from lego_mlir.cli.main import main
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats import file_conversions
@@ -107,6 +109,13 @@ def test_marlin_has_the_codes_of_the_fused_matrix(given, tmp_path):
     assert found[f"{at}qkv_proj.bias"].dtype == np.float16 and f"{at}qkv_proj.weight" not in found
     again = converted(tmp_path / "out.safetensors", "vllm.marlin", "vllm.marlin", tmp_path / "same.safetensors")
     assert all(np.array_equal(again[n], found[n]) for n in found)
+
+
+def test_the_example_of_the_help_runs(given, tmp_path, monkeypatch):
+    given[0].rename(tmp_path / "model.safetensors")
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(convert.EXAMPLE)[1:]) == 0
+    assert (tmp_path / "out.safetensors").stat().st_size > 1000
 
 
 def test_the_safetensors_package_reads_and_writes_the_same_files(given, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 import lego_mlir
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels import fused_attention
 from lego_mlir.kernels.fused_attention import AttentionForm, fastest
 from lego_mlir.runtime import attention_calls
 
@@ -142,8 +143,9 @@ def test_other_types_are_refused():
 
 
 def test_a_cpu_has_no_roles_of_warps():
+    kernel = fused_attention.build(AttentionForm(64), sizes=(1, 70, 70))
     with pytest.raises(UsageError, match="run it in the interpreter, with check=True, or on CUDA arrays"):
-        lego_mlir.attention(*(drawn(1, 70, 64) for _ in "qkv"))
+        kernel(*(drawn(1, 70, 64) for _ in "qkv"))
 
 
 def test_arrays_off_the_gpu_have_a_block_for_each_part():

@@ -145,10 +145,7 @@ class HostArray:
 @pytest.mark.parametrize(
     ("a", "message"),
     [
-        (
-            np.zeros((8, 8), "f2"),
-            r"matmul: a, of numpy, is in the host's memory; move it to the GPU: cupy.asarray\(a\)",
-        ),
+        (np.zeros((8, 8), "f2"), r"matmul: a, of numpy, is in the host's memory; move it to the GPU: cupy.asarray"),
         (HostArray(), r"matmul: a, of test, is in the host's memory"),
         (types.SimpleNamespace(dtype="float16", shape=(8, 8)), r"a is a SimpleNamespace, which does not speak DLPack"),
     ],

@@ -114,7 +114,7 @@ def test_messages(client, monkeypatch):
     with pytest.raises(UsageError, match="at least one worker that measures, got compiling=1 and measuring=0"):
         cluster.local_cluster(1, 0).__enter__()
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(DependencyError, match=r"Dask is not installed .*; run: pip install 'lego-mlir\[tune\]'"):
+    with pytest.raises(DependencyError, match=r"Dask is not installed .*; run: pip install dask distributed"):
         cluster.local_cluster(1).__enter__()
 
 

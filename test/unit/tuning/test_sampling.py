@@ -68,6 +68,6 @@ def test_failures_and_times_from_elsewhere_can_be_told():
 def test_without_optuna_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(
-        DependencyError, match=r"more than 500 configurations are sampled by Optuna, .*lego-mlir\[tune\]"
+        DependencyError, match=r"more than 500 configurations are sampled by Optuna, .*pip install optuna"
     ):
         search(LARGE)

@@ -1,0 +1,172 @@
+"""Shipped operations on arrays of the host: by NumPy or PyTorch in f32, rounded once, with one note for each operation.
+
+    lego_mlir.matmul(a, b)          a, b: NumPy arrays, or tensors of PyTorch on the CPU
+    ReferenceWarning: matmul: these arrays are in the host's memory, so that NumPy computes the product, ..
+
+The arguments are those of the GPU's kernels, and refused for the same reasons. Gradients flow through attention and
+grouped products of PyTorch's tensors, as on a GPU. Empty products, and those of
+sums without a term, take this path on a GPU as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import ReferenceWarning
+from lego_mlir.runtime.arrays import CPU, ArrayFacts
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Foreign, Tensor
+    from lego_mlir.kernels.fused_attention import AttentionForm
+    from lego_mlir.kernels.fused_epilogues import FusedEpilogue
+
+LIBRARIES: Final = ("numpy", "torch")
+"""Whose arrays in the host's memory are computed."""
+EMPTY: Final = (*LIBRARIES, "cupy")
+"""Whose products without an element, or of sums without a term, are computed on any device."""
+_UNSEEN: Final = -1e30
+"""The score of a key that a query does not attend to, whose weight is set to 0."""
+_noted: set[str] = set()
+
+
+def note(operation: str, library: str) -> None:
+    """Warn that no kernel runs, once for each operation in a process."""
+    if operation in _noted:
+        return
+    _noted.add(operation)
+    name, remedy = ("PyTorch", "array.cuda()") if library == "torch" else ("NumPy", "cupy.asarray(array)")
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("lego_mlir."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(
+        f"{operation}: these arrays are in the host's memory, so that {name} computes the result, as a reference, and "
+        f"no kernel runs; move them to a GPU: {remedy}",
+        ReferenceWarning,
+        stacklevel=depth,
+    )
+
+
+def computes(operation: str, *facts: ArrayFacts) -> bool:
+    """Whether these arrays are computed here: all of one such library and of the host, which is noted, or empty."""
+    library = facts[0].library
+    if library in EMPTY and any(0 in f.shape for f in facts):
+        return True
+    if library not in LIBRARIES or any((f.library, f.device) != (library, CPU) for f in facts):
+        return False
+    note(operation, library)
+    return True
+
+
+def matrix_product(
+    a: Tensor, b: Tensor, result: str, epilogue: FusedEpilogue | None = None, given: Sequence[Tensor] = ()
+) -> Tensor:
+    """a @ b with leading dimensions, and for matrices what is fused; `given` are the arrays of the epilogue."""
+    module = _module(a)
+    wide = "int32" if _name(a) == "int8" else "float32"
+    product = module.matmul(_as(a, wide), _as(b, wide))
+    if epilogue is None:
+        return _as(product, result)
+    found = _as_numpy(_as(product, "float32"))
+    fused = epilogue.build(*found.shape)
+    names = list(fused.operands)
+    parts = [x.reshape(-1) if x.ndim == 0 else x for x in (_as_numpy(_as(x, "float32")) for x in given)]
+    found = fused.reference(found, *parts).astype("float32")
+    for name, part, x in zip(names, parts, given, strict=True):
+        if name == "amax":
+            x[...] = _as(_like(part.reshape(tuple(x.shape)), x), _name(x))
+    return _as(_saturated(_like(found, product), result), result)
+
+
+def _saturated(product: Tensor, result: str) -> Tensor:
+    """Values within a type of 8 bits; other types as they are."""
+    if not result.startswith("float8"):
+        return product
+    import ml_dtypes
+
+    largest = float(ml_dtypes.finfo(result).max)
+    return product.clip(-largest, largest)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int = 0) -> Tensor:
+    """softmax(factor q k^T) v for [.., heads, M, D] and [.., heads / group, N, D]; 0 for a query without keys.
+
+    Query i has the position i + `shift` among the keys.
+    """
+    import numpy
+
+    module, dtype = _module(q), _name(q)
+    (*lead, heads, m, d), n = q.shape, k.shape[-2]
+    if 0 in (m, n, heads, *lead):
+        return _as(_as(q, "float32") * 0, dtype)
+    grouped = _as(q, "float32").reshape(*lead, heads // form.group, form.group, m, d)
+    keys, values = (_as(x, "float32")[..., None, :, :] for x in (k, v))
+    seen = form.allowed(numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :], n)
+    seen = _like(numpy.broadcast_to(seen, (m, n)).copy(), q)
+    scores = module.where(seen, module.matmul(grouped, keys.swapaxes(-1, -2)) * form.factor, _UNSEEN)
+    weights = module.exp(scores - module.amax(scores, -1)[..., None]) * seen
+    total = weights.sum(-1)[..., None]
+    found = module.matmul(weights / module.where(total == 0, 1.0, total), values)
+    return _as(found.reshape(q.shape), dtype)
+
+
+def packed_attention(
+    q: Tensor, k: Tensor, v: Tensor, starts: tuple[Tensor, Tensor], form: AttentionForm
+) -> Tensor:  # fmt: skip
+    """`attention` within each sequence of [rows, heads, D]; rows after the last sequence are 0."""
+    module, (of_q, keys_at) = _module(q), ([int(n) for n in each] for each in starts)
+    parts = []
+    for first, end, first_key, end_key in zip(of_q, of_q[1:], keys_at, keys_at[1:], strict=False):
+        rows, keys = slice(first, end), slice(first_key, end_key)
+        one, of_k, of_v = (x.swapaxes(0, 1) for x in (q[rows], k[keys], v[keys]))
+        shift = (end_key - first_key) - (end - first)
+        parts.append(attention(one, of_k, of_v, form, shift).swapaxes(0, 1))
+    return module.concatenate([*parts, q[of_q[-1] :] * 0])
+
+
+def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:
+    """The products of groups in the three forms of `lego_mlir.grouped_matmul`; what is in no group is 0."""
+    module, stops = _module(a), [int(n) for n in ends]
+    begins = [0, *stops[:-1]]
+    ranges = [slice(begin, end) for begin, end in zip(begins, stops, strict=True)]
+    x, y = _as(a, "float32"), _as(b, "float32")
+    if len(a.shape) == len(b.shape):
+        return _as(module.stack([module.matmul(x[:, each], y[each]) for each in ranges]), result)
+    if len(a.shape) == 3:
+        return grouped_product(b.swapaxes(0, 1), a.swapaxes(1, 2), ends, result).swapaxes(0, 1)
+    parts = [module.matmul(x[each], y[g]) for g, each in enumerate(ranges)]
+    rest = module.matmul(x[stops[-1] :], y[0]) * 0
+    return _as(module.concatenate([*parts, rest]), result)
+
+
+def _module(array: Tensor) -> Foreign:
+    """The library of an array, which is imported already."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def _name(array: Tensor) -> str:
+    return str(array.dtype).rpartition(".")[2]
+
+
+def _as(array: Tensor, name: str) -> Tensor:
+    """The array in a type by its name."""
+    module = _module(array)
+    if module.__name__ == "torch":
+        return array.to(getattr(module, name))
+    import ml_dtypes
+
+    return array.astype(getattr(ml_dtypes, name, name))
+
+
+def _as_numpy(array: Tensor) -> Array:
+    module = _module(array)
+    found: Array = array.detach().cpu().numpy() if module.__name__ == "torch" else array
+    return module.asnumpy(array) if module.__name__ == "cupy" else found.copy()
+
+
+def _like(array: Array, other: Tensor) -> Tensor:
+    """An array of NumPy as one of the library and on the device of another."""
+    module = _module(other)
+    return module.from_numpy(array).to(other.device) if module.__name__ == "torch" else module.asarray(array)

@@ -1,0 +1,104 @@
+"""Shipped operations on arrays of the host, and calls without elements."""
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32
+from lego_mlir.errors import ReferenceWarning, UsageError
+from lego_mlir.runtime import host_reference
+
+M, N = lego.size("M"), lego.size("N")
+
+
+@lego.kernel(grid=(lego.cdiv(M, 128),), block=128)
+def doubled(x: lego.Tensor(f32, Row(M)), y: lego.Tensor(f32, Row(M))):
+    i = lego.block_id.x * 128 + lego.thread_id.x
+    with lego.when(i < M):
+        y[i] = x[i] * 2.0
+
+
+@lego.kernel(grid=(M,), block=32)
+def first_of_rows(x: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(f32, Row(M))):
+    with lego.when(lego.thread_id.x < 1):
+        y[lego.block_id.x] = x[lego.block_id.x, 0]
+
+
+@lego.program
+def twice(x: lego.Tensor(f32, Row(M)), y: lego.Tensor(f32, Row(M))):
+    t = lego.empty(f32, Row(M))
+    doubled(x, t)
+    doubled(t, y)
+
+
+@pytest.fixture(autouse=True)
+def _no_notes(monkeypatch):
+    monkeypatch.setattr(host_reference, "_noted", set())
+
+
+@pytest.mark.parametrize("run", [doubled, twice], ids=["kernel", "program"])
+@pytest.mark.parametrize("check", [False, True])
+def test_a_call_without_elements_returns_its_result(run, check):
+    x = np.zeros(0, np.float32)
+    assert run(x, check=check).shape == (0,)
+    y = np.zeros(0, np.float32)
+    assert run(x, y, check=check) is y
+    assert run.prepare(x)().shape == (0,)
+
+
+def test_an_empty_input_of_a_result_with_elements_is_refused():
+    assert first_of_rows(np.zeros((0, 4), np.float32)).shape == (0,)
+    with pytest.raises(UsageError, match="size N = 0: the kernel was compiled for at least 1"):
+        first_of_rows(np.zeros((3, 0), np.float32))
+
+
+def test_types_and_sizes_of_an_empty_call_are_checked_all_the_same():
+    with pytest.raises(UsageError, match="x holds f32, and the numpy array holds float64"):
+        doubled(np.zeros(0))
+    with pytest.raises(UsageError, match="size M = 0: the kernel was compiled for at least 1"):
+        doubled(np.zeros(0, np.float32), np.zeros(3, np.float32))
+
+
+def test_one_note_says_that_no_kernel_runs():
+    a = np.arange(12, dtype=np.float16).reshape(3, 4)
+    with pytest.warns(ReferenceWarning, match="matmul: these arrays are in the host's memory, so that NumPy") as notes:
+        found = lego.matmul(a, a.T)
+    assert notes[0].filename == __file__
+    assert np.array_equal(found, a @ a.T) and found.dtype == np.float16
+    assert np.array_equal(lego.matmul(a, a.T, result="float32"), a.astype("f4") @ a.T.astype("f4"))
+    with pytest.warns(ReferenceWarning, match="attention: "):
+        lego.attention(*(np.zeros((1, 3, 64), np.float16) for _ in "qkv"))
+
+
+def test_what_is_refused_on_a_gpu_is_refused_here():
+    a = np.zeros((3, 4), np.float32)
+    with pytest.warns(ReferenceWarning), pytest.raises(UsageError, match="allow that with tf32=True"):
+        lego.matmul(a, a.T)
+    with pytest.raises(UsageError, match="the inner sizes and the types must agree"):
+        lego.matmul(a, a)
+    with pytest.raises(UsageError, match=r"bias is float32 of shape \(3,\)"):
+        lego.matmul(a, a.T[:, :2], tf32=True, bias=np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 4, 3), (3, 0, 5), (3, 4, 0), (0, 0, 0)])
+def test_empty_products_are_numpys_without_a_note(m, k, n):
+    a, b = np.ones((m, k), np.float16), np.ones((k, n), np.float16)
+    found = lego.matmul(a, b)
+    assert found.shape == (m, n) and not found.any()
+    batch = np.ones((2, m, k), np.float16)
+    assert lego.matmul(batch, np.ones((2, k, n), np.float16)).shape == (2, m, n)
+
+
+def test_a_query_without_keys_is_zero_and_a_window_is_one():
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((2, 5, 64)).astype(np.float16) for _ in "qkv")
+    host_reference._noted.add("attention")
+    found = lego.attention(q, k, v, causal=True, window=1)
+    assert np.array_equal(found, v)
+    assert not host_reference.attention(q, k, v, lego_form(causal=True), shift=-5).any()
+
+
+def lego_form(**options):
+    from lego_mlir.kernels.fused_attention import AttentionForm
+
+    return AttentionForm(64, **options)
