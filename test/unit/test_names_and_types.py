@@ -4,10 +4,11 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import lego_mlir
 
 PACKAGE = Path(lego_mlir.__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 DEFINED_TWICE = {"Kernel"}  # public in lego_mlir.structured too: what its user compiles, as `lego.kernel` does
 MOST_WITH_ANY = 300
 # Modules of one name: the parallel parts of several rooms, so that the name tells which parts correspond.
@@ -27,6 +28,12 @@ PARALLEL = {
 }
 
 
+@pytest.fixture(scope="module")
+def trees():
+    """The syntax trees of the package by path."""
+    return {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+
+
 def annotations(function):
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
@@ -38,21 +45,21 @@ def has_any(annotation):
     return any(isinstance(node, ast.Name) and node.id == "Any" for node in names)
 
 
-def test_a_class_name_is_defined_once():
-    names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+def test_a_class_name_is_defined_once(trees):
+    names = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} <= DEFINED_TWICE
 
 
-def test_a_module_name_is_repeated_only_for_parallel_parts():
-    names = Counter(path.stem for path in TREES)
+def test_a_module_name_is_repeated_only_for_parallel_parts(trees):
+    names = Counter(path.stem for path in trees)
     repeated = {name for name, count in names.items() if count > 1 and not name.startswith("__")}
     assert repeated <= set().union(*PARALLEL.values())
 
 
-def test_few_signatures_contain_any():
+def test_few_signatures_contain_any(trees):
     functions = [
         node
-        for tree in TREES.values()
+        for tree in trees.values()
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
