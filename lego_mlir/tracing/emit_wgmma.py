@@ -37,8 +37,9 @@ from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.barrier_rings import GO_ON, INIT, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
+from lego_mlir.tracing.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, RingMade, RingPass, TileCopy, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, Meeting, RingMade, RingPass, TileCopy, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -145,6 +146,9 @@ class WarpgroupEmitter(KernelEmitter):
         if isinstance(statement, If) and isinstance(statement.mark, Dependent):
             kind = f"#nvvm<grid_dep_action {statement.mark.action}>"
             self.printer.build.operation("nvvm.griddepcontrol", (), (), {"kind": kind})
+            return
+        if isinstance(statement, If) and isinstance(statement.mark, Meeting):
+            emit_meeting(self.printer.build, self.trace, statement.mark, self._warp())
             return
         if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
             self._store_matrices(statement.mark)

@@ -154,6 +154,17 @@ class ResidentBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """The copies of all `blocks` of the grid meet, for a bounded time: nothing depends on it. Without statements.
+
+    One lane of the warp of this number does so for its block, and in a cluster for all blocks.
+    """
+
+    blocks: int
+    warp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixStores:
     """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
 
@@ -223,6 +234,7 @@ Word = (
     | CopyOut
     | MatrixStores
     | Dependent
+    | Meeting
     | ResidentBlocks
     | RingMade
     | RingPass

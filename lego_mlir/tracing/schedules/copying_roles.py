@@ -22,7 +22,7 @@ from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.marks import Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.rings import last_ring
@@ -84,6 +84,7 @@ class _Divided(OwnNumbers):
             RingCopy: self._copy_tile,
             TileProduct: self._multiply,
             OnSide: self._store,
+            Meeting: self._meet,
         }
         self.rings: dict[Value, BarrierRing] = {}
         self.last = last_ring(self.trace)
@@ -190,6 +191,10 @@ class _Divided(OwnNumbers):
                 f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use tiles that pipeline has made "
                 "rings of, with K contiguous but for f16 and bf16, and for i8 a multiple of 16 columns",
             )
+
+    def _meet(self, statement: If, mark: Meeting) -> None:
+        with self.tracer.word(replace(mark, warp=self.threads // WARP)):
+            pass
 
     def _store(self, statement: If, mark: OnSide) -> None:
         for s in statement.then:
