@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.trace import Buffer, Register, Value
 
 
+COPIES, PRODUCTS = "copies", "products"
+"""The sides of a pipelined kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class WarpRole:
     """Warps `first` to `end - 1` of a block, in equal `groups`; adjacent branches with roles run concurrently.
@@ -46,7 +50,8 @@ class TileCopy:
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
     name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
     copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
-    thread's.
+    thread's. If `mutual`, each block of the cluster copies as much to all others on the same use: each expects all of
+    it at its own barrier, and nothing at others.
     """
 
     tensor: Buffer
@@ -64,6 +69,7 @@ class TileCopy:
     adds: bool = False
     blocks: Any = None
     use: Any = None
+    mutual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,11 @@ class RingMade:
     blocks: int = 1
     together: bool = False
 
+    @property
+    def mutual(self) -> bool:
+        """Whether each block of a cluster arrives for itself alone, and expects what all blocks copy to it."""
+        return self.together and self.side == COPIES and self.blocks > 1
+
 
 @dataclass(frozen=True, slots=True)
 class RingPass:
@@ -204,10 +215,18 @@ class RingPass:
     blocks: int = 1
     together: bool = False
 
+    @property
+    def mutual(self) -> bool:
+        """As in `RingMade`."""
+        return self.together and self.side == COPIES and self.blocks > 1
+
 
 @dataclass(frozen=True, slots=True)
 class RingCopy:
-    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`."""
+    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`.
+
+    `together` as in `RingMade`.
+    """
 
     tensor: Buffer
     layout: Layout
@@ -216,6 +235,12 @@ class RingCopy:
     ring: Value
     use: Any
     shared: bool = False
+    together: bool = False
+
+    @property
+    def mutual(self) -> bool:
+        """As in `RingMade`."""
+        return self.together and self.shared
 
 
 @dataclass(frozen=True, slots=True)

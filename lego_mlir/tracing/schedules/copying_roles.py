@@ -22,9 +22,8 @@ from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
@@ -177,7 +176,10 @@ class _Divided(OwnNumbers):
         at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
         row, column = (self.own_expr(i) for i in mark.tile.at)
         use, tile = Index(self.own_expr(mark.use)), replace(mark.tile, at=(row, column))
-        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at))):
+        together = self._together(COPIES)
+        with self.tracer.word(
+            replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at), together=together)
+        ):
             copy_async(
                 self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks="all" if mark.shared else None
             )

@@ -30,9 +30,8 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing
 from lego_mlir.tracing.control import when
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import Meeting, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.marks import COPIES, Meeting, RingCopy, RingMade, RingPass
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.symbols import expressions
 from lego_mlir.tracing.trace import For, If, Read, Register, Statement, ToIndex, While, Write, statements_in

@@ -12,8 +12,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
-from lego_mlir.tracing.marks import Meeting, OnSide, RingCopy, RingPass, TileProduct
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
+from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.scheduled import refused
 from lego_mlir.tracing.symbols import expressions
 from lego_mlir.tracing.trace import (
