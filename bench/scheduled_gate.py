@@ -1,14 +1,16 @@
 """The plain product through schedules next to the special pass for it: the gate of one road for tiles.
 
-    python bench/scheduled_gate.py render     the kernels as cubins, on all cores, no GPU
-    python bench/scheduled_gate.py time       on the GPU machine: correctness, then times in turns
-    python bench/scheduled_gate.py table      the tables of docs/results/scheduled-gate.md
+    python bench/scheduled_gate.py render [WORD ..]     the kernels as cubins, on all cores, no GPU
+    python bench/scheduled_gate.py time [WORD ..]       on the GPU machine: correctness, then times in turns
+    python bench/scheduled_gate.py table                the tables of docs/results/scheduled-gate.md
 
-All kernels are built by lego_mlir/kernels/matmul.py. `general` goes through `kernel.schedule(..)`, with the tile that
-the model of all products ranks first among those that schedules have; `class` and `exact` are what `lego_mlir.matmul`
+A word is a type, layouts, or a size; of several sizes each is taken. All kernels are built by
+lego_mlir/kernels/matmul.py. `general` goes through `kernel.schedule(..)`, with the tile that the model of all products
+ranks first among those that schedules have. Where that has lockstep, `apart` is the same without it, `forward` without
+tiles that go backwards, and `single` the best tile without clusters. `class` and `exact` are what `lego_mlir.matmul`
 takes, through matmul_sm90.mlir: the kernel of a class of sizes, and that of the size alone. The sizes are squares and
-multiples of 8 that were drawn once. A contender runs TURN_S seconds at a time, short launches in CUDA
-graphs, in an order drawn anew each round (`hopper.in_turns`).
+multiples of 8 that were drawn once. A contender runs TURN_S seconds at a time, short launches in CUDA graphs, in an
+order drawn anew each round (`hopper.in_turns`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ RANDOM: tuple[Size, ...] = tuple(
 WAYS = (("f16", "NT"), ("f16", "NN"), ("bf16", "NT"), ("bf16", "NN"))
 CASES: list[Case] = [(size, layouts, dtype) for size, (dtype, layouts) in product((*SQUARES, *RANDOM), WAYS)]
 KINDS = ("general", "class", "exact")
+VARIANTS = ("apart", "forward", "single")
+"""Of the general kernel: what lockstep, its tiles backwards and clusters are worth."""
 TURN_S, ROUNDS = 0.1, 7
 BARRIER_BYTES = 1024  # of all rings, and what aligns the tiles
 GATE = 1.02
@@ -60,6 +64,7 @@ class Composition:
     group: int
     once: bool
     """Whether each block has one tile."""
+    back: bool = True
 
     @property
     def text(self) -> str:
@@ -68,31 +73,42 @@ class Composition:
             *([] if self.once else [f"persistent(blocks={hopper.SMS})"]),
             "warpgroups(transposed=True)" if t.transposed else "warpgroups",
             f"copied_out(buffers={self.buffers})", f"pipeline(stages={self.stages})",
-            *(["clusters(blocks=2)"] if clustered else []), *(["overlay"] if self.once else []), "roles",
+            *(["clusters(blocks=2)"] if clustered else []), *(["overlay"] if self.once else []),
+            *([f"lockstep(every={t.lockstep}, back={self.back})"] if t.lockstep else []), "roles",
             *(["dependent"] if t.dependent else []),
         ])  # fmt: skip
 
 
-def composition(size: Size, layouts: str) -> Composition:
+def composition(size: Size, layouts: str, *, single: bool = False) -> Composition:
     """The quickest by the model among the tiles that schedules have: two blocks of a cluster, one that they share."""
+    from dataclasses import replace
+
+    from lego_mlir.kernels import warpgroup_choices as choices
+
+    m, n, _ = size
+    time, tile, buffers = min(ranked(size, layouts, single=single), key=lambda entry: entry[0])
+    rows, columns = (-(-n // t) for n, t in zip((m, n), cluster_tile(tile), strict=True))
+    once = rows * columns * tile.cluster[0] * tile.cluster[1] <= hopper.SMS
+    tile = replace(tile, dependent=time < choices.SHORT, lockstep=0 if once else tile.lockstep)
+    even = [g for g in range(1, rows + 1) if rows % g == 0 and tile.group / 2 <= g <= 1.5 * tile.group]
+    group = min(even, key=lambda g: abs(g - tile.group), default=min(tile.group, rows))
+    return Composition(tile, tile.stages, 4 if once else buffers, group, once)
+
+
+def ranked(size: Size, layouts: str, *, single: bool) -> list[tuple[float, Any, int]]:
+    """The tiles that schedules have, each with its time by the model and its buffers."""
     from dataclasses import replace
 
     from lego_mlir.kernels import warpgroup_choices as choices
 
     (m, n, k), found = size, []
     for tile in choices.candidates(m, n, k, hopper.SMS, layouts):
+        if single and tile.cluster != (1, 1):
+            continue
         if is_scheduled(tile, layouts) and (made := fitting(tile, layouts)):
-            tile = replace(tile, stages=made[0], lockstep=0)
+            tile = replace(tile, stages=made[0])
             found.append((choices.microseconds(size, tile, hopper.SMS, layouts) / tile.gain, tile, made[1]))
-    if choices.of_whole_lines(n, k, layouts):  # without lockstep, a cluster gains nothing there
-        found = [entry for entry in found if entry[1].cluster == (1, 1)] or found
-    time, tile, buffers = min(found, key=lambda entry: entry[0])
-    rows, columns = (-(-n // t) for n, t in zip((m, n), cluster_tile(tile), strict=True))
-    once = rows * columns * tile.cluster[0] * tile.cluster[1] <= hopper.SMS
-    tile = replace(tile, dependent=time < choices.SHORT)
-    even = [g for g in range(1, rows + 1) if rows % g == 0 and tile.group / 2 <= g <= 1.5 * tile.group]
-    group = min(even, key=lambda g: abs(g - tile.group), default=min(tile.group, rows))
-    return Composition(tile, tile.stages, 4 if once else buffers, group, once)
+    return found
 
 
 def is_scheduled(tile: Any, layouts: str) -> bool:
@@ -121,8 +137,17 @@ def cluster_tile(tile: Any) -> tuple[int, int]:
     return tile.m * tile.cluster[0], tile.n * tile.cluster[1]
 
 
+def kinds(case: Case) -> tuple[str, ...]:
+    """The kernels of a case, but for cuBLAS. The large tiles of the largest sizes are for clusters alone."""
+    if composition(*case[:2]).tile.lockstep == 0:
+        return KINDS
+    return KINDS + VARIANTS[: 3 if ranked(*case[:2], single=True) else 2]
+
+
 def kernel_of(case: Case, kind: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """A kernel, the options of its compilation, and what describes it."""
+    from dataclasses import replace
+
     from lego_mlir import Col, Row
     from lego_mlir.kernels import matmul, warpgroup_choices
     from lego_mlir.kernels.product_classes import class_for
@@ -142,10 +167,12 @@ def kernel_of(case: Case, kind: str) -> tuple[Any, dict[str, Any], dict[str, Any
             blocks=tile.persistent(hopper.SMS),
         )  # fmt: skip
         return kernel, {"transform": hopper.SCRIPT, "parameters": tile.parameters}, {"tile": str(tile)}
-    made = composition(size, layouts)
+    made = composition(size, layouts, single=kind == "single")
+    if kind in ("apart", "forward"):
+        made = replace(made, back=False, tile=replace(made.tile, lockstep=made.tile.lockstep * (kind == "forward")))
     tile, (down, across) = made.tile, made.tile.cluster
     rows, columns = (-(-n // t) for n, t in zip((m, n), cluster_tile(tile), strict=True))
-    order = grouped(rows * down, columns * across, rows=made.group * down, columns=across)
+    order = grouped(rows * down, columns * across, rows=made.group * down, columns=across, snake=tile.lockstep > 0)
     divided = (1, warps(tile)) if tile.transposed else (warps(tile), 1)
     kernel = matmul.build(
         m, n, k, dtype, **given, result=dtype, tiling=matmul.Tiling(tile.m, tile.n, tile.step, divided), order=order
@@ -172,10 +199,12 @@ def _kept(folder: str, case: Case, kind: str) -> dict[str, Any]:
 
 
 def render() -> int:
-    folder, index, failed = harness.ARTIFACTS / NAME, {}, 0
+    folder, failed = harness.ARTIFACTS / NAME, 0
     folder.mkdir(parents=True, exist_ok=True)
+    listed = folder / "index.json"
+    index = json.loads(listed.read_text()) if listed.is_file() else {}
     with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        tasks = {pool.submit(_kept, str(folder), case, kind): (case, kind) for case in chosen() for kind in KINDS}
+        tasks = {pool.submit(_kept, str(folder), case, kind): (case, kind) for case in chosen() for kind in kinds(case)}
         for task in as_completed(tasks):
             name = label(*tasks[task])
             try:
@@ -183,15 +212,18 @@ def render() -> int:
             except Exception as error:  # the others still count
                 print(f"{name}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
                 failed += 1
-    (folder / "index.json").write_text(json.dumps(index, indent=1))
+    listed.write_text(json.dumps(index, indent=1))
     print(f"{len(index)} kernels in {folder}, {failed} failed")
     return 1 if failed else 0
 
 
 def chosen() -> Iterator[Case]:
-    """The cases that have all words of the command line."""
+    """The cases that have all words of the command line, and one of its sizes if it has some."""
+    known = {harness.words_of(case)[0] for case in CASES}
+    words = set(sys.argv[2:])
     for case in CASES:
-        if set(sys.argv[2:]) <= set(harness.words_of(case)):
+        size, *others = harness.words_of(case)
+        if words - known <= set(others) and (size in words or not words & known):
             yield case
 
 
@@ -230,7 +262,7 @@ def timed(folder: Path, index: dict[str, Any], case: Case) -> list[dict[str, Any
     a, b = (x if letter == "N" else x.t() for letter, x in zip(layouts, stored, strict=True))
     expected, c = torch.mm(a, b), torch.empty((m, n), device="cuda", dtype=type_)
     runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
-    for kind in (kind for kind in KINDS if label(case, kind) in index):
+    for kind in (kind for kind in KINDS + VARIANTS if label(case, kind) in index):
         (kernel,) = load_kernels(folder / f"{label(case, kind)}.cubin").values()
         c.fill_(float("nan"))
         kernel(a, b, c)

@@ -29,11 +29,11 @@ def constant_table(build: Builder, table: Table) -> Value:
     kind = f"memref<{len(table.entries)}xi{width}>"
     entries = numpy.array(table.entries, dtype=f"uint{width}")
     data = ir.DenseElementsAttr.get(entries, type=build.type(f"i{width}"))
-    name = _declare(build, _symbol_table_owner(ir), table.name, kind, data)
+    name = _declare(build, symbol_table_owner(ir), table.name, kind, data)
     return build.value("memref.get_global", (), kind, {"name": f"@{name}"})
 
 
-def _symbol_table_owner(ir: Any) -> Op:
+def symbol_table_owner(ir: Any) -> Op:
     """The innermost symbol table operation around the insertion point."""
     operation = ir.InsertionPoint.current.block.owner
     while operation is not None:

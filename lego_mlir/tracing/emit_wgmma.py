@@ -34,11 +34,12 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
-from lego_mlir.tracing.barrier_rings import GO_ON, INIT, PREVIOUS
+from lego_mlir.tracing.barrier_rings import ARRIVE, GO_ON, INIT, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
 from lego_mlir.tracing.emit import KernelEmitter
+from lego_mlir.tracing.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.marks import Dependent, MatrixStores, RingMade, RingPass, TileCopy, WarpRole
+from lego_mlir.tracing.marks import Dependent, MatrixStores, Meeting, RingCopy, RingMade, RingPass, TileCopy, WarpRole
 from lego_mlir.tracing.packed_registers import packed_registers
 from lego_mlir.tracing.proxy_fences import fenced_arrivals
 from lego_mlir.tracing.trace import (
@@ -146,11 +147,21 @@ class WarpgroupEmitter(KernelEmitter):
             kind = f"#nvvm<grid_dep_action {statement.mark.action}>"
             self.printer.build.operation("nvvm.griddepcontrol", (), (), {"kind": kind})
             return
+        if isinstance(statement, If) and isinstance(statement.mark, Meeting):
+            emit_meeting(self.printer.build, self.trace, statement.mark, self._warp())
+            return
         if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
             self._store_matrices(statement.mark)
             return
         if isinstance(statement, If) and isinstance(statement.mark, RingMade | RingPass) and statement.mark.together:
-            super()._emit_body([self._by_group(s) for s in statement.then])
+            body = _for_itself(statement.then, statement.mark) if statement.mark.mutual else statement.then
+            super()._emit_body([self._by_group(s) for s in body])
+            return
+        if isinstance(statement, If) and isinstance(statement.mark, RingCopy) and statement.mark.mutual:
+            super()._emit_body([
+                replace(s, mark=replace(s.mark, mutual=True)) if isinstance(s, If) and isinstance(s.mark, TileCopy)
+                else s for s in statement.then
+            ])  # fmt: skip
             return
         if isinstance(statement, If) and is_word(statement):
             super()._emit_body(statement.then)  # a word is what its statements are
@@ -473,6 +484,31 @@ class WarpgroupEmitter(KernelEmitter):
             if n in set(numbers):
                 self._registers[register] = self._values[n]
                 del self._held[register]
+
+
+def _for_itself(body: Sequence[Statement], mark: RingMade | RingPass) -> Sequence[Statement]:
+    """An arrival, or the creation of a ring, of a block that arrives at its own barriers alone.
+
+    The arrival of another block says that its copies are issued. Their bytes say so as well.
+    """
+    first = next(n for n, s in enumerate(body) if isinstance(s, If))
+    branch = body[first]
+    assert isinstance(branch, If)
+    if isinstance(mark, RingPass):
+        own = [
+            s if not isinstance(s, MlirOperation) or s.name != ARRIVE
+            else replace(s, operands=(mark.ring, *s.operands[1:]))
+            for s in branch.then
+        ]  # fmt: skip
+        return [*body[:first], replace(branch, then=tuple(own))]
+    expected = {s.operands[1].number for s in branch.then if isinstance(s, MlirOperation) and s.name == INIT}
+    fewer = (
+        replace(s, expr=sympy.sympify(s.expr) / mark.blocks)
+        if isinstance(s, FromIndex) and s.result.number in expected
+        else s
+        for s in branch.then
+    )
+    return [*body[:first], replace(branch, then=tuple(fewer)), *body[first + 1 :]]
 
 
 def _is_previous(statement: Statement) -> bool:

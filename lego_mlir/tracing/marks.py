@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.trace import Buffer, Register, Value
 
 
+COPIES, PRODUCTS = "copies", "products"
+"""The sides of a pipelined kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class WarpRole:
     """Warps `first` to `end - 1` of a block, in equal `groups`; adjacent branches with roles run concurrently.
@@ -46,7 +50,8 @@ class TileCopy:
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
     name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
     copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
-    thread's.
+    thread's. If `mutual`, each block of the cluster copies as much to all others on the same use: each expects all of
+    it at its own barrier, and nothing at others.
     """
 
     tensor: Buffer
@@ -64,6 +69,7 @@ class TileCopy:
     adds: bool = False
     blocks: Any = None
     use: Any = None
+    mutual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,17 @@ class ResidentBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """The copies of all `blocks` of the grid meet, for a bounded time: nothing depends on it. Without statements.
+
+    One lane of the warp of this number does so for its block, and in a cluster for all blocks.
+    """
+
+    blocks: int
+    warp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixStores:
     """A spread value into a shared tile, as `stmatrix` does it: matrices of 8 rows of 16 bytes.
 
@@ -177,6 +194,11 @@ class RingMade:
     blocks: int = 1
     together: bool = False
 
+    @property
+    def mutual(self) -> bool:
+        """Whether each block of a cluster arrives for itself alone, and expects what all blocks copy to it."""
+        return self.together and self.side == COPIES and self.blocks > 1
+
 
 @dataclass(frozen=True, slots=True)
 class RingPass:
@@ -193,10 +215,18 @@ class RingPass:
     blocks: int = 1
     together: bool = False
 
+    @property
+    def mutual(self) -> bool:
+        """As in `RingMade`."""
+        return self.together and self.side == COPIES and self.blocks > 1
+
 
 @dataclass(frozen=True, slots=True)
 class RingCopy:
-    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`."""
+    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`.
+
+    `together` as in `RingMade`.
+    """
 
     tensor: Buffer
     layout: Layout
@@ -205,6 +235,12 @@ class RingCopy:
     ring: Value
     use: Any
     shared: bool = False
+    together: bool = False
+
+    @property
+    def mutual(self) -> bool:
+        """As in `RingMade`."""
+        return self.together and self.shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +259,7 @@ Word = (
     | CopyOut
     | MatrixStores
     | Dependent
+    | Meeting
     | ResidentBlocks
     | RingMade
     | RingPass

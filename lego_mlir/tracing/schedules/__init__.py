@@ -12,6 +12,7 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
     roles                 copies and products get warps of their own
     ahead                 in place of roles: each thread copies some steps ahead of its products
     clusters(blocks)      blocks copy the tiles that they have in common once
+    lockstep(every)       copies of all blocks meet every few steps, and read the same tiles from L2
     persistent(blocks)    few blocks compute all tiles
     overlay               tiles of the epilogue take the memory of the rings
     copied_out(buffers)   results leave by tile copies

@@ -28,9 +28,8 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.async_copies import commit_copies, copy_async, wait_copies
 from lego_mlir.tracing.control import Cell, barrier, register, when
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
 from lego_mlir.tracing.trace import AsyncCopy, For, If, Statement, While, Write, statements_in
@@ -78,6 +77,8 @@ class _Prefetched(OwnNumbers):
         for s in statements_in(body):
             if isinstance(s, If) and isinstance(s.mark, RingCopy) and s.mark.shared:
                 raise refused(s.source, "the blocks of a cluster share this copy; apply roles, or leave out clusters")
+            if isinstance(s, If) and isinstance(s.mark, Meeting):
+                raise refused(s.source, "the copies of blocks meet, which have no warps of their own; apply roles")
             if isinstance(s, AsyncCopy) and id(s) not in rings:
                 raise refused(
                     s.source,

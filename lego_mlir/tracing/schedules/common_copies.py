@@ -22,10 +22,9 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier, cluster_rank
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.marks import COPIES, OnSide, RingCopy, RingMade, RingPass
 from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.trace import For, If, Value

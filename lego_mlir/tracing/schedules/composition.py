@@ -19,6 +19,7 @@ from lego_mlir.tracing.schedules.common_copies import Clusters
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
 from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
+from lego_mlir.tracing.schedules.lockstep import Lockstep
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
 from lego_mlir.tracing.schedules.promoted_sums import Exact
@@ -35,6 +36,7 @@ Schedule = (
     | Ahead
     | Roles
     | Clusters
+    | Lockstep
     | Persistent
     | Overlay
     | CopiedOut
@@ -50,6 +52,7 @@ SCHEDULES: Final[dict[str, Callable[..., Schedule]]] = {
     "ahead": Ahead,
     "roles": Roles,
     "clusters": Clusters,
+    "lockstep": Lockstep,
     "persistent": Persistent,
     "overlay": Overlay,
     "copied_out": CopiedOut,

@@ -22,9 +22,8 @@ from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
@@ -84,6 +83,7 @@ class _Divided(OwnNumbers):
             RingCopy: self._copy_tile,
             TileProduct: self._multiply,
             OnSide: self._store,
+            Meeting: self._meet,
         }
         self.rings: dict[Value, BarrierRing] = {}
         self.last = last_ring(self.trace)
@@ -176,7 +176,10 @@ class _Divided(OwnNumbers):
         at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
         row, column = (self.own_expr(i) for i in mark.tile.at)
         use, tile = Index(self.own_expr(mark.use)), replace(mark.tile, at=(row, column))
-        with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at))):
+        together = self._together(COPIES)
+        with self.tracer.word(
+            replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at), together=together)
+        ):
             copy_async(
                 self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks="all" if mark.shared else None
             )
@@ -190,6 +193,10 @@ class _Divided(OwnNumbers):
                 f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use tiles that pipeline has made "
                 "rings of, with K contiguous but for f16 and bf16, and for i8 a multiple of 16 columns",
             )
+
+    def _meet(self, statement: If, mark: Meeting) -> None:
+        with self.tracer.word(replace(mark, warp=self.threads // WARP)):
+            pass
 
     def _store(self, statement: If, mark: OnSide) -> None:
         for s in statement.then:

@@ -14,9 +14,8 @@ import sympy
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import Dependent, RingPass, WarpRole
+from lego_mlir.tracing.marks import PRODUCTS, Dependent, RingPass, WarpRole
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.schedules.ring_pipeline import PRODUCTS
 from lego_mlir.tracing.schedules.scheduled import Scheduled
 from lego_mlir.tracing.trace import AsyncCopy, Atomic, For, If, Load, Statement, accesses_of, statements_in
 

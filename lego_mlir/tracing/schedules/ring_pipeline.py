@@ -31,7 +31,18 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import CopyOut, OnSide, Rectangle, RingCopy, RingMade, RingPass, StagedTile, TileProduct
+from lego_mlir.tracing.marks import (
+    COPIES,
+    PRODUCTS,
+    CopyOut,
+    OnSide,
+    Rectangle,
+    RingCopy,
+    RingMade,
+    RingPass,
+    StagedTile,
+    TileProduct,
+)
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
@@ -40,7 +51,6 @@ from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.tensor import shared
 from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
 
-COPIES, PRODUCTS = "copies", "products"
 FEWEST, MOST = 2, 24  # stages
 
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
-from lego_mlir.tracing.marks import OnSide, RingCopy, RingPass, TileProduct
-from lego_mlir.tracing.schedules.ring_pipeline import COPIES, PRODUCTS
+from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.scheduled import refused
 from lego_mlir.tracing.symbols import expressions
 from lego_mlir.tracing.trace import (
@@ -47,7 +46,7 @@ def side_of(statement: Statement) -> str | None:
     match statement:
         case If(mark=RingPass(side=side)):
             return side
-        case If(mark=RingCopy()) | If(mark=OnSide()):
+        case If(mark=RingCopy()) | If(mark=OnSide()) | If(mark=Meeting()):
             return COPIES
         case If(mark=TileProduct()):
             return PRODUCTS

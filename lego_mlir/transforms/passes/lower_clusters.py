@@ -69,16 +69,20 @@ def own_of(value: Value) -> Value:
     return source.operands[0] if source is not None and is_peer(source) else value
 
 
-def expect_in_blocks(inside: Op, barrier: Value, mask: Value, size: int) -> None:
-    """The barrier in each block of the mask expects these bytes; at the insertion point, in a kernel with clusters."""
-    ir = bindings.load().ir
+def blocks_of_cluster(inside: Op) -> int:
+    """The number of blocks in a cluster of the kernel around an operation."""
     function = inside
     while function.name != "gpu.func":
         function = function.parent.operation
-    blocks = prod(ir.DenseI32ArrayAttr(function.attributes[CLUSTER]))
+    return prod(bindings.load().ir.DenseI32ArrayAttr(function.attributes[CLUSTER]))
+
+
+def expect_in_blocks(inside: Op, barrier: Value, mask: Value, size: int) -> None:
+    """The barrier in each block of the mask expects these bytes; at the insertion point, in a kernel with clusters."""
+    ir = bindings.load().ir
     source = producer(mask)
     known = int(ir.IntegerAttr(source.attributes["value"]).value) if source.name == "arith.constant" else None
-    for rank in range(blocks):
+    for rank in range(blocks_of_cluster(inside)):
         facts = {"asm_string": f'"{_EXPECT.format(rank, size)}"', "has_side_effects": "unit"}
         if known is None:
             word = ir.IntegerType.get_signless(32)

@@ -40,7 +40,7 @@ from lego_mlir.transforms.kernel_facts import (
 )
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.lower_clusters import expect_in_blocks, own_of, shares_data
+from lego_mlir.transforms.passes.lower_clusters import blocks_of_cluster, expect_in_blocks, own_of, shares_data
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
@@ -137,6 +137,7 @@ class _Described:
     stores: bool
     adds: bool
     multicast: bool
+    mutual: bool
 
 
 def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
@@ -191,7 +192,9 @@ def _described(function: Op, region: Op) -> _Described:
     places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
     other, stores = int(ir.IntegerAttr(found["other"]).value), bool(ir.BoolAttr(found["written"]).value)
     tensor = str(ir.StringAttr(found["tensor"]).value)
-    return _Described(tensor, form_of(found), places, other, stores, "adds" in found, "multicast" in found)
+    return _Described(
+        tensor, form_of(found), places, other, stores, "adds" in found, "multicast" in found, "mutual" in found
+    )
 
 
 def _tensor_of(region: Op, described: _Described) -> int:
@@ -233,11 +236,14 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
         pointer = None if barrier is None else _barrier(*barrier)
         size = prod(described.form.box) * ELEMENT_BYTES[described.form.dtype] * len(described.places)
-        if mask is not None:
+        if described.mutual:
+            nvvm.MBarrierExpectTxOp(pointer, _number(size * blocks_of_cluster(region)))
+        elif mask is not None:
             expect_in_blocks(region, pointer, mask, size)
-            mask = create("arith.index_cast", [ir.IntegerType.get_signless(16)], [mask]).results[0]
         elif pointer is not None:
             nvvm.MBarrierExpectTxOp(pointer, _number(size))
+        if mask is not None:
+            mask = create("arith.index_cast", [ir.IntegerType.get_signless(16)], [mask]).results[0]
         for along, across, byte in described.places:
             there = _shared(_sum(first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]

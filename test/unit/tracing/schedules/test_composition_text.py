@@ -13,6 +13,7 @@ from lego_mlir.tracing.schedules.composition import SCHEDULES, apply, parse
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
 from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
+from lego_mlir.tracing.schedules.lockstep import Lockstep
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
 from lego_mlir.tracing.schedules.promoted_sums import Exact
@@ -27,6 +28,7 @@ DRAWN = st.one_of(
     st.builds(RingPipeline, st.integers(2, 24), st.booleans()),
     st.builds(Roles, st.sampled_from([0, 24, 40, 232])),
     st.builds(Clusters, st.integers(2, 8)),
+    st.builds(Lockstep, st.integers(1, 2**16), st.booleans()),
     st.builds(Persistent, st.integers(1, 2**31 - 1)),
     st.builds(Overlay, st.booleans()),
     st.builds(CopiedOut, st.integers(2, 8)),
@@ -41,7 +43,8 @@ def test_a_text_is_read_back(schedules):
 
 
 def test_every_schedule_is_drawn():
-    every = (Warpgroups(), Warps(), Exact(), RingPipeline(), Ahead(), Roles(), Clusters(), Persistent(1), Overlay(),
+    every = (Warpgroups(), Warps(), Exact(), RingPipeline(), Ahead(), Roles(), Clusters(), Lockstep(), Persistent(1),
+             Overlay(),
              CopiedOut(), DependentLaunch(), Resident())  # fmt: skip
     assert {type(s) for s in every} == set(SCHEDULES.values())
 

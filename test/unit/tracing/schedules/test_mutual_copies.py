@@ -1,0 +1,51 @@
+"""Blocks of a cluster that copy the same number of bytes to each other: each expects all of them at its own barrier."""
+
+import re
+
+import pytest
+from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.toolchain import compile_kernel
+from lego_mlir.transforms.passes import lower_tile_copies
+
+T = Tile(64, 64, 16)
+TILE_BYTES = 64 * 64 * 2
+ROLES = "warpgroups, pipeline(stages=2), clusters(blocks={}), roles"
+
+
+def clustered(blocks, text=ROLES):
+    kernel, reference = PRODUCTS["plain"](64 * blocks, 64, 192, T)
+    return kernel.schedule(text.format(blocks)), reference
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_a_block_expects_what_all_blocks_copy_to_it(blocks):
+    text = compile_kernel(clustered(blocks)[0], target="sm_90a").text
+    assert "shared::cluster.b64 [there], " not in text  # bytes that are expected elsewhere
+    expected = re.findall(r"mov\.b32\s+(%r\d+), (\d+);\n\s*mbarrier\.expect_tx\S*\s+\[[^]]*\], \1;", text)
+    assert {int(count) for _, count in expected} == {TILE_BYTES}  # of A, its own, and of B, in parts from all blocks
+    counts = re.findall(r"mov\.b32\s+%r\d+, (\d+);\n\s*mbarrier\.init", text)
+    assert [int(n) for n in counts] == [1, blocks]  # one block fills a stage; all of them release it
+
+
+def test_warps_that_all_copy_expect_bytes_in_each_block():
+    kernel, reference = clustered(2, "warpgroups, pipeline(stages=2), clusters(blocks={})")
+    assert "shared::cluster.b64 [there], " in compile_kernel(kernel, target="sm_90a").text
+    assert run(kernel, reference, emulated) == ([], 0)
+
+
+@pytest.mark.parametrize(("blocks", "machine"), [(2, interpreted), (2, emulated), (4, emulated)])
+def test_values_stay(blocks, machine):
+    assert run(*clustered(blocks), machine) == ([], 0)
+
+
+def test_bytes_that_are_not_expected_are_reported(monkeypatch, fresh_cache):
+    """A block that expects its own part alone would multiply tiles whose other part is on its way."""
+    monkeypatch.setattr(lower_tile_copies, "blocks_of_cluster", lambda _: 1)
+    try:
+        faults, _ = run(*clustered(2), emulated)
+    except InterpreterError as error:
+        assert re.search("wait|deadlock", str(error)), error
+    else:
+        assert faults
