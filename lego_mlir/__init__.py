@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.functions import cosh as cosh
     from lego_mlir.tracing.functions import ctz as ctz
     from lego_mlir.tracing.functions import div_trunc as div_trunc
+    from lego_mlir.tracing.functions import divide as divide
     from lego_mlir.tracing.functions import erf as erf
     from lego_mlir.tracing.functions import exp as exp
     from lego_mlir.tracing.functions import exp2 as exp2
@@ -214,7 +215,7 @@ _MODULES = {
     "lego_mlir.tracing.device_functions": "DeviceFunction function",
     "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
     "lego_mlir.tracing.functions": (
-        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc erf exp exp2 expm1 floor fma "
+        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc divide erf exp exp2 expm1 floor fma "
         "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "
         "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
     ),
