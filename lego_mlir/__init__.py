@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
     from lego_mlir.tracing.barrier_rings import barriers as barriers
+    from lego_mlir.tracing.cache_hints import prefetch as prefetch
+    from lego_mlir.tracing.claimed import assume as assume
     from lego_mlir.tracing.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.clustered_blocks import cluster_barrier as cluster_barrier
     from lego_mlir.tracing.clustered_blocks import cluster_rank as cluster_rank
@@ -208,6 +210,8 @@ _MODULES = {
     "lego_mlir.tracing.definition": "Kernel kernel",
     "lego_mlir.tracing.tensor": "Tensor shared",
     "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
+    "lego_mlir.tracing.cache_hints": "prefetch",
+    "lego_mlir.tracing.claimed": "assume",
     "lego_mlir.tracing.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"

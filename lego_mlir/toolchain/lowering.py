@@ -27,6 +27,7 @@ from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
+from lego_mlir.transforms.passes.lower_cache_hints import PRIORITIES, LowerCacheHints
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
 from lego_mlir.transforms.passes.lower_wide_products import LowerWideProducts
 from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
@@ -85,8 +86,8 @@ NVVM: Final = Pipeline(
 
 
 def lowerings_for(target: Target) -> tuple[FunctionPass, ...]:
-    """The lowerings for a target: its conversions, before those that any target has."""
-    return (PackConversions(target.has_f8_conversions), *LOWERINGS)
+    """The lowerings for a target: its conversions, those that any target has, and its hints to caches."""
+    return (PackConversions(target.has_f8_conversions), *LOWERINGS, LowerCacheHints(target.ptx >= PRIORITIES))
 
 
 _UNKNOWN_SIZE: Final = (1 << 63) - 1

@@ -19,6 +19,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
 from lego_mlir.tracing.atomics import AtomicAccess
+from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
 from lego_mlir.tracing.claimed import Values, require_range
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.places import Place
@@ -81,28 +82,43 @@ class ElementAccess(AtomicAccess, Uncompared):
     def __setitem__(self, index: IndexLike, value: Operand) -> None:
         self.store(value, *_indices(index))
 
-    def load(self, *index: IndexLike, width: int | None = 1, other: Any = 0) -> Scalar:
+    def load(
+        self,
+        *index: IndexLike,
+        width: int | None = 1,
+        other: Any = 0,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> Scalar:
         """The element at a logical index, or a vector of `width` along the last dimension.
 
-        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
+        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`. `cache` and
+        `evict` are hints: see `tracing.cache_hints`.
         """
         tracer = self._inside_kernel()
         place = self.place(*index)
-        access = place.access(place.widest() if width is None else width)
+        access = hinted(tracer, "load", place.access(place.widest() if width is None else width), cache, evict)
         lanes = None if access.width == 1 else access.width
         instead = as_value(other, self.dtype, lanes) if access.is_masked else None
         result = tracer.value(self.dtype, lanes)
         tracer.append(Load(result, access, instead, access.source))
         return Scalar(result)
 
-    def store(self, value: Operand, *index: IndexLike, width: int | None = None) -> None:
+    def store(
+        self,
+        value: Operand,
+        *index: IndexLike,
+        width: int | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> None:
         """Store a value at a logical index, or a vector along the last dimension.
 
-        `width` broadcasts a single number over `width` elements.
+        `width` broadcasts a single number over `width` elements. `cache` and `evict` are hints.
         """
         tracer = self._inside_kernel()
         lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
-        access = self.place(*index, stored=True).access(lanes)
+        access = hinted(tracer, "store", self.place(*index, stored=True).access(lanes), cache, evict)
         stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
         tracer.append(Store(stored, access, access.source))
 

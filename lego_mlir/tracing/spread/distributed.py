@@ -32,6 +32,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
+    from lego_mlir.tracing.cache_hints import Cache, Evict
     from lego_mlir.tracing.mma import Part
     from lego_mlir.tracing.tensor import View
 
@@ -113,15 +114,22 @@ class Spread(PerElement):
         """The tile in another element type."""
         return self.map(lambda value: scalar.convert(value, dtype), self)
 
-    def store(self, target: View, at: Sequence[Operand] | None = None) -> None:
+    def store(
+        self,
+        target: View,
+        at: Sequence[Operand] | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> None:
         """Store the tile with its first element at the index `at` of a tensor or shared tile, in this element type.
 
         `at` has one index for each dimension of the target; without it the tile starts at the first element. Elements
-        outside the target are not stored, and an element that several threads hold is stored by one of them.
+        outside the target are not stored, and an element that several threads hold is stored by one of them. `cache`
+        and `evict` are hints: see `tracing.cache_hints`.
         """
         from lego_mlir.tracing.spread.accesses import store
 
-        store(target, self, at)
+        store(target, self, at, cache, evict)
 
     def copy_out(self, target: View, at: Sequence[Operand], through: View | Part, *, again: bool = True) -> None:
         """Store the tile with its first element at the index `at` of a tensor, by tile copies through shared buffers.

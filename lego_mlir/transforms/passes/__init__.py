@@ -28,6 +28,7 @@
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
 | `lego-lower-fast-functions` | lowers functions of f32 that may be approximate to single instructions |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
+| `lego-lower-cache-hints` | lowers accesses with hints to the caches, and prefetches |
 | `lego-lower-tile-copies` | lowers tile copies and rings of barriers to what the target has; the toolchain runs it |
 | `lego-lower-clusters` | lowers memory and barriers of other blocks of a cluster; the toolchain runs it |
 | `lego-lower-wide-products` | lowers 64-bit products of truncated words to single instructions |
@@ -80,6 +81,7 @@ PASSES: Final = {
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
+    "lego-lower-cache-hints": "lower_cache_hints.LowerCacheHints",
     "lego-lower-tile-copies": "lower_tile_copies.LowerTileCopies",
     "lego-lower-clusters": "lower_clusters.LowerClusters",
     "lego-lower-wide-products": "lower_wide_products.LowerWideProducts",

@@ -439,11 +439,12 @@ SILENT = {
         "kernel program register require shared size symbols"
     ),
     "control, or a statement without a value": (
-        "assert_ barrier barriers cluster_barrier commit_copies copy_async fence interleave otherwise printf range "
-        "stage store_tile unroll wait_copies warp_sync warps when while_"
+        "assert_ barrier barriers cluster_barrier commit_copies copy_async fence interleave otherwise prefetch printf "
+        "range stage store_tile unroll wait_copies warp_sync warps when while_"
     ),
     "an index, whose arithmetic has its laws in test/laws": (
-        "block_dim block_id block_in_cluster cdiv cluster_rank grid_dim group_id index isqrt lane_id thread_id warp_id"
+        "assume block_dim block_id block_in_cluster cdiv cluster_rank grid_dim group_id index isqrt lane_id thread_id "
+        "warp_id"
     ),
     "elements move or are multiplied in tiles, as other tests compare": (
         "accumulator arange convert full gather load mma zeros"
