@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
     from lego_mlir.tracing.barrier_rings import barriers as barriers
-    from lego_mlir.tracing.cache_hints import prefetch as prefetch
     from lego_mlir.tracing.claimed import assume as assume
     from lego_mlir.tracing.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.clustered_blocks import cluster_barrier as cluster_barrier
@@ -147,6 +146,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.interleaving import interleave as interleave
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.prefetches import prefetch as prefetch
     from lego_mlir.tracing.printing import assert_ as assert_
     from lego_mlir.tracing.printing import printf as printf
     from lego_mlir.tracing.program import KernelProgram as KernelProgram
@@ -164,6 +164,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.spread.filled import full as full
     from lego_mlir.tracing.spread.filled import zeros as zeros
     from lego_mlir.tracing.spread.gather import gather as gather
+    from lego_mlir.tracing.spread.scans import scan as scan
+    from lego_mlir.tracing.spread.sorts import sort as sort
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.staging import store_tile as store_tile
     from lego_mlir.tracing.tensor import Tensor as Tensor
@@ -210,7 +212,7 @@ _MODULES = {
     "lego_mlir.tracing.definition": "Kernel kernel",
     "lego_mlir.tracing.tensor": "Tensor shared",
     "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
-    "lego_mlir.tracing.cache_hints": "prefetch",
+    "lego_mlir.tracing.prefetches": "prefetch",
     "lego_mlir.tracing.claimed": "assume",
     "lego_mlir.tracing.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
     "lego_mlir.tracing.control": (
@@ -240,6 +242,8 @@ _MODULES = {
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
+    "lego_mlir.tracing.spread.scans": "scan",
+    "lego_mlir.tracing.spread.sorts": "sort",
     "lego_mlir.tracing.staging": "stage store_tile",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",

@@ -1,4 +1,4 @@
-"""Hints to the caches: `x.load(i, cache="streaming")`, `y.store(v, i, evict="first")`, `lego.prefetch(x, at=(i,))`.
+"""Hints to the caches: `x.load(i, cache="streaming")`, `y.store(v, i, evict="first")`; `prefetches` has the third.
 
 A hint changes no value. `cache` says where an access is kept, `evict` how soon its line leaves the first level:
 
@@ -15,16 +15,11 @@ writes them; the interpreter and the CPU ignore them, and targets before PTX 7.4
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from lego_mlir.aliases import IndexLike
-from lego_mlir.tracing.trace import Load, TensorAccess
-from lego_mlir.tracing.tracer import Tracer, current
-
-if TYPE_CHECKING:
-    from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import TensorAccess
+from lego_mlir.tracing.tracer import Tracer
 
 Cache = Literal["l2", "streaming", "last_use", "through"]
 Evict = Literal["first", "last", "unchanged", "none"]
@@ -41,6 +36,7 @@ EVICTED: Final = {
     "none": "L1::no_allocate",
 }
 LEVELS: Final = {"l1": "prefetch.L1", "l2": "prefetch.L2"}
+"""The levels of `lego.prefetch`."""
 
 
 def hinted(
@@ -58,23 +54,3 @@ def hinted(
     if access.buffer.space != "global":
         raise tracer.error(f"{name}: {what}={given!r} is of tensors; shared memory has no cache, leave {what} out")
     return replace(access, hint=known[given])
-
-
-def prefetch(source: View, at: Sequence[IndexLike] | IndexLike, level: Literal["l1", "l2"] = "l2") -> None:
-    """Bring the line of an element into the cache, by each thread that runs this; nothing outside of the tensor.
-
-    `at` has one index for each dimension of `source`, a tensor.
-    """
-    from lego_mlir.tracing.scalar import as_value
-    from lego_mlir.tracing.tensor import View
-
-    tracer = current("lego.prefetch")
-    if not isinstance(source, View) or source.buffer.space != "global":
-        raise tracer.error(f"lego.prefetch takes a tensor of the kernel, got {source!r}; shared memory has no cache")
-    if level not in LEVELS:
-        raise tracer.error(f"lego.prefetch: level is one of {', '.join(LEVELS)}, got {level!r}")
-    view = source if source.boundary is not None else source.halo("zero")
-    access = view.place(*(at if isinstance(at, tuple | list) else (at,))).access(1)
-    other = as_value(0, source.dtype) if access.is_masked else None
-    result = tracer.value(source.dtype)
-    tracer.append(Load(result, replace(access, hint=LEVELS[level]), other, access.source))

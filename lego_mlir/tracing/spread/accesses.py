@@ -63,7 +63,7 @@ def load(
     layout = checked_layout(layout)
     tile = _Tile.located(tracer, "lego.load", source, layout, at)
     found: dict[int, Scalar] = {}
-    accesses = ((r, hinted(tracer, "load", a, cache, evict)) for r, a in tile.accesses(_distinct(layout)))
+    accesses = ((r, hinted(tracer, "load", a, cache, evict)) for r, a in tile.accesses(distinct(layout)))
     for registers, loaded in _loaded(tracer, accesses, tile.view.dtype, other):
         for lane, register in enumerate(registers):
             found[tile.elements.offset(register)] = loaded if len(registers) == 1 else loaded[lane]
@@ -113,15 +113,15 @@ def store(
             f"a spread value of {value.dtype} is stored into {tile.view.buffer.name} of {tile.view.dtype}; convert it "
             f"with .to(lego.{tile.view.dtype})"
         )
-    owners = _owners(tracer, value.layout)
-    accesses = tile.accesses(_distinct(value.layout), stored=True)
+    storing = owners(tracer, value.layout)
+    accesses = tile.accesses(distinct(value.layout), stored=True)
     by_mask = _by_mask((r, hinted(tracer, "store", a, cache, evict)) for r, a in accesses)
-    matrices = _matrices(tracer, tile, value) if owners is None and [*by_mask] == [sympy.true] else None
+    matrices = _matrices(tracer, tile, value) if storing is None and [*by_mask] == [sympy.true] else None
     if matrices is not None:
         with tracer.word(matrices):
             _store_all(tracer, by_mask, value)
         return
-    with nullcontext() if owners is None else control.when(owners):
+    with nullcontext() if storing is None else control.when(storing):
         _store_all(tracer, by_mask, value)
 
 
@@ -168,7 +168,7 @@ def accesses_of(
     """The accesses of a tile by the registers that each one loads or stores, for copies without registers."""
     layout = checked_layout(layout)
     tile = _Tile.located(current(called), called, given, layout, at)
-    return {tuple(registers): access for registers, access in tile.accesses(_distinct(layout), stored=stored)}
+    return {tuple(registers): access for registers, access in tile.accesses(distinct(layout), stored=stored)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _lanes(access: TensorAccess) -> int | None:
     return None if access.width == 1 else access.width
 
 
-def _distinct(layout: LinearLayout) -> list[int]:
+def distinct(layout: LinearLayout) -> list[int]:
     """The registers of a thread that hold distinct elements."""
     echelon, kept = Echelon(), [0]
     for bit, column in enumerate(layout.columns_of("register")):
@@ -280,7 +280,7 @@ def _distinct(layout: LinearLayout) -> list[int]:
     return [register for register in kept if is_inside(layout, register)]
 
 
-def _owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:
+def owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:
     """The threads that store: of those that hold the same elements the first; None for all."""
     echelon = Echelon(layout.columns_of("register"))
     free = {
