@@ -33,7 +33,7 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
             return x.reshape(BM, BN // 8, 4, 2).sum(axis=1).sum(axis=2)
 
         def weights():
-            p = lego.exp2(lego.fma(s, scale, (best * -scale)[:, None]), approximate=True)
+            p = lego.exp2(lego.fma(s, scale, (best * -scale)[:, None]), fast=True)
             return lego.convert(p.to(dtype), to=left.layout((BM, BN))), in_lanes(p)
 
         def highest(s, j, mask):
@@ -44,7 +44,7 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
         def begin(scores, new):  # scale again only where a maximum has grown by 2^8: weights stay below
             s.set(scores)
             with lego.when(lego.warp_any(functools.reduce(operator.or_, ((new - best) * scale > 8.0).registers))):
-                fade = lego.exp2((best - new) * scale, approximate=True)[:, None]
+                fade = lego.exp2((best - new) * scale, fast=True)[:, None]
                 out.set(out * fade)
                 total.set(total * fade)
                 best.set(new)

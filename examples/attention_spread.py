@@ -53,11 +53,11 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy
                 new = lego.maximum(best, s.max(axis=1))  # lazy: the old one is good enough while weights are below 2^8
                 grown = functools.reduce(lego.maximum, ((new - best) * scale).registers) > 8.0
                 with lego.when(lego.warp_any(grown) if lazy else True):
-                    fade = lego.exp2((best - new) * scale, approximate=True)[:, None]
+                    fade = lego.exp2((best - new) * scale, fast=True)[:, None]
                     out.set(out * fade)
                     total.set(total * fade)
                     best.set(new)
-                p = lego.exp2(lego.fma(s, scale, (best * -scale)[:, None]), approximate=True)
+                p = lego.exp2(lego.fma(s, scale, (best * -scale)[:, None]), fast=True)
                 total.set(total + in_lanes(p))
                 out.set(lego.mma(lego.convert(p.to(dtype), to=left.layout((BM, BN))), values, out))
         (out * (1.0 / total.sum(axis=1))[:, None]).to(dtype).store(o, at=(head, first, 0))

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
     from lego_mlir.tracing.barrier_rings import barriers as barriers
+    from lego_mlir.tracing.claimed import assume as assume
     from lego_mlir.tracing.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.clustered_blocks import cluster_barrier as cluster_barrier
     from lego_mlir.tracing.clustered_blocks import cluster_rank as cluster_rank
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.functions import cosh as cosh
     from lego_mlir.tracing.functions import ctz as ctz
     from lego_mlir.tracing.functions import div_trunc as div_trunc
+    from lego_mlir.tracing.functions import divide as divide
     from lego_mlir.tracing.functions import erf as erf
     from lego_mlir.tracing.functions import exp as exp
     from lego_mlir.tracing.functions import exp2 as exp2
@@ -144,6 +146,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.interleaving import interleave as interleave
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.prefetches import prefetch as prefetch
     from lego_mlir.tracing.printing import assert_ as assert_
     from lego_mlir.tracing.printing import printf as printf
     from lego_mlir.tracing.program import KernelProgram as KernelProgram
@@ -161,6 +164,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.spread.filled import full as full
     from lego_mlir.tracing.spread.filled import zeros as zeros
     from lego_mlir.tracing.spread.gather import gather as gather
+    from lego_mlir.tracing.spread.scans import scan as scan
+    from lego_mlir.tracing.spread.sorts import sort as sort
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.staging import store_tile as store_tile
     from lego_mlir.tracing.tensor import Tensor as Tensor
@@ -207,6 +212,8 @@ _MODULES = {
     "lego_mlir.tracing.definition": "Kernel kernel",
     "lego_mlir.tracing.tensor": "Tensor shared",
     "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
+    "lego_mlir.tracing.prefetches": "prefetch",
+    "lego_mlir.tracing.claimed": "assume",
     "lego_mlir.tracing.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
@@ -214,7 +221,7 @@ _MODULES = {
     "lego_mlir.tracing.device_functions": "DeviceFunction function",
     "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
     "lego_mlir.tracing.functions": (
-        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc erf exp exp2 expm1 floor fma "
+        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc divide erf exp exp2 expm1 floor fma "
         "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "
         "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
     ),
@@ -235,6 +242,8 @@ _MODULES = {
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
+    "lego_mlir.tracing.spread.scans": "scan",
+    "lego_mlir.tracing.spread.sorts": "sort",
     "lego_mlir.tracing.staging": "stage store_tile",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",

@@ -73,7 +73,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.warp_id": ("warpid", "warp", "subgroup_id"),
     _REDUCTIONS: ("sum", "reduce", "mean", "prod", "cumsum", "scan", "argmax", "argmin", "softmax", "associative_scan"),
     'write lego.printf("x = %f\\n", x)': ("print", "device_print", "static_print", "Print"),
-    'write lego.assert_(condition, "message")': ("device_assert", "trap", "breakpoint", "static_assert", "assume"),
+    'write lego.assert_(condition, "message")': ("device_assert", "trap", "breakpoint", "static_assert"),
     "write lego.fence()": ("threadfence", "__threadfence", "memory_barrier", "membar", "threadfence_block"),
     'write lego.mlir_op("math.cbrt", x, result=lego.f32)': ("inline_asm", "inline_asm_elementwise", "asm", "extern"),
     _STORES: ("scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),

@@ -317,7 +317,7 @@ class GradientGroup:
         for start in range(0, self.tile.queries, ROWS):
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
             slopes = lego.mma(self.values, do.T, self.zeros)
-            p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), approximate=True)
+            p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), fast=True)
             if mask:
                 p = lego.where(self.seen(i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)

@@ -142,7 +142,7 @@ class Gradients:
 
     def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand) -> Operand:
         """exp(s - lse), 0 where a query does not attend to a key."""
-        p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), approximate=True)
+        p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
         return lego.where(self.form.reaches(row, column), p, 0.0) if self.form.causal else p
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:

@@ -147,20 +147,14 @@ def gelu() -> Epilogue:
 
     def function(value: Operand, place: VectorPlace) -> Operand:
         size = abs(value)
-        t = _reciprocal(lego.fma(size, ERFC_SCALE * ROOT_HALF, 1.0))
+        t = lego.divide(1.0, lego.fma(size, ERFC_SCALE * ROOT_HALF, 1.0), fast=True)
         series = lego.fma(t, ERFC[-1], ERFC[-2])
         for coefficient in ERFC[-3::-1]:
             series = lego.fma(series, t, coefficient)
-        beyond = series * t * lego.exp2(value * value * (-0.5 * LOG2_E), approximate=True)
+        beyond = series * t * lego.exp2(value * value * (-0.5 * LOG2_E), fast=True)
         return lego.fma(size * -0.5, beyond, lego.maximum(value, 0.0))
 
     return Epilogue(function, reference)
-
-
-def _reciprocal(x: Operand) -> Operand:
-    """1 / x of a positive number by one approximate instruction, to 2^-22; an exact division has branches."""
-    root = lego.rsqrt(x)
-    return root * root
 
 
 def silu_gate(m: SizeLike, n: SizeLike, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
@@ -201,7 +195,7 @@ def silu() -> Epilogue:
         return found
 
     def function(value: Operand, place: VectorPlace) -> Operand:
-        return value * _reciprocal(lego.exp2(value * -LOG2_E, approximate=True) + 1.0)
+        return value * lego.divide(1.0, lego.exp2(value * -LOG2_E, fast=True) + 1.0, fast=True)
 
     return Epilogue(function, reference)
 

@@ -126,9 +126,9 @@ def is_positive(scale: object) -> bool:
 def exp2(x: Operand, polynomials: int) -> Operand:
     """2^x of f32, of every `polynomials` elements of a thread one by a polynomial."""
     if not polynomials:
-        return lego.exp2(x, approximate=True)
+        return lego.exp2(x, fast=True)
     found = [
-        polynomial_exp2(value) if number % polynomials == 0 else lego.exp2(value, approximate=True)
+        polynomial_exp2(value) if number % polynomials == 0 else lego.exp2(value, fast=True)
         for number, value in enumerate(x.registers)
     ]
     return lego.Spread(x.layout, f32, found)
@@ -319,7 +319,7 @@ class AttentionRows:
     def renew(self, scores: Operand) -> None:
         """Weights relative to a new maximum; the sums under the old one fade."""
         new = lego.maximum(self.best, scores.max(axis=1))
-        fade = lego.exp2((self.best - new) * self.form.exponent, approximate=True)
+        fade = lego.exp2((self.best - new) * self.form.exponent, fast=True)
         self.total.set(self.total * fade[:, None])
         self.out.set(self.out * fade[:, None])
         self.best.set(new)

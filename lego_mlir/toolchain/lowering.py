@@ -20,13 +20,14 @@ from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes.approximate_exp2 import LowerApproximateExp2
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
+from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
+from lego_mlir.transforms.passes.lower_cache_hints import PRIORITIES, LowerCacheHints
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
 from lego_mlir.transforms.passes.lower_wide_products import LowerWideProducts
 from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
@@ -49,7 +50,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerF8Conversions(),
     LowerFloatToInteger(),
     LowerPackedHalves(),
-    LowerApproximateExp2(),
+    LowerFastFunctions(),
     LowerSubgroupReduce(),
     LowerShuffles(),
     LowerAtomics(),
@@ -85,8 +86,8 @@ NVVM: Final = Pipeline(
 
 
 def lowerings_for(target: Target) -> tuple[FunctionPass, ...]:
-    """The lowerings for a target: its conversions, before those that any target has."""
-    return (PackConversions(target.has_f8_conversions), *LOWERINGS)
+    """The lowerings for a target: its conversions, those that any target has, and its hints to caches."""
+    return (PackConversions(target.has_f8_conversions), *LOWERINGS, LowerCacheHints(target.ptx >= PRIORITIES))
 
 
 _UNKNOWN_SIZE: Final = (1 << 63) - 1

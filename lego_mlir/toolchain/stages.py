@@ -103,7 +103,7 @@ def _script_key(settings: Settings) -> tuple[str, ...]:
 
 
 def _nvvm_key(settings: Settings) -> tuple[str, ...]:
-    return (*_mlir_key(settings), str(settings.pipeline), repr(lowering.lowerings_for(settings.target)[0]))
+    return (*_mlir_key(settings), str(settings.pipeline), repr(lowering.lowerings_for(settings.target)))
 
 
 def _llvm_key() -> tuple[str, ...]:

@@ -3,6 +3,7 @@
     old = y.atomic_add(v, i, j)        the element becomes old + v; other threads see one of the two, never a part
     old = y.atomic_cas(a, b, i)        b where the element is a (bit for bit), unchanged elsewhere
 
+A tile of indices updates each of its elements: `tracing.spread.indexed_accesses`, where `mask` is a tile of conditions.
 Every method returns the old value and takes the logical index last, as `store` does. The updates are relaxed: they
 order no other access, so data that one block hands to another is also written and read atomically (`atomic_store`,
 `atomic_load`). `scope` names the threads that may update the element at the same time: those of the "block" or of the
@@ -21,16 +22,18 @@ the two is updated atomically, f16 by one instruction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import did_you_mean
+from lego_mlir.expr.index import PerElement
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Atomic, Value
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.places import Place
+    from lego_mlir.tracing.tensor import ElementAccess
     from lego_mlir.tracing.trace import Buffer
     from lego_mlir.tracing.tracer import Tracer
 
@@ -63,51 +66,68 @@ class AtomicAccess:
 
         def place(self, *index: IndexLike, stored: bool = False) -> Place: ...
 
-    def atomic_add(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_add(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Add to an element; returns its old value. Integers wrap around."""
-        return self._atomic("add", value, index, scope)
+        return self._atomic("add", value, index, scope, mask=mask)
 
-    def atomic_min(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_min(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Replace an element by the smaller of the two, NaN if one is NaN; returns its old value."""
-        return self._atomic("min", value, index, scope)
+        return self._atomic("min", value, index, scope, mask=mask)
 
-    def atomic_max(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_max(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Replace an element by the larger of the two, NaN if one is NaN; returns its old value."""
-        return self._atomic("max", value, index, scope)
+        return self._atomic("max", value, index, scope, mask=mask)
 
-    def atomic_and(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_and(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Clear the bits of an integer that are not in `value`; returns its old value."""
-        return self._atomic("and", value, index, scope)
+        return self._atomic("and", value, index, scope, mask=mask)
 
-    def atomic_or(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_or(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Set the bits of `value` in an integer; returns its old value."""
-        return self._atomic("or", value, index, scope)
+        return self._atomic("or", value, index, scope, mask=mask)
 
-    def atomic_xor(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_xor(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Flip the bits of `value` in an integer; returns its old value."""
-        return self._atomic("xor", value, index, scope)
+        return self._atomic("xor", value, index, scope, mask=mask)
 
-    def atomic_exchange(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_exchange(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """Replace an element; returns its old value."""
-        return self._atomic("exchange", value, index, scope)
+        return self._atomic("exchange", value, index, scope, mask=mask)
 
-    def atomic_cas(self, expected: Operand, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_cas(
+        self, expected: Operand, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None
+    ) -> Scalar:
         """Replace an element whose bits are those of `expected`; returns its old value. Never fails spuriously."""
-        return self._atomic("cas", value, index, scope, expected)
+        return self._atomic("cas", value, index, scope, expected, mask)
 
-    def atomic_load(self, *index: IndexLike, scope: str = "device") -> Scalar:
+    def atomic_load(self, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
         """The element as other threads' atomic updates leave it; each call reads memory again."""
-        return self._atomic("load", None, index, scope)
+        return self._atomic("load", None, index, scope, mask=mask)
 
-    def atomic_store(self, value: Operand, *index: IndexLike, scope: str = "device") -> None:
+    def atomic_store(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> None:
         """Replace an element, for threads that read it with `atomic_load`."""
-        self._atomic("store", value, index, scope)
+        self._atomic("store", value, index, scope, mask=mask)
 
     def _atomic(
-        self, name: str, value: Operand, index: tuple[IndexLike, ...], scope: str, expected: Operand = None
+        self,
+        name: str,
+        value: Operand,
+        index: tuple[IndexLike, ...],
+        scope: str,
+        expected: Operand = None,
+        mask: Operand = None,
     ) -> Scalar:
         tracer, dtype = self._inside_kernel(), self.buffer.dtype
         self._require_known(tracer, name, value, scope)
+        if any(isinstance(one, PerElement) for one in index):
+            from lego_mlir.tracing.spread.indexed_accesses import update_each
+
+            def update(new: Operand, old: Operand, *at: IndexLike) -> Scalar:
+                return self._atomic(name, new, at, scope, old)
+
+            return cast(Scalar, update_each(cast("ElementAccess", self), (value, expected), index, mask, update))
+        if mask is not None:
+            raise tracer.error(f"{self.buffer.name}: mask is of a tile of indices; write `with lego.when(condition):`")
         width = value.width if isinstance(value, Scalar) else None
         access = self.place(*index, stored=name != "load").access(width or 1)
 

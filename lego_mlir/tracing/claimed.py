@@ -17,7 +17,7 @@ import sympy
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import TraceError
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
-from lego_mlir.expr.nodes import Le, Lt, Size
+from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -55,8 +55,31 @@ def _of_sizes(end: Any) -> bool:
     return is_symbolic(end) and all(isinstance(symbol, Size) for symbol in as_expr(end).free_symbols)
 
 
-def claim(given: Scalar, within: Sequence[IndexLike]) -> Index:
-    """An integer of the kernel's data as an index of a claimed range; its ends are indices of this place."""
+def assume(value: Scalar, aligned: int, range: Sequence[IndexLike] | None = None) -> Index:
+    """An integer of the kernel's data as an index that is a multiple of `aligned`, and in `range` if one is given.
+
+    Proofs rely on it, so that vectors may begin at an offset that was loaded: `x.load(lego.assume(first[i], aligned=8),
+    width=8)`. The interpreter checks it for every thread. Raises TraceError for anything but one integer, and for a
+    range that does not begin at a multiple.
+    """
+    tracer = current("lego.assume")
+    if type(aligned) is not int or aligned < 1:
+        raise tracer.error(f"lego.assume: aligned={aligned!r} is a positive int, of which the value is a multiple")
+    if not hasattr(value, "dtype") or value.width is not None or value.dtype.family != "int":
+        raise tracer.error(f"lego.assume takes one integer of the kernel's data, got {value!r}")
+    if range is None:
+        known = tracer.data.range_of(tracer.use(value.value))
+        range = (-(-as_expr(known.lo) // aligned) * aligned, known.hi)
+    elif len(range) == 2 and not isinstance(tracer.prove(Eq(FloorMod(as_expr(range[0]), aligned), 0)), Proved):
+        raise tracer.error(
+            f"lego.assume: the range {range!r} begins at {range[0]!r}, which is not proved to be a multiple of "
+            f"{aligned}; begin it at one"
+        )
+    return claim(value, range, aligned)  # which refuses a range that is no pair
+
+
+def claim(given: Scalar, within: Sequence[IndexLike], step: int = 1) -> Index:
+    """An integer of the kernel's data as an index of a claimed range, in steps; its ends are indices of this place."""
     tracer = current("lego.index(.., range=..)")
     if not isinstance(within, (tuple, list)) or len(within) != 2:
         raise tracer.error(f"lego.index: a range is a pair (lo, hi) of the least value and the end, got {within!r}")
@@ -65,12 +88,15 @@ def claim(given: Scalar, within: Sequence[IndexLike]) -> Index:
     lo, hi = (tracer.simplified(tracer.index(end)) for end in within)
     value = tracer.use(given.value)
     symbol = sympy.Symbol(f"v{value.number}c{len(tracer.data.claimed)}", integer=True)
-    tracer.define_data(symbol, value, Range(lo, hi))
-    tracer.data.claimed[symbol] = Range(lo, hi)
+    tracer.define_data(symbol, value, Range(lo, hi, step))
+    tracer.data.claimed[symbol] = Range(lo, hi, step)
     source = tracer.here()
     tracer.append(ToIndex(symbol, value, source))
     holds = sympy.And(Le(lo, symbol), Lt(symbol, hi))
-    tracer.append(Assume(holds, f"{lo} <= {tracer.data.text(value)} < {hi}", source))
+    text = f"{lo} <= {tracer.data.text(value)} < {hi}"
+    if step > 1:
+        holds, text = sympy.And(holds, Eq(FloorMod(symbol, step), 0)), f"{text}, a multiple of {step}"
+    tracer.append(Assume(holds, text, source))
     return Index(symbol)
 
 

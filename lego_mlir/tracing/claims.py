@@ -117,7 +117,7 @@ class DataMeaning:
         self._taken.add(name)
         symbol = sympy.Symbol(name, integer=True)
         lo, hi = (as_expr(end).xreplace(self.meaning) for end in (within.lo, within.hi))
-        self.ranges[symbol] = Range(lo, hi)
+        self.ranges[symbol] = Range(lo, hi, within.step)
         self.values[symbol] = value
         return symbol
 

@@ -26,7 +26,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.errors import brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.intervals import Bounds, bounds
-from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -168,8 +168,7 @@ class DataRanges:
             case Load() as load:
                 exact = self._declared_span(load)
             case FromIndex(expr=expr):
-                known = self._index_bounds(expr)
-                exact = None if known.lo is None or known.hi is None else (known.lo, known.hi)
+                exact = self._index_span(expr)
             case Compute(operation=operation) if spans and operation in _COUNTS:
                 exact = (0, value.dtype.bits)
             case Compute(operation=operation) if spans and operation in _operations(value.dtype):
@@ -181,6 +180,18 @@ class DataRanges:
             case Compose() if spans:
                 exact = _hull(*spans)
         return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else None
+
+    def _index_span(self, expr: Any) -> Span | None:
+        """The range of an index, where both ends are known; of a clamped one also where only the other end is."""
+        known = self._index_bounds(expr)
+        lo, hi = known.lo, known.hi
+        if isinstance(expr, Larger | Smaller):
+            ends = [self._index_bounds(side) for side in expr.args]
+            if isinstance(expr, Larger) and hi is None and all(end.hi is not None for end in ends):
+                hi = max(end.hi for end in ends if end.hi is not None)
+            if isinstance(expr, Smaller) and lo is None and all(end.lo is not None for end in ends):
+                lo = min(end.lo for end in ends if end.lo is not None)
+        return None if lo is None or hi is None else (lo, hi)
 
     def expression(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
         """An integer value as an index expression; `leaf` gives the symbol of a value that has none."""

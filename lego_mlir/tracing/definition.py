@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.roundings import Roundings
     from lego_mlir.tracing.schedules.composition import Schedule
 
-_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks")
+_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks", "fast")
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
@@ -102,6 +102,7 @@ class Kernel(Referenced, OnArrays):
         contract: Any = True,
         max_registers: Any = None,
         min_blocks: Any = None,
+        fast: Any = False,
     ) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -118,7 +119,12 @@ class Kernel(Referenced, OnArrays):
         self.bounds = launch_bounds(max_registers, min_blocks, self.block, self.source)
         if not isinstance(contract, bool):
             raise TraceError(f"{self.source}: contract={contract!r} is True or False: whether a * b + c is one fma")
-        self.contract = contract
+        if not isinstance(fast, bool):
+            raise TraceError(
+                f"{self.source}: fast={fast!r} is True or False: whether division, roots, exp, log, sin and cos of f32 "
+                "are approximate; a call takes fast=True too"
+            )
+        self.contract, self.fast = contract, fast
         self.signature = signature_of(function, self.source, names)
         update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
@@ -149,7 +155,7 @@ class Kernel(Referenced, OnArrays):
 
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
-        tracer.contracts = self.contract
+        tracer.contracts, tracer.fast = self.contract, self.fast
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
         for name, kind in self.signature.items():
@@ -345,6 +351,7 @@ def kernel(
     contract: Any = True,
     max_registers: Any = None,
     min_blocks: Any = None,
+    fast: Any = False,
     **other: Any,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
@@ -352,6 +359,7 @@ def kernel(
     `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
     `tracing.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
     `tracing.contraction`. `max_registers` and `min_blocks` limit the registers of a thread: `tracing.launch_bounds`.
+    `fast=True` makes division and functions approximate: `tracing.functions`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
@@ -367,7 +375,7 @@ def kernel(
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         names = sys._getframe(1).f_locals
-        return Kernel(function, grid, block, name, names, cluster, contract, max_registers, min_blocks)
+        return Kernel(function, grid, block, name, names, cluster, contract, max_registers, min_blocks, fast)
 
     return decorate
 

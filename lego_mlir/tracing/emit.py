@@ -23,6 +23,7 @@ from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing import dtypes
+from lego_mlir.tracing.cache_hints import LEVELS
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_copies import CopyEmitter
@@ -71,6 +72,7 @@ from lego_mlir.tracing.trace import (
     Write,
     registers_written,
 )
+from lego_mlir.transforms.passes.lower_cache_hints import HINT
 from lego_mlir.transforms.tile_names import NAME as TILE_NAME
 
 if TYPE_CHECKING:
@@ -79,6 +81,10 @@ if TYPE_CHECKING:
 RESIDENT_ATTRIBUTE: Final = "nvvm.minctasm"
 """The least number of blocks whose registers fit a multiprocessor."""
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
+_PREFETCHED: Final = {
+    hint: {"localityHint": f"{locality} : i32", "isWrite": "false", "isDataCache": "true"}
+    for hint, locality in zip(LEVELS.values(), (3, 2), strict=True)
+}
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
 
 
@@ -320,9 +326,12 @@ class KernelEmitter:
     def _load_now(self, load: Load) -> Any:
         access, build = load.access, self.printer.build
         operands = (self._memref_of(access), *self.tiles.indices(access))
-        dtype, name, facts = access.buffer.dtype, "memref.load", {}
+        dtype, name, facts = access.buffer.dtype, "memref.load", _hint(access)
+        if access.hint in LEVELS.values():
+            build.operation("memref.prefetch", operands, (), _PREFETCHED[access.hint])
+            return self.compute.constant(0, load.result)
         if access.width > 1:
-            name, facts = "vector.load", _alignment(access.width, dtype)
+            name, facts = "vector.load", facts | _alignment(access.width, dtype)
         stored = build.value(name, operands, _in_memory(load.result), facts)
         return self.compute.from_memory(stored, load.result)
 
@@ -341,9 +350,10 @@ class KernelEmitter:
         stored = self.compute.to_memory(self._values[store.value.number], store.value)
         operands = (stored, memref, *self.tiles.indices(access))
         if access.width == 1:
-            build.operation("memref.store", operands)
+            build.operation("memref.store", operands, (), _hint(access))
         else:
-            build.operation("vector.store", operands, (), _alignment(access.width, access.buffer.dtype))
+            facts = _hint(access) | _alignment(access.width, access.buffer.dtype)
+            build.operation("vector.store", operands, (), facts)
 
     def _emit_atomic(self, atomic: Atomic) -> None:
         """The update, in a branch where it is masked; a branch yields the old value only if it is used."""
@@ -485,6 +495,10 @@ def memref_type(buffer: Buffer, row: int | None = None) -> str:
 def _in_memory(value: Value) -> str:
     """The MLIR type that a value is loaded and stored as."""
     return Value(value.number, dtypes.u8, value.width).mlir if value.dtype.family == "bool" else value.mlir
+
+
+def _hint(access: TensorAccess) -> dict[str, str]:
+    return {HINT: f'"{access.hint}"'} if access.hint else {}
 
 
 def _alignment(width: int, dtype: DType) -> dict[str, str]:

@@ -9,7 +9,7 @@ from lego_mlir.printers.builder import Builder
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_functions import EXPANSIONS, number
-from lego_mlir.tracing.operators import OPERATORS
+from lego_mlir.tracing.operators import OPERATORS, Operator
 from lego_mlir.tracing.trace import Value
 
 
@@ -33,12 +33,12 @@ class ValueEmitter:
             return self.build.value(what, given, result.mlir, {"predicate": f"{operator.predicate(dtype)} : i64"})
         if what in EXPANSIONS:
             return EXPANSIONS[what](self.build, given, operands[-1])
-        return self.build.value(what, given, result.mlir)
+        return self.build.value(what, given, result.mlir, _flags(operator))
 
     def _in_f32(self, name: str, operands: Sequence[Value], given: Sequence[Any], result: Value) -> Any:
         wide = Value(result.number, dtypes.f32, result.width)
         extended = [self.convert(g, operand, wide) for g, operand in zip(given, operands, strict=True)]
-        computed = self.build.value(OPERATORS[name].floats, extended, wide.mlir)
+        computed = self.build.value(OPERATORS[name].floats, extended, wide.mlir, _flags(OPERATORS[name]))
         return self.convert(computed, wide, result)
 
     def convert(self, given: Any, source: Value, result: Value) -> Any:
@@ -72,6 +72,10 @@ class ValueEmitter:
         if value.dtype.family != "bool":
             return given
         return self.convert(given, value, Value(value.number, dtypes.u8, value.width))
+
+
+def _flags(operator: Operator) -> dict[str, str]:
+    return {"fastmath": "#arith.fastmath<afn>"} if operator.fast else {}
 
 
 def _needs_f32(a: DType, b: DType) -> bool:

@@ -1,6 +1,8 @@
 """Functions of a kernel's data; `where`, `minimum` and `maximum` also take ints, arrays and indices.
 
 On data these three become instructions; on anything else they are those of `expr.index`. The others take data only.
+Functions with `fast` are approximate where it is true, or where it is left out in a kernel with `fast=True`; each bound
+is in docs/reference/kernels.md, "Approximate functions".
 
 >>> where(True, 1, 2), minimum(3, 4)
 (1, 3)
@@ -109,6 +111,11 @@ def ctz(x: Operand) -> Operand:
     return _compute("ctz", x)
 
 
+def divide(a: Operand, b: Operand, fast: bool | None = None) -> Operand:
+    """a / b of floats; `fast`: by an approximate instruction, and 1 / b by an approximate reciprocal."""
+    return _compute("truediv", a, b, fast=fast)
+
+
 def div_trunc(a: Operand, b: Operand) -> Operand:
     """The quotient of two integers rounded towards zero, as in C; `a // b` rounds down."""
     return _compute("div_trunc", a, b)
@@ -126,18 +133,14 @@ def power(x: Operand, y: Operand) -> Operand:
     return scalar.power(x, y)
 
 
-def exp(x: Operand) -> Operand:
-    """e to the power x."""
-    return _compute("exp", x)
+def exp(x: Operand, fast: bool | None = None) -> Operand:
+    """e to the power x; `fast`: by `exp2` of a rounded product."""
+    return _compute("exp", x, fast=fast)
 
 
-def exp2(x: Operand, approximate: bool = False) -> Operand:
-    """2 to the power x; `approximate`: by one instruction of f32, see `tracing.approximations`."""
-    if approximate:
-        from lego_mlir.tracing.approximations import approximate_exp2
-
-        return approximate_exp2(x)
-    return _compute("exp2", x)
+def exp2(x: Operand, fast: bool | None = None) -> Operand:
+    """2 to the power x; `fast`: by one instruction."""
+    return _compute("exp2", x, fast=fast)
 
 
 def expm1(x: Operand) -> Operand:
@@ -145,14 +148,14 @@ def expm1(x: Operand) -> Operand:
     return _compute("expm1", x)
 
 
-def log(x: Operand) -> Operand:
-    """The natural logarithm."""
-    return _compute("log", x)
+def log(x: Operand, fast: bool | None = None) -> Operand:
+    """The natural logarithm; `fast`: by `log2` times a number."""
+    return _compute("log", x, fast=fast)
 
 
-def log2(x: Operand) -> Operand:
-    """The logarithm to base 2."""
-    return _compute("log2", x)
+def log2(x: Operand, fast: bool | None = None) -> Operand:
+    """The logarithm to base 2; `fast`: by one instruction."""
+    return _compute("log2", x, fast=fast)
 
 
 def log1p(x: Operand) -> Operand:
@@ -160,14 +163,14 @@ def log1p(x: Operand) -> Operand:
     return _compute("log1p", x)
 
 
-def sqrt(x: Operand) -> Operand:
-    """The square root."""
-    return _compute("sqrt", x)
+def sqrt(x: Operand, fast: bool | None = None) -> Operand:
+    """The square root; `fast`: by one instruction."""
+    return _compute("sqrt", x, fast=fast)
 
 
-def rsqrt(x: Operand) -> Operand:
-    """One over the square root."""
-    return _compute("rsqrt", x)
+def rsqrt(x: Operand, fast: bool | None = None) -> Operand:
+    """One over the square root; `fast`: by one instruction."""
+    return _compute("rsqrt", x, fast=fast)
 
 
 def tanh(x: Operand) -> Operand:
@@ -185,14 +188,14 @@ def cosh(x: Operand) -> Operand:
     return _compute("cosh", x)
 
 
-def sin(x: Operand) -> Operand:
-    """The sine of an angle in radians."""
-    return _compute("sin", x)
+def sin(x: Operand, fast: bool | None = None) -> Operand:
+    """The sine of an angle in radians; `fast`: by one instruction."""
+    return _compute("sin", x, fast=fast)
 
 
-def cos(x: Operand) -> Operand:
-    """The cosine of an angle in radians."""
-    return _compute("cos", x)
+def cos(x: Operand, fast: bool | None = None) -> Operand:
+    """The cosine of an angle in radians; `fast`: by one instruction."""
+    return _compute("cos", x, fast=fast)
 
 
 def tan(x: Operand) -> Operand:
@@ -230,7 +233,7 @@ def fma(a: Operand, b: Operand, c: Operand) -> Operand:
     return _compute("fma", a, b, c)
 
 
-def _compute(name: str, *operands: Operand) -> Operand:
+def _compute(name: str, *operands: Operand, fast: bool | None = None) -> Operand:
     from lego_mlir.tracing.scalar import compute
 
-    return compute(name, *operands)
+    return compute(name, *operands, fast=fast)

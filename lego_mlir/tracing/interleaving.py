@@ -1,6 +1,6 @@
 """`lego.interleave`: the statements of independent computations, merged, so that different units work together.
 
-    following, p = lego.interleave(lambda: lego.mma(q, keys.T, zeros), lambda: lego.exp2(s, approximate=True))
+    following, p = lego.interleave(lambda: lego.mma(q, keys.T, zeros), lambda: lego.exp2(s, fast=True))
 
 A warp issues its instructions in order. A product followed by exponentials leaves the other units idle while the tensor
 core works, and the tensor core idle afterwards. Merged, each product is followed by a share of the exponentials. The

@@ -9,12 +9,13 @@
 A row has the number of operands; the result has the operands' type, or i1 for comparisons, which carry their
 predicates, and for tests. Floats compare ordered (false with a NaN), except `ne`. `minimum` and `maximum` propagate
 NaN, as NumPy's do. The functions of `math` on f16 and bf16 are computed in f32 and rounded once. A name with a blank is
-no operation of MLIR: `emit_functions` expands it.
+no operation of MLIR: `emit_functions` expands it. A row "fast sqrt" is the approximate `sqrt`: the same operation with
+the flag afn, which `LowerFastFunctions` makes an instruction of f32.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir.tracing.dtypes import DType
@@ -32,6 +33,7 @@ class Operator:
     in_f32: bool = False
     tests: bool = False  # a truth value of a number
     on_truth: bool = False  # also defined for i1
+    fast: bool = False  # approximate, of f32
 
     @property
     def gives_truth(self) -> bool:
@@ -62,7 +64,7 @@ class Operator:
 LEAST_ORDERED: Final = 2  # of arith.cmpi: 0 and 1 are eq and ne, 2 to 5 slt, sle, sgt, sge, and 6 to 9 ult to uge
 UNSIGNED_PREDICATES: Final = 4
 
-OPERATORS: Final = {
+_OPERATORS: Final = {
     "add": Operator(2, "arith.addf", "arith.addi"),
     "sub": Operator(2, "arith.subf", "arith.subi"),
     "mul": Operator(2, "arith.mulf", "arith.muli"),
@@ -120,4 +122,18 @@ OPERATORS: Final = {
     "gt": Operator(2, "arith.cmpf", "arith.cmpi", predicates=(2, 4), on_truth=True),
     "ge": Operator(2, "arith.cmpf", "arith.cmpi", predicates=(3, 5), on_truth=True),
     "select": Operator(3, "arith.select", "arith.select", on_truth=True),
+}
+
+WITH_FAST: Final = ("truediv", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos")
+"""The operations that have an approximate form."""
+
+
+def fast_form(name: str) -> str:
+    """The name of an operation's approximate form."""
+    return f"fast {name}"
+
+
+OPERATORS: Final = {
+    **_OPERATORS,
+    **{fast_form(name): replace(_OPERATORS[name], in_f32=True, fast=True) for name in WITH_FAST},
 }

@@ -56,7 +56,12 @@ UNIT: Final = {
 """Unit roundoff: the largest relative error of one rounding to nearest."""
 ELEMENTARY: Final = 8
 """The roundings counted for an elementary function: CUDA's errors end at 4 ulps (CUDA C++ guide, "Math Functions")."""
-DIVISION: Final = 2
+APPROXIMATE: Final = {
+    "truediv": 2, "fast truediv": 4, "fast sqrt": 2, "fast rsqrt": 4, "fast exp2": 4, "fast log2": 4, "fast log": 6,
+    "fast exp": 212, "fast sin": 12, "fast cos": 12,
+}  # fmt: skip
+"""The same for those with a bound of their own: two roundings an ulp of docs/reference/kernels.md, "Approximate
+functions"; of exp for |x| up to 88, of sin and cos for |x| up to 2 pi."""
 LARGEST_SHARE: Final = 2.0**-4
 """The largest relative error accepted for any number of roundings; a sum in f16 may need an explicit tolerance."""
 SPREAD: Final = 4.0
@@ -307,13 +312,12 @@ def _computed(operands: Roundings, operation: str, dtype: DType) -> Roundings:
     operator = OPERATORS[operation]
     if operation in _EXACT or operator.gives_truth or not dtype.is_float:
         return operands
-    if operation == "truediv":
-        return operands.then(dtype, DIVISION)
+    count = APPROXIMATE.get(operation, ELEMENTARY if operator.in_f32 else 1)
     if not operator.in_f32:
-        return operands.then(dtype)
+        return operands.then(dtype, count)
     from lego_mlir.tracing.dtypes import f32
 
-    inner = operands.then(f32 if dtype.bits < f32.bits else dtype, ELEMENTARY)
+    inner = operands.then(f32 if dtype.bits < f32.bits else dtype, count)
     return inner.then(dtype) if dtype.bits < f32.bits else inner
 
 

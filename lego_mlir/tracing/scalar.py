@@ -30,7 +30,7 @@ from lego_mlir.expr.nodes import Ne
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.operators import OPERATORS
+from lego_mlir.tracing.operators import OPERATORS, WITH_FAST, fast_form
 from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value, Width
 from lego_mlir.tracing.tracer import current
 
@@ -265,11 +265,14 @@ def _binary(name: str, a: Operand, b: Operand) -> Operand:
     return compute(name, a, b)
 
 
-def compute(name: str, *operands: Operand) -> Scalar:
-    """An operation on data. Python numbers take the element type and width of the data operands."""
+def compute(name: str, *operands: Operand, fast: bool | None = None) -> Scalar:
+    """An operation on data. Python numbers take the element type and width of the data operands.
+
+    `fast` asks for the approximate form; None for that of the kernel.
+    """
     for operand in operands:
         if isinstance(operand, PerElement):
-            return cast(Scalar, operand.map(functools.partial(compute, name), *operands))
+            return cast(Scalar, operand.map(functools.partial(compute, name, fast=fast), *operands))
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
@@ -280,19 +283,33 @@ def compute(name: str, *operands: Operand) -> Scalar:
         shown = ", ".join(str(d.dtype) for d in data)
         raise tracer.error(f"{name} of different element types ({shown}); convert one, for example with .to(lego.f32)")
     (dtype,) = kinds
-    operator = OPERATORS[name]
-    if not operator.on(dtype):
+    if not OPERATORS[name].on(dtype):
         raise tracer.error(f"{name} is not defined for {dtype}{_remedy(name, dtype)}")
+    name = _chosen(name, dtype, fast)
     widths = {d.width for d in data} - {None}
     if len(widths) > 1:
         raise tracer.error(f"{name} of vectors of different widths: {sorted(w for w in widths if w)}")
     width = next(iter(widths), None)
     values = tuple(as_value(o, dtype, width) for o in operands)
-    result = tracer.value(dtypes.i1 if operator.gives_truth else dtype, width)
+    result = tracer.value(dtypes.i1 if OPERATORS[name].gives_truth else dtype, width)
     if tracer.rounds_each:
         tracer.kept.add(result.number)
     tracer.append(Compute(result, name, values, tracer.here()))
     return Scalar(result)
+
+
+def _chosen(name: str, dtype: DType, fast: bool | None) -> str:
+    """The exact or the approximate form of an operation; f64 has the exact one."""
+    tracer = current(name)
+    if fast is not None and not isinstance(fast, bool):
+        raise tracer.error(f"{name}: fast={fast!r} is True, False, or None for what the kernel says")
+    if fast and dtype.bits > dtypes.f32.bits:
+        raise tracer.error(
+            f"{name}(.., fast=True) of {dtype}: the approximate instructions are of f32; leave fast out, or convert "
+            "with .to(lego.f32)"
+        )
+    wanted = tracer.fast and dtype.bits <= dtypes.f32.bits if fast is None else fast
+    return fast_form(name) if wanted and name in WITH_FAST else name
 
 
 def power(x: Operand, y: Operand) -> Operand:

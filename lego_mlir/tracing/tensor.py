@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.expr.index import Index
+from lego_mlir.expr.index import Index, PerElement
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
 from lego_mlir.tracing.atomics import AtomicAccess
+from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
 from lego_mlir.tracing.claimed import Values, require_range
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.places import Place
@@ -75,36 +77,73 @@ class ElementAccess(AtomicAccess, Uncompared):
         """The address of an index, before its width is chosen."""
         raise NotImplementedError  # every subclass defines it
 
-    def __getitem__(self, index: IndexLike) -> Scalar:
+    def __getitem__(self, index: IndexLike) -> Operand:
         return self.load(*_indices(index))
 
     def __setitem__(self, index: IndexLike, value: Operand) -> None:
         self.store(value, *_indices(index))
 
-    def load(self, *index: IndexLike, width: int | None = 1, other: Any = 0) -> Scalar:
+    def load(
+        self,
+        *index: IndexLike,
+        width: int | None = 1,
+        other: Any = 0,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+        mask: Operand = None,
+    ) -> Operand:
         """The element at a logical index, or a vector of `width` along the last dimension.
 
-        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
+        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`. `cache` and
+        `evict` are hints: see `tracing.cache_hints`. Of a tile of indices the result is a tile, `other` where `mask`,
+        conditions of its shape, does not hold: see `tracing.spread.indexed_accesses`.
         """
         tracer = self._inside_kernel()
+        if self._is_tiled(tracer, index, mask, width):
+            from lego_mlir.tracing.spread.indexed_accesses import load_each
+
+            return load_each(self, index, mask, partial(self.load, cache=cache, evict=evict), other)
         place = self.place(*index)
-        access = place.access(place.widest() if width is None else width)
+        access = hinted(tracer, "load", place.access(place.widest() if width is None else width), cache, evict)
         lanes = None if access.width == 1 else access.width
         instead = as_value(other, self.dtype, lanes) if access.is_masked else None
         result = tracer.value(self.dtype, lanes)
         tracer.append(Load(result, access, instead, access.source))
         return Scalar(result)
 
-    def store(self, value: Operand, *index: IndexLike, width: int | None = None) -> None:
+    def store(
+        self,
+        value: Operand,
+        *index: IndexLike,
+        width: int | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+        mask: Operand = None,
+    ) -> None:
         """Store a value at a logical index, or a vector along the last dimension.
 
-        `width` broadcasts a single number over `width` elements.
+        `width` broadcasts a single number over `width` elements. `cache` and `evict` are hints.
+        With a tile of indices the value is a tile of that shape, or the same for all; `mask` is as in `load`.
         """
         tracer = self._inside_kernel()
+        if self._is_tiled(tracer, index, mask, width):
+            from lego_mlir.tracing.spread.indexed_accesses import store_each
+
+            store_each(self, value, index, mask, partial(self.store, cache=cache, evict=evict))
+            return
         lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
-        access = self.place(*index, stored=True).access(lanes)
+        access = hinted(tracer, "store", self.place(*index, stored=True).access(lanes), cache, evict)
         stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
         tracer.append(Store(stored, access, access.source))
+
+    def _is_tiled(self, tracer: Tracer, index: Sequence[Operand], mask: Operand, width: int | None) -> bool:
+        """Whether an index is a tile. Raises TraceError for words that belong to one kind of index."""
+        tiled = any(isinstance(one, PerElement) for one in index)
+        if tiled and width not in (None, 1):
+            raise tracer.error(f"{self.buffer.name}: a tile of indices is accessed in the widest way; leave out width")
+        if not tiled and mask is not None:
+            raise tracer.error(f"{self.buffer.name}: mask is of a tile of indices; write `with lego.when(condition):`")
+        return tiled
 
     def widest(self, *index: IndexLike) -> int:
         """The largest width that is proved for an access at this index."""

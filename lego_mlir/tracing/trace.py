@@ -115,7 +115,8 @@ class TensorAccess:
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
     elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
     `mask` holds. Of a vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`).
-    With a `block` it is in the shared memory of the block of the cluster with this rank, an index expression.
+    With a `block` it is in the shared memory of the block of the cluster with this rank, an index expression. `hint` is
+    a modifier of `cache_hints`: a load with one of its LEVELS only brings the line into a cache.
     """
 
     buffer: Buffer
@@ -127,6 +128,7 @@ class TensorAccess:
     source: Source
     by_warp: bool = False
     block: Any = None
+    hint: str = ""
 
     @property
     def position(self) -> Any:

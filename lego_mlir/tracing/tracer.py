@@ -97,6 +97,7 @@ class Tracer:
         self.called: str | None = None  # the function that is traced to be called
         self.contracts = False  # products are fused with sums, in the whole kernel
         self.rounds_each = False  # .. but not inside lego.rounded
+        self.fast = False  # functions of f32 and narrower floats are approximate unless a call says otherwise
         self.kept: set[int] = set()  # the numbers of the results there
         self.contractions: list[Contraction] = []
         self.role: WarpRole | None = None  # the warps that run the innermost region, if it is a role

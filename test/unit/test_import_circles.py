@@ -16,6 +16,8 @@ SPREAD = "a method of a spread value is a function of its family, defined beside
 CLOSING = {
     ("lego_mlir", "lego_mlir.notebook"): "a session of IPython gets displays, which load what they draw when they draw",
     ("lego_mlir.tracing.tensor", "lego_mlir.tracing.clustered_blocks"): "a shared tile names the same tile of a peer",
+    ("lego_mlir.tracing.tensor", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
+    ("lego_mlir.tracing.atomics", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
     ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
     (
         "lego_mlir.expr.solver",

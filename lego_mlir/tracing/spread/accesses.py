@@ -26,6 +26,7 @@ from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing import control
+from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import MatrixStores
 from lego_mlir.tracing.mma import Part
@@ -45,18 +46,25 @@ Group: TypeAlias = tuple[list[int], TensorAccess]
 
 
 def load(
-    source: View | Part, layout: LinearLayout, at: Sequence[IndexLike] | None = None, other: Operand = 0
+    source: View | Part,
+    layout: LinearLayout,
+    at: Sequence[IndexLike] | None = None,
+    other: Operand = 0,
+    cache: Cache | None = None,
+    evict: Evict | None = None,
 ) -> Spread:
     """The tile of `source` whose first element is at the index `at`, spread over the threads of the block by `layout`.
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
-    fewer dimensions spans the last ones. Elements outside the tensor are `other`.
+    fewer dimensions spans the last ones. Elements outside the tensor are `other`. `cache` and `evict` are hints: see
+    `tracing.cache_hints`.
     """
     tracer = current("lego.load")
     layout = checked_layout(layout)
     tile = _Tile.located(tracer, "lego.load", source, layout, at)
     found: dict[int, Scalar] = {}
-    for registers, loaded in _loaded(tracer, tile.accesses(_distinct(layout)), tile.view.dtype, other):
+    accesses = ((r, hinted(tracer, "load", a, cache, evict)) for r, a in tile.accesses(distinct(layout)))
+    for registers, loaded in _loaded(tracer, accesses, tile.view.dtype, other):
         for lane, register in enumerate(registers):
             found[tile.elements.offset(register)] = loaded if len(registers) == 1 else loaded[lane]
     count = layout.in_sizes["register"]
@@ -87,7 +95,13 @@ def _loaded(
             yield from ((registers, cell.get()) for cell, (registers, _) in zip(cells, groups, strict=True))
 
 
-def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = None) -> None:
+def store(
+    target: View | Part,
+    value: Spread,
+    at: Sequence[IndexLike] | None = None,
+    cache: Cache | None = None,
+    evict: Evict | None = None,
+) -> None:
     """Store a tile with its first element at the index `at` of `target`: the method `Spread.store`.
 
     Raises TraceError for a tile of another element type.
@@ -99,14 +113,15 @@ def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = N
             f"a spread value of {value.dtype} is stored into {tile.view.buffer.name} of {tile.view.dtype}; convert it "
             f"with .to(lego.{tile.view.dtype})"
         )
-    owners = _owners(tracer, value.layout)
-    by_mask = _by_mask(tile.accesses(_distinct(value.layout), stored=True))
-    matrices = _matrices(tracer, tile, value) if owners is None and [*by_mask] == [sympy.true] else None
+    storing = owners(tracer, value.layout)
+    accesses = tile.accesses(distinct(value.layout), stored=True)
+    by_mask = _by_mask((r, hinted(tracer, "store", a, cache, evict)) for r, a in accesses)
+    matrices = _matrices(tracer, tile, value) if storing is None and [*by_mask] == [sympy.true] else None
     if matrices is not None:
         with tracer.word(matrices):
             _store_all(tracer, by_mask, value)
         return
-    with nullcontext() if owners is None else control.when(owners):
+    with nullcontext() if storing is None else control.when(storing):
         _store_all(tracer, by_mask, value)
 
 
@@ -153,7 +168,7 @@ def accesses_of(
     """The accesses of a tile by the registers that each one loads or stores, for copies without registers."""
     layout = checked_layout(layout)
     tile = _Tile.located(current(called), called, given, layout, at)
-    return {tuple(registers): access for registers, access in tile.accesses(_distinct(layout), stored=stored)}
+    return {tuple(registers): access for registers, access in tile.accesses(distinct(layout), stored=stored)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +271,7 @@ def _lanes(access: TensorAccess) -> int | None:
     return None if access.width == 1 else access.width
 
 
-def _distinct(layout: LinearLayout) -> list[int]:
+def distinct(layout: LinearLayout) -> list[int]:
     """The registers of a thread that hold distinct elements."""
     echelon, kept = Echelon(), [0]
     for bit, column in enumerate(layout.columns_of("register")):
@@ -265,7 +280,7 @@ def _distinct(layout: LinearLayout) -> list[int]:
     return [register for register in kept if is_inside(layout, register)]
 
 
-def _owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:
+def owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:
     """The threads that store: of those that hold the same elements the first; None for all."""
     echelon = Echelon(layout.columns_of("register"))
     free = {

@@ -32,6 +32,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
+    from lego_mlir.tracing.cache_hints import Cache, Evict
     from lego_mlir.tracing.mma import Part
     from lego_mlir.tracing.tensor import View
 
@@ -113,15 +114,22 @@ class Spread(PerElement):
         """The tile in another element type."""
         return self.map(lambda value: scalar.convert(value, dtype), self)
 
-    def store(self, target: View, at: Sequence[Operand] | None = None) -> None:
+    def store(
+        self,
+        target: View,
+        at: Sequence[Operand] | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> None:
         """Store the tile with its first element at the index `at` of a tensor or shared tile, in this element type.
 
         `at` has one index for each dimension of the target; without it the tile starts at the first element. Elements
-        outside the target are not stored, and an element that several threads hold is stored by one of them.
+        outside the target are not stored, and an element that several threads hold is stored by one of them. `cache`
+        and `evict` are hints: see `tracing.cache_hints`.
         """
         from lego_mlir.tracing.spread.accesses import store
 
-        store(target, self, at)
+        store(target, self, at, cache, evict)
 
     def copy_out(self, target: View, at: Sequence[Operand], through: View | Part, *, again: bool = True) -> None:
         """Store the tile with its first element at the index `at` of a tensor, by tile copies through shared buffers.
@@ -231,6 +239,58 @@ class Spread(PerElement):
 
         return folded(called, self, axis, combine)
 
+    # -- orders along an axis: `spread.scans`, `spread.sorts`, `spread.axis_exchange`, `spread.histograms`
+
+    def cumsum(self, axis: int = -1, reverse: bool = False) -> Spread:
+        """The sums of the elements up to each one along an axis; from each one on where `reverse`."""
+        from lego_mlir.tracing.spread.scans import cumulated
+
+        return cumulated("cumsum", self, axis, reverse)
+
+    def cumprod(self, axis: int = -1, reverse: bool = False) -> Spread:
+        """The products, as `cumsum`."""
+        from lego_mlir.tracing.spread.scans import cumulated
+
+        return cumulated("cumprod", self, axis, reverse)
+
+    def flip(self, axis: int = -1) -> Spread:
+        """The tile in reverse order along an axis, in the same layout."""
+        from lego_mlir.tracing.spread.axis_exchange import flip
+
+        return flip(self, axis)
+
+    def sort(self, axis: int = -1, descending: bool = False) -> Spread:
+        """The elements in order along an axis: see `lego.sort`."""
+        from lego_mlir.tracing.spread.sorts import sort
+
+        found = sort(self, axis, descending)
+        assert isinstance(found, Spread)
+        return found
+
+    def argsort(self, axis: int = -1, descending: bool = False) -> Spread:
+        """The indices along an axis that order the elements, an i32 each; equal ones keep their order."""
+        from lego_mlir.tracing.spread.sorts import argsort
+
+        return argsort(self, axis, descending)
+
+    def topk(self, k: int, axis: int = -1) -> tuple[Spread, Spread]:
+        """The k greatest elements along an axis, from the greatest on, and their indices; k is a power of two.
+
+        Equal ones are in the order of their indices, and NaN comes first. The axis has k elements, whose layout is that
+        of the first k of this tile.
+        """
+        from lego_mlir.tracing.spread.sorts import topk
+
+        return topk(self, k, axis)
+
+    def histogram(self, bins: int, mask: Spread | None = None, layout: LinearLayout | None = None) -> Spread:
+        """How many elements are 0, 1, .. bins - 1, a tile of i32 in `layout`; others, and those without `mask`, are not
+        counted. `bins` is a power of two; all threads of the block take part.
+        """
+        from lego_mlir.tracing.spread.histograms import histogram
+
+        return histogram(self, bins, mask, layout)
+
     def index(self, axis: int) -> Spread:
         """The index of each element along an axis, as `lego.arange(x.layout, axis)`."""
         from lego_mlir.tracing.spread.filled import arange
@@ -246,7 +306,7 @@ class Spread(PerElement):
         layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
-        layout = _common_layout(tiles)
+        layout = common_layout(tiles)
         aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 
         def of_register(register: int) -> object:
@@ -382,7 +442,7 @@ def checked_layout(layout: object) -> LinearLayout:
     return boxed(checked, [box[name] for name in names])
 
 
-def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:
+def common_layout(tiles: Sequence[Spread]) -> LinearLayout:
     """The layout of the largest tile. Raises LayoutError for shapes that do not fit, and where two layouts differ.
 
     They may differ in registers with copies, which the result of a reduction does not have.

@@ -26,8 +26,9 @@
 | `lego-lower-float-to-integer` | gives conversions to integers a value for numbers outside of their range |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
-| `lego-lower-approximate-exp2` | lowers `math.exp2` that may be approximate to one instruction |
+| `lego-lower-fast-functions` | lowers functions of f32 that may be approximate to single instructions |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
+| `lego-lower-cache-hints` | lowers accesses with hints to the caches, and prefetches |
 | `lego-lower-tile-copies` | lowers tile copies and rings of barriers to what the target has; the toolchain runs it |
 | `lego-lower-clusters` | lowers memory and barriers of other blocks of a cluster; the toolchain runs it |
 | `lego-lower-wide-products` | lowers 64-bit products of truncated words to single instructions |
@@ -78,8 +79,9 @@ PASSES: Final = {
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
-    "lego-lower-approximate-exp2": "approximate_exp2.LowerApproximateExp2",
+    "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
+    "lego-lower-cache-hints": "lower_cache_hints.LowerCacheHints",
     "lego-lower-tile-copies": "lower_tile_copies.LowerTileCopies",
     "lego-lower-clusters": "lower_clusters.LowerClusters",
     "lego-lower-wide-products": "lower_wide_products.LowerWideProducts",

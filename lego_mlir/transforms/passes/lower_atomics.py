@@ -21,8 +21,9 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import element_bytes
-from lego_mlir.transforms.modules import ModuleError, string_attribute, walk
+from lego_mlir.transforms.modules import string_attribute, walk
 from lego_mlir.transforms.passes.base import FunctionPass
+from lego_mlir.transforms.passes.element_pointers import pointer_to
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer
 
 SCOPE: Final = "lego.scope"
@@ -75,7 +76,7 @@ def _replace_pair(first: Op) -> None:
         space = ".shared" if is_shared(memref.type) else ""
         text = f"atom.relaxed.{scope}{space}.add.noftz.f16x2 $0, [$1], $2;"
         facts = {"asm_string": f'"{text}"', "constraints": '"=r,l,r,~{memory}"', "has_side_effects": "unit"}
-        found = create("llvm.inline_asm", [word], [_pointer(memref, indices), bits], facts).results[0]
+        found = create("llvm.inline_asm", [word], [pointer_to(memref, indices), bits], facts).results[0]
         old = create("llvm.bitcast", [pair], [found]).results[0]
         for lane, operation in enumerate((first, second)):
             part = create("vector.extract", [half], [old], {"static_position": f"array<i64: {lane}>"}).results[0]
@@ -98,14 +99,14 @@ def _second(first: Op) -> Op | None:
 def _replace(operation: Op, scope: dict[str, Attribute]) -> None:
     if operation.name == _REGION:
         memref, *indices = operation.operands
-        pointer = _pointer(memref, indices)
+        pointer = pointer_to(memref, indices)
         if _is_load(operation):
             old = _access("llvm.load", [memref.type.element_type], [pointer], scope).results[0]
         else:
             old = _compared(operation, pointer, scope)
     else:
         value, memref, *indices = operation.operands
-        pointer, kind = _pointer(memref, indices), _kind(operation)
+        pointer, kind = pointer_to(memref, indices), _kind(operation)
         if kind == "assign" and not list(operation.results[0].uses):
             _access("llvm.store", [], [value, pointer], scope)
             operation.erase()
@@ -167,25 +168,6 @@ def _compared(operation: Op, pointer: Value, scope: dict[str, Attribute]) -> Val
     both = create("llvm.cmpxchg", [pair], [pointer, *given], attributes).results[0]
     found = create("llvm.extractvalue", [bits], [both], {"position": "array<i64: 0>"}).results[0]
     return found if bits == type_ else create("arith.bitcast", [type_], [found]).results[0]
-
-
-def _pointer(memref: Value, indices: Sequence[Value]) -> Value:
-    """The address of an element. A memref of two dimensions has rows of one length, one after the other."""
-    ir, type_ = bindings.load().ir, memref.type
-    if type_.rank > 2 or (type_.rank == 2 and not type_.has_static_shape):
-        raise ModuleError(f"an atomic update of {type_}: use a memref of one dimension")
-    index, wide = ir.IndexType.get(), ir.IntegerType.get_signless(64)
-    position = indices[-1]
-    if type_.rank == 2:
-        length = create("arith.constant", [index], [], {"value": f"{type_.shape[1]} : index"}).results[0]
-        row = create("arith.muli", [index], [indices[0], length]).results[0]
-        position = create("arith.addi", [index], [row, position]).results[0]
-    address = create("memref.extract_aligned_pointer_as_index", [index], [memref]).results[0]
-    numbers = [create("arith.index_cast", [wide], [number]).results[0] for number in (address, position)]
-    kind = ir.Type.parse("!llvm.ptr<3>" if is_shared(type_) else "!llvm.ptr")
-    base = create("llvm.inttoptr", [kind], [numbers[0]]).results[0]
-    element = {"elem_type": ir.TypeAttr.get(type_.element_type), "rawConstantIndices": "array<i32: -2147483648>"}
-    return create("llvm.getelementptr", [kind], [base, numbers[1]], element).results[0]
 
 
 def _kind(operation: Op) -> str:

@@ -637,7 +637,7 @@ def test_a_choice_between_numbers_suggests_their_type(one, kind):
 
 def test_an_unknown_argument_of_the_decorator():
     with pytest.raises(
-        TraceError, match=r"@lego.kernel takes grid, block, name, .* and min_blocks, not blok; did you mean block\?"
+        TraceError, match=r"@lego.kernel takes grid, block, name, .* and fast, not blok; did you mean block\?"
     ):
         lego.kernel(grid=1, block=64, blok=3)
     with pytest.raises(TraceError, match=r"contract='no' is True or False: whether a \* b \+ c is one fma"):
@@ -669,3 +669,26 @@ def test_a_function_that_calls_itself_without_end():
         return again(i + 1)
 
     refuse(BudgetError, "or a function recurses without end", body)
+
+
+@pytest.mark.parametrize(
+    ("word", "pattern"),
+    [
+        (lambda v: lego.exp(v.to(lego.f64), fast=True), r"exp\(.., fast=True\) of f64: .* leave fast out, or convert"),
+        (lambda v: lego.divide(1.0, v, fast="ftz"), "truediv: fast='ftz' is True, False, or None"),
+        (lambda v: lego.divide(v.to(i32), 2, fast=True), "truediv is not defined for i32; integers divide with //"),
+    ],
+)
+def test_a_function_that_has_no_approximate_form(word, pattern):
+    def body(x, y):
+        word(x[0, 0])
+
+    refuse(TraceError, pattern, body)
+
+
+def test_a_fast_kernel_is_fast_or_not():
+    def k(x: lego.Tensor(f32, Row(32))):
+        x[0] = 1.0
+
+    with pytest.raises(TraceError, match="fast='exp' is True or False: whether division, roots, exp"):
+        lego.kernel(grid=1, block=32, fast="exp")(k)

@@ -7,6 +7,7 @@ two results. `SILENT` names the words that have no value to compare, so that a n
 
 import builtins
 import operator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,6 +74,14 @@ ULPS = {  # of f32, as docs/reference/kernels.md has them
 FUNCTIONS = {
     name: getattr(lego, name) if name in ("pow", "atan2") else lambda a, b, name=name: getattr(lego, name)(a)
     for name in ULPS
+}
+FAST = {
+    "divide": lambda a, b, **fast: lego.divide(a, b, **fast),
+    "reciprocal": lambda a, b, **fast: lego.divide(1.0, b, **fast),
+    **{
+        name: lambda a, b, name=name, **fast: getattr(lego, name)(a, **fast)
+        for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos")
+    },
 }
 REDUCED = 2.0**40
 """sin, cos and tan are NaN beyond it on a GPU, as documented."""
@@ -218,6 +227,68 @@ def test_functions_agree_at_their_edges(dtype):
         return  # libdevice's functions of f64 call others, which the emulator does not run
     found = results(words, a, b, launch_emulated, dtype)
     assert not report(words, a, b, expected, found, ulps, lambda name: far & (name in PERIODIC)), "PTX"
+
+
+def fast_bound(name, x, result):
+    """The documented absolute error of an approximate function of f32, at operands and for exact results."""
+    ulp = np.spacing(np.abs(result).astype(np.float32)).astype(np.float64)
+    near, size = (x >= 0.5) & (x <= 2), np.abs(result)
+    return {
+        "divide": 2 * ulp,
+        "reciprocal": ulp,
+        "sqrt": 2.0**-23 * size,
+        "rsqrt": 2.0**-22.4 * size,
+        "exp2": 2 * ulp,
+        "exp": (2 + 1.173 * np.abs(x)) * ulp,
+        "log2": 2.0**-22 * np.where(near, 1, size),
+        "log": np.where(near, 2.0**-21.4, 3 * ulp),
+        **dict.fromkeys(("sin", "cos"), np.where(np.abs(x) <= 2 * np.pi, 2.0**-20.5, 2.0**-14.7)),
+    }[name]
+
+
+EXACT = {
+    "divide": np.divide,
+    "reciprocal": lambda x, y: 1 / y,
+    "rsqrt": lambda x, y: 1 / np.sqrt(x),
+    **{n: lambda x, y, n=n: getattr(np, n)(x) for n in ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos")},
+}
+
+
+@np.errstate(all="ignore")
+def test_approximate_functions_keep_their_bounds():
+    """NumPy in f64 is the oracle of the emulated instructions; the interpreter and the CPU compute exact functions."""
+    draws, (x, y) = np.random.default_rng(3), pairs(f32)
+    x[: len(x) // 2] = draws.uniform(-20, 20, len(x) // 2)
+    x[: len(x) // 4] = 2 ** draws.uniform(-1, 1, len(x) // 4)
+    y[: len(y) // 2] = 2 ** draws.uniform(-126, 126, len(x) // 2) * draws.choice((-1, 1), len(x) // 2)
+    words = {fast: [(n, f32, partial(w, fast=fast)) for n, w in FAST.items()] for fast in (True, False)}
+    for run in (launch, launch_on_cpu):
+        assert not report(words[True], x, y, *(results(words[fast], x, y, run, f32) for fast in (True, False)))
+    flush = lambda v: np.where(np.abs(v) < np.finfo(np.float32).tiny, np.copysign(0, v), v)  # noqa: E731
+    one, other = flush(x).astype(np.float64), flush(y).astype(np.float64)
+    for (name, *_), found in zip(words[True], results(words[True], x, y, launch_emulated, f32), strict=True):
+        exact = EXACT[name](one, other)
+        stored = flush(exact.astype(np.float32)).astype(np.float64)
+        near = np.abs(found - exact) <= fast_bound(name, one, exact)
+        near |= (np.abs(exact) <= 2.0**-125) & (found == 0)
+        near |= np.isnan(exact) & np.isnan(found) | (found == stored)
+        near |= (name in PERIODIC) & (np.abs(one) > 100 * np.pi)
+        assert near.all(), (name, x[~near][:3], y[~near][:3], found[~near][:3], exact[~near][:3])
+
+
+def test_a_fast_kernel_is_one_of_fast_calls():
+    """Its narrow floats are computed in f32, f64 stays exact, and a call may ask for the exact function."""
+
+    def k(x: lego.Tensor(f16, Row(LANES)), y: lego.Tensor(f32, Row(LANES)), z: lego.Tensor(f64, Row(LANES))):
+        t = lego.thread_id[0]
+        x[t] = lego.sqrt(x[t] / y[t].to(f16))
+        y[t] = lego.exp(y[t], fast=False) / y[t]
+        z[t] = lego.log(z[t])
+
+    texts = [lego.kernel(grid=1, block=LANES, fast=fast)(k).mlir(locations=False) for fast in (True, False)]
+    assert [text.count("fastmath<afn>") for text in texts] == [3, 0]
+    approximate = [line for line in texts[0].splitlines() if "afn" in line]
+    assert all("f32" in line and "exp" not in line for line in approximate)
 
 
 @pytest.mark.parametrize("dtype", [i32, i64], ids=str)
@@ -368,11 +439,12 @@ SILENT = {
         "kernel program register require shared size symbols"
     ),
     "control, or a statement without a value": (
-        "assert_ barrier barriers cluster_barrier commit_copies copy_async fence interleave otherwise printf range "
-        "stage store_tile unroll wait_copies warp_sync warps when while_"
+        "assert_ barrier barriers cluster_barrier commit_copies copy_async fence interleave otherwise prefetch printf "
+        "range stage store_tile unroll wait_copies warp_sync warps when while_"
     ),
     "an index, whose arithmetic has its laws in test/laws": (
-        "block_dim block_id block_in_cluster cdiv cluster_rank grid_dim group_id index isqrt lane_id thread_id warp_id"
+        "assume block_dim block_id block_in_cluster cdiv cluster_rank grid_dim group_id index isqrt lane_id thread_id "
+        "warp_id"
     ),
     "elements move or are multiplied in tiles, as other tests compare": (
         "accumulator arange convert full gather load mma zeros"
@@ -385,7 +457,7 @@ def test_each_word_is_compared_or_named():
     rooms = ("lego_mlir.tracing.", "lego_mlir.expr.index", "lego_mlir.formats.convert_calls")
     words = {name for name, (module, _) in lego._NAMES.items() if module.startswith(rooms)}
     compared = {
-        *OF_BOTH, *OF_INTEGERS, *OF_FLOATS, *TESTS, *FUNCTIONS, *SHUFFLES, *map(str, ALL),
+        *OF_BOTH, *OF_INTEGERS, *OF_FLOATS, *TESTS, *FUNCTIONS, *SHUFFLES, "divide", *map(str, ALL),
         *("warp_reduce", "warp_scan", "block_reduce", "block_scan", "warp_any", "warp_all", "warp_ballot", "match_any"),
     }  # fmt: skip
     silent = {word for listed in SILENT.values() for word in listed.split()}

@@ -1,0 +1,217 @@
+"""Accesses of memory by tiles of indices: `x[i]`, `x[rows[:, None], columns[None, :]]`, `y.atomic_add(v, i)`.
+
+An index, or several, is a spread value of integers or indices; all grow to one shape, as operands do. Each thread
+accesses the elements whose indices it holds:
+
+    load     x.load(i, j, mask=m, other=0)     a tile placed as the indices are
+    store    y.store(v, i, j, mask=m)          an element that several threads hold is stored by one of them
+    update   y.atomic_add(v, i)                likewise; each element of the tile counts once
+
+Registers whose last indices are consecutive, and whose other indices are equal, are one access of up to 16 bytes, where
+that is proved as for any vector. `mask` is a condition, or a tile of conditions: elements without it are not accessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+import sympy
+
+from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.errors import brief
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import combine
+from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.tracing import control
+from lego_mlir.tracing.scalar import Scalar, vector
+from lego_mlir.tracing.spread.accesses import distinct, owners
+from lego_mlir.tracing.spread.distributed import Spread, common_layout
+from lego_mlir.tracing.tracer import current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.tensor import ElementAccess
+
+_INTEGERS: Final = ("int", "index")
+
+
+def load_each(
+    source: ElementAccess, index: Sequence[Operand], mask: Operand, load: Callable[..., Scalar], other: Operand
+) -> Spread:
+    """The elements at the indices; `load(*index, width=n)` loads one, or n in a row."""
+    tile = _Indexed.of(source, index, mask)
+    dtype, found = source.dtype, dict[int, Scalar]()
+    for group, where, width in tile.groups():
+        if where is None:
+            loaded = load(*tile.index(group[0]), width=width)
+        else:
+            cell = control.register(dtype, other, None if width == 1 else width)
+            with control.when(where):
+                cell.set(load(*tile.index(group[0]), width=width))
+            loaded = cell.get()
+        for lane, register in enumerate(group):
+            found[tile.element(register)] = loaded if width == 1 else loaded[lane]
+    count = tile.layout.in_sizes["register"]
+    return Spread(tile.layout, dtype, [found.get(tile.element(register)) for register in range(count)])
+
+
+def store_each(
+    target: ElementAccess, value: Operand, index: Sequence[Operand], mask: Operand, store: Callable[..., None]
+) -> None:
+    """Store a tile, or one value everywhere, at the indices; `store(value, *index)` stores a number or a vector."""
+    tile = _Indexed.of(target, index, mask, value)
+    with tile.owned():
+        for group, where, width in tile.groups():
+            values = [tile.value(register) for register in group]
+            with nullcontext() if where is None else control.when(where):
+                store(values[0] if width == 1 else vector(*values), *tile.index(group[0]))
+
+
+def update_each(
+    target: ElementAccess,
+    given: Sequence[Operand],
+    index: Sequence[Operand],
+    mask: Operand,
+    update: Callable[..., Scalar],
+) -> Spread | None:
+    """Update the elements at the indices by `update(*given, *index)`; the old ones, unless threads share elements.
+
+    The old value of an element without the mask is 0.
+    """
+    tile = _Indexed.of(target, index, mask, *given)
+    shared, found = tile.owners is not None, dict[int, Scalar]()
+    with tile.owned():
+        for register in distinct(tile.layout):
+            where, values = tile.mask(register), [tile.value(register, k) for k in range(len(given))]
+            if where is None:
+                old = update(*values, *tile.index(register))
+            elif shared:
+                with control.when(where):
+                    update(*values, *tile.index(register))
+                continue
+            else:
+                cell = control.register(target.dtype, 0)
+                with control.when(where):
+                    cell.set(update(*values, *tile.index(register)))
+                old = cell.get()
+            found[tile.element(register)] = old
+    if shared:
+        return None
+    count = tile.layout.in_sizes["register"]
+    return Spread(tile.layout, target.dtype, [found.get(tile.element(register)) for register in range(count)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """Tiles of indices, a mask and values of one layout; what is no tile is the same for all elements."""
+
+    memory: ElementAccess
+    layout: LinearLayout
+    indices: tuple[Operand, ...]
+    masks: Operand
+    values: tuple[Operand, ...]
+    owners: Condition | None
+
+    @classmethod
+    def of(cls, memory: ElementAccess, index: Sequence[Operand], mask: Operand, *values: Operand) -> _Indexed:
+        """Raises TraceError for tiles of indices that are no integers, and masks that are no conditions."""
+        tracer, name = current("a tile of indices"), memory.buffer.name
+        for one in index:
+            if isinstance(one, Spread) and one.dtype.family not in _INTEGERS:
+                raise tracer.error(
+                    f"{name}: a tile of indices has integers, got {brief(repr(one))}; convert it with .to(lego.i32)"
+                )
+        if isinstance(mask, Spread) and mask.dtype.family != "bool":
+            raise tracer.error(f"{name}: a mask has conditions, such as i < n, got {brief(repr(mask))}")
+        given = [o.get() if isinstance(o, Spread) else o for o in (*index, mask, *values)]
+        layout = common_layout([o for o in given if isinstance(o, Spread)])
+        grown = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in given]
+        rank = len(index)
+        indices, masks, rest = tuple(grown[:rank]), grown[rank], tuple(grown[rank + 1 :])
+        return cls(memory, layout, indices, masks, rest, owners(tracer, layout))
+
+    def owned(self) -> nullcontext[None] | control.Branch:
+        """The branch of the threads that store."""
+        return nullcontext() if self.owners is None else control.when(self.owners)
+
+    def element(self, register: int) -> int:
+        """The number of a thread's element, which copies in other registers share."""
+        return combine(self.layout.columns_of("register"), register)
+
+    def index(self, register: int) -> list[IndexLike]:
+        return [_at(one, register) for one in self.indices]
+
+    def mask(self, register: int) -> Operand | None:
+        """The condition of an element; None where it always holds."""
+        found = _at(self.masks, register)
+        return None if found is None or found is True else found
+
+    def value(self, register: int, number: int = 0) -> Operand:
+        return _at(self.values[number], register)
+
+    def groups(self) -> Iterator[tuple[list[int], Operand | None, int]]:
+        """The registers of each access, its condition and its width."""
+        registers = distinct(self.layout)
+        run = self._run(set(registers))
+        for register in registers:
+            if not any(register & bit for bit in run):
+                yield from self._divided([register | combine(run, k) for k in range(1 << len(run))])
+
+    def _run(self, registers: set[int]) -> list[int]:
+        """The bits of registers that hold the next 1, 2, 4, .. indices along the last axis, as register 0 has them."""
+        run: list[int] = []
+        most = WIDEST_ACCESS // self.memory.dtype.bytes
+        while 1 << len(run) < most:
+            bits = (1 << k for k in range(max(registers).bit_length()))
+            found = next(
+                (b for b in bits if b not in run and b in registers and self._next([0, b], 1 << len(run))), None
+            )
+            if found is None:
+                break
+            run.append(found)
+        return run
+
+    def _next(self, group: Sequence[int], step: int = 1) -> bool:
+        """Whether the registers have indices in steps along the last axis, equal other ones and one mask."""
+        first, masks = self.index(group[0]), {id(self.mask(r)) for r in group}
+        if len(masks) > 1:
+            return False
+        return all(
+            _distance(a, b) == (k * step if axis == len(first) - 1 else 0)
+            for k, register in enumerate(group)
+            for axis, (a, b) in enumerate(zip(first, self.index(register), strict=True))
+        )
+
+    def _divided(self, group: list[int]) -> Iterator[tuple[list[int], Operand | None, int]]:
+        """The group as one access where its width is proved, else its halves."""
+        where = self.mask(group[0])
+        if len(group) == 1:
+            yield group, where, 1
+            return
+        if self._next(group):
+            with nullcontext() if where is None else current("a mask").region(as_condition(where)):
+                fits = self.memory.place(*self.index(group[0])).fits(len(group))
+            if fits:
+                yield group, where, len(group)
+                return
+        half = len(group) // 2
+        yield from self._divided(group[:half])
+        yield from self._divided(group[half:])
+
+
+def _at(operand: Operand, register: int) -> Operand:
+    return operand.registers[register] if isinstance(operand, Spread) else operand
+
+
+def _distance(a: Operand, b: Operand) -> int | None:
+    """b - a of two indices of a thread, where it is known."""
+    if a is b:
+        return 0
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        same = isinstance(a, Scalar) and isinstance(b, Scalar) and a.value.number == b.value.number
+        return 0 if same else None
+    difference = sympy.expand(as_expr(cast(Index, b)) - as_expr(cast(Index, a)))
+    return int(difference) if difference.is_Integer else None

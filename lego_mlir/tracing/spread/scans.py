@@ -1,0 +1,276 @@
+"""`lego.scan`: running combinations of spread values along an axis, by any associative function.
+
+    total = x.cumsum(axis=1)
+    h = lego.scan((a, b), 1, lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]))[1]        h[k] = a[k] h[k - 1] + b[k]
+
+Each bit of the axis belongs to a register, a lane or a warp. The low bits that belong to registers make *runs*, which
+a thread scans one after the other. A run then has a total and a carry, what comes before it; the higher bits join them,
+in order: of two neighbouring blocks the upper one's carry is preceded by the lower one's total.
+
+    register bit    both blocks are the thread's
+    lane bits       a scan of the totals by `shuffle_up`
+    warp bits       the totals of all these warps through shared memory, with one barrier
+
+Last the carry is combined with the elements of the run: two combinations an element, whatever the size. The function
+need not commute, and has no neutral element: the first blocks have no carry, which is a condition on the lane. A layout
+that mixes bits of the axis with others, or has copies of elements along it, is scanned in a blocked layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from lego_mlir.errors import brief
+from lego_mlir.expr.index import Condition, Index
+from lego_mlir.f2.boxed import is_inside
+from lego_mlir.f2.matrix import combine as combined
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing import warps
+from lego_mlir.tracing.dtypes import i1
+from lego_mlir.tracing.reductions import require_uniform
+from lego_mlir.tracing.scalar import Scalar, as_value, compute, select
+from lego_mlir.tracing.spread.axis_bits import AxisBit, AxisBits, axis_bits, blocked_along
+from lego_mlir.tracing.spread.axis_exchange import of_numbers
+from lego_mlir.tracing.spread.conversion import convert
+from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.filled import require_axis
+from lego_mlir.tracing.spread.lane_exchange import lane_of
+from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
+from lego_mlir.tracing.tracer import Tracer, current
+
+Values: TypeAlias = tuple[Scalar, ...]
+Combine: TypeAlias = Callable[[Values, Values], Values]
+
+
+def scan(
+    tiles: Spread | Sequence[Spread], axis: int, combine: Callable[..., object], reverse: bool = False
+) -> Spread | tuple[Spread, ...]:
+    """Element k becomes the combination of the elements 0 .. k along an axis; of n - 1 .. k where `reverse`.
+
+    `combine(a, b)` is an associative function of two numbers, where a comes before b. Of several tiles of one layout it
+    takes and returns tuples. The result has the layout of the tiles; all threads of the block take part. Raises
+    TraceError for tiles of indices or of different shapes, and for a function that returns other types.
+    """
+    tracer = current("lego.scan")
+    several, given = not isinstance(tiles, Spread), of_numbers("lego.scan", tiles)
+    axis = require_axis("lego.scan", given[0].layout, axis)
+    dtypes = tuple(tile.dtype for tile in given)
+
+    def checked(a: Values, b: Values) -> Values:
+        made = combine(a, b) if several else (combine(a[0], b[0]),)
+        if not isinstance(made, tuple) or tuple(getattr(v, "dtype", None) for v in made) != dtypes:
+            raise tracer.error(
+                f"lego.scan: the function returned {brief(repr(made))}, and of two of {', '.join(map(str, dtypes))} it "
+                "returns the same types"
+            )
+        return tuple(cast(Scalar, v) for v in made)
+
+    found = _scanned(tracer, given, axis, checked, reverse)
+    return found if several else found[0]
+
+
+def cumulated(called: str, x: Spread, axis: int, reverse: bool) -> Spread:
+    """The running sum or product: the methods of `Spread`."""
+    name = {"cumsum": "add", "cumprod": "mul"}[called]
+    return cast(Spread, scan(x, axis, lambda a, b: compute(name, a, b), reverse))
+
+
+def _scanned(tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combine, reverse: bool) -> tuple[Spread, ...]:
+    layout = tiles[0].layout
+    bits = axis_bits(layout, axis)
+    if bits is None:
+        target = blocked_along(layout, axis)
+        moved = [convert(tile, target) for tile in tiles]
+        return tuple(convert(tile, layout) for tile in _scanned(tracer, moved, axis, combine, reverse))
+    if any(bit.place == "warp" for bit in bits.each):
+        require_uniform(tracer, "a scan of a spread value over several warps")
+    work = AxisScan(tracer, bits, combine, reverse)
+    elements = [combined(layout.columns_of("register"), register) for register in range(layout.in_sizes["register"])]
+    held = {
+        element: tuple(cast(Scalar, tile.registers[register]) for tile in tiles)
+        for register, element in enumerate(elements)
+        if is_inside(layout, register)
+    }
+    found = work.scanned(held)
+    kept = [found.get(element) for element in elements]
+    return tuple(Spread(layout, x.dtype, [None if v is None else v[k] for v in kept]) for k, x in enumerate(tiles))
+
+
+@dataclass(slots=True)
+class Run:
+    """Neighbours in a thread's registers, by their index along the axis, each combined with those before it.
+
+    `carry` is the combination of what comes before the run; it exists where `carried` holds, None for all threads.
+    """
+
+    elements: dict[int, Values]
+    total: Values
+    carry: Values | None = None
+    carried: Scalar | None = None
+
+
+@dataclass(slots=True)
+class AxisScan:
+    """A scan along an axis with bits of its own."""
+
+    tracer: Tracer
+    bits: AxisBits
+    combine: Combine
+    reverse: bool
+
+    def scanned(self, held: Mapping[int, Values]) -> dict[int, Values]:
+        """The combinations of the elements that a thread holds, by their flat elements."""
+        low = self._run_bits()
+        by_fiber: dict[int, dict[int, Values]] = {}
+        for element, values in held.items():
+            by_fiber.setdefault(self.bits.off(element), {})[self.bits.along(element)] = values
+        fibers = {off: self._runs(fiber, low) for off, fiber in by_fiber.items()}
+        rest = self.bits.each[low:]
+        while rest:
+            group = self._together(rest)
+            rest = rest[len(group) :]
+            self._join(group, list(fibers.values()), needed=bool(rest))
+        return {
+            off | along << self.bits.start: self._after(run, values)
+            for off, runs in fibers.items()
+            for run in runs.values()
+            for along, values in run.elements.items()
+        }
+
+    def _run_bits(self) -> int:
+        """The number of low bits of the axis that belong to registers."""
+        places = [bit.place for bit in self.bits.each]
+        return next((k for k, place in enumerate(places) if place != "register"), len(places))
+
+    def _runs(self, fiber: Mapping[int, Values], low: int) -> dict[int, Run]:
+        """The runs of a fiber, by the index of their block."""
+        runs: dict[int, Run] = {}
+        for along in sorted(fiber, reverse=self.reverse):
+            block, values = along >> low, fiber[along]
+            if block in runs:
+                values = self.combine(runs[block].total, values)
+                runs[block].elements[along], runs[block].total = values, values
+            else:
+                runs[block] = Run({along: values}, values)
+        return {block << low: run for block, run in runs.items()}
+
+    def _together(self, rest: Sequence[AxisBit]) -> Sequence[AxisBit]:
+        """The first bits that are joined at once: one of a register, lanes at doubling distances, or warps."""
+        first = rest[0]
+        if first.place == "register":
+            return rest[:1]
+        count = 1
+        while count < len(rest) and rest[count].place == first.place:
+            if first.place == "lane" and rest[count].mask != first.mask << count:
+                break
+            count += 1
+        return rest[:count]
+
+    def _join(self, group: Sequence[AxisBit], fibers: Sequence[dict[int, Run]], *, needed: bool) -> None:
+        """Join the blocks that differ in these bits; `needed` if their totals are."""
+        if group[0].place == "register":
+            for fiber in fibers:
+                self._join_registers(fiber, 1 << group[0].level)
+            return
+        runs = [run for fiber in fibers for run in fiber.values()]
+        totals = list({id(run.total): run.total for run in runs}.values())
+        joined = (
+            self._over_lanes(group, totals, needed) if group[0].place == "lane" else self._over_warps(group, totals)
+        )
+        by_total = {id(total): new for total, new in zip(totals, joined, strict=True)}
+        for run in runs:
+            before, carried, total = by_total[id(run.total)]
+            if run.carry is None:
+                run.carry, run.carried = before, carried
+            else:
+                inner = self.combine(before, run.carry)
+                if run.carried is not None:
+                    inner = chosen(run.carried, inner, before)
+                    run.carried = run.carried | carried
+                run.carry = chosen(carried, inner, run.carry)
+            run.total = total
+
+    def _join_registers(self, runs: dict[int, Run], bit: int) -> None:
+        """Join neighbouring blocks in the thread's registers, each of several runs; outside of a box there are none."""
+        blocks: dict[int, tuple[list[Run], list[Run]]] = {}
+        for block, run in runs.items():
+            halves = blocks.setdefault(block & ~(2 * bit - 1), ([], []))
+            halves[bool(block & bit) != self.reverse].append(run)
+        made: dict[tuple[int, int], Values] = {}
+        for firsts, seconds in blocks.values():
+            if not firsts or not seconds:
+                continue
+            first, second = firsts[0].total, seconds[0].total
+            key = id(first), id(second)
+            if key not in made:
+                made[key] = self.combine(first, second)
+            for run in seconds:
+                inner = first if run.carry is None else self.combine(first, run.carry)
+                run.carry = inner if run.carried is None else chosen(run.carried, inner, first)
+                run.carried = None
+            for run in (*firsts, *seconds):
+                run.total = made[key]
+
+    def _over_lanes(
+        self, group: Sequence[AxisBit], totals: Sequence[Values], needed: bool
+    ) -> list[tuple[Values, Scalar, Values]]:
+        """What precedes the block of this lane, whether something does, and the total of all."""
+        lane, step, count = lane_of(self.tracer), group[0].mask, 1 << len(group)
+        place = lane // step % count
+        shift = warps.shuffle_down if self.reverse else warps.shuffle_up
+
+        def follows(distance: int) -> Scalar:
+            return truth(place < count - distance if self.reverse else place >= distance)
+
+        last = lane - place * step if self.reverse else lane + (count - 1 - place) * step
+        conditions, found = [follows(1 << k) for k in range(len(group))], []
+        for total in totals:
+            running = total
+            for k, condition in enumerate(conditions):
+                before = tuple(shift(v, step << k) for v in running)
+                running = chosen(condition, self.combine(before, running), running)
+            before = tuple(shift(v, step) for v in running)
+            whole = tuple(warps.shuffle(v, last) for v in running) if needed else total
+            found.append((before, conditions[0], whole))
+        return found
+
+    def _over_warps(self, group: Sequence[AxisBit], totals: Sequence[Values]) -> list[tuple[Values, Scalar, Values]]:
+        """The same for the warps, which exchange all totals through shared memory."""
+        thread, lane = thread_number(self.tracer), lane_of(self.tracer)
+        warp, masks = thread // WARP, [bit.mask for bit in group]
+        number, others = Index(0), warp
+        for k, mask in enumerate(masks):
+            bit = warp // mask % 2
+            number, others = number + (bit << k), others - bit * mask
+        order = range(1 << len(group))[:: -1 if self.reverse else 1]
+        places = [(others + combined(masks, j)) * WARP + lane for j in order]
+        parts = exchanged(self.tracer, totals, thread, places)
+        rank = len(order) - 1 - number if self.reverse else number
+        found = []
+        for each in parts:
+            running = before = each[0]
+            for k, part in enumerate(each[1:], 1):
+                running = self.combine(running, part)
+                if k < len(each) - 1:
+                    before = chosen(truth(rank > k), running, before)
+            found.append((before, truth(rank > 0), running))
+        return found
+
+    def _after(self, run: Run, values: Values) -> Values:
+        """An element of a run with what comes before the run."""
+        if run.carry is None:
+            return values
+        whole = self.combine(run.carry, values)
+        return whole if run.carried is None else chosen(run.carried, whole, values)
+
+
+def chosen(condition: Scalar, a: Values, b: Values) -> Values:
+    """The values of `a` where the condition holds, else those of `b`."""
+    return tuple(select(condition, x, y) for x, y in zip(a, b, strict=True))
+
+
+def truth(condition: Condition) -> Scalar:
+    """An index condition as an i1, computed once."""
+    return Scalar(as_value(condition, i1))

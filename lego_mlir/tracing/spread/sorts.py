@@ -1,0 +1,133 @@
+"""`lego.sort`: spread values ordered along an axis, by a bitonic network; and the first elements of an order.
+
+The network merges blocks of 2, 4, 8, .. elements. A merge compares each element with its mirror image in the block,
+then with those at half, a quarter, .. of the block's size; the lower place keeps what comes first. All comparisons of a
+step are independent, and the distances are constants, so that a step is a selection between registers, a shuffle, or an
+exchange through shared memory, as the bits of the axis are placed. K. E. Batcher, "Sorting networks and their
+applications", 1968, in the form without directions.
+
+Numbers are ordered as NumPy does, with NaN after all others; from the greatest down NaN comes first. Of several tiles
+the first is the key, and equal keys keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.dims import offsets
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.tracing import functions
+from lego_mlir.tracing.dtypes import i32
+from lego_mlir.tracing.scalar import Scalar, select
+from lego_mlir.tracing.spread.axis_exchange import Exchange, Held, exchange_along, of_numbers
+from lego_mlir.tracing.spread.conversion import convert
+from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.filled import arange, require_axis
+from lego_mlir.tracing.spread.gather import gather
+from lego_mlir.tracing.tracer import current
+
+Values: TypeAlias = tuple[Scalar, ...]
+
+
+def sort(tiles: Spread | Sequence[Spread], axis: int = -1, descending: bool = False) -> Spread | tuple[Spread, ...]:
+    """The elements in ascending order along an axis, in the layout of the tile; other tiles move with the first.
+
+    Equal keys keep their order. All threads of the block take part. Raises TraceError for tiles of indices, LayoutError
+    for sizes that are no powers of two.
+    """
+    several = not isinstance(tiles, Spread)
+    given = of_numbers("lego.sort", tiles)
+    if not several:
+        return _network("lego.sort", given, axis, descending)[0]
+    place = arange(given[0].layout, axis).to(i32)
+    key, _, *others = _network("lego.sort", [given[0], place, *given[1:]], axis, descending)
+    return key, *others
+
+
+def argsort(x: Spread, axis: int, descending: bool) -> Spread:
+    """The index of each element of the order along an axis: the method `Spread.argsort`."""
+    x = of_numbers("argsort", x)[0]
+    return _network("argsort", [x, arange(x.layout, axis).to(i32)], axis, descending)[1]
+
+
+def topk(x: Spread, k: int, axis: int) -> tuple[Spread, Spread]:
+    """The k greatest elements along an axis and their indices: the method `Spread.topk`."""
+    x = of_numbers("topk", x)[0]
+    tracer, layout = current("topk"), x.layout
+    axis = require_axis("topk", layout, axis)
+    size = x.shape[axis]
+    if type(k) is not int or not 1 <= k <= size or k & (k - 1):
+        raise tracer.error(
+            f"topk: k={k!r} is a power of two up to {size}, the size of the axis; take the next one and mask the rest",
+            LayoutError,
+        )
+    ordered = _network("topk", [x, arange(layout, axis).to(i32)], axis, True)
+    first = _first_along(layout, axis, k)
+    number = arange(first, axis).to(i32)
+    values, places = (gather(tile, number, axis) for tile in ordered)
+    return values, places
+
+
+def _first_along(layout: LinearLayout, axis: int, k: int) -> LinearLayout:
+    """The layout of the first k elements of an axis: places beyond them hold copies."""
+    start, count = offsets(layout.outs)[axis], layout.outs[axis][1]
+    bits = k.bit_length() - 1
+    low, end = (1 << start + bits) - 1, start + count
+    outs = tuple((name, bits if number == axis else n) for number, (name, n) in enumerate(layout.outs))
+    return LinearLayout.of(layout.ins, outs, [c & low | c >> end << start + bits for c in layout.columns])
+
+
+def _network(called: str, tiles: Sequence[Spread], axis: int, descending: bool) -> list[Spread]:
+    """The tiles ordered by the first one, then by the second one if there are several."""
+    layout = tiles[0].layout
+    exchange, moved = exchange_along(called, tiles, axis)
+    held = exchange.held(moved)
+    for block in range(1, len(exchange.bits.each) + 1):
+        held = _compared(exchange, held, (1 << block) - 1, descending)
+        for level in range(block - 2, -1, -1):
+            held = _compared(exchange, held, 1 << level, descending)
+    found = [exchange.tile(tile, held, component) for component, tile in enumerate(moved)]
+    return found if exchange.layout == layout else [convert(tile, layout) for tile in found]
+
+
+def _compared(exchange: Exchange, held: Held, levels: int, descending: bool) -> Held:
+    """One step: each element and the one at `index ^ levels`, of which the lower place keeps the first."""
+    top = levels.bit_length() - 1
+    upper = exchange.bit(top)
+    others = exchange.across(held, levels)
+    in_thread = exchange.register_levels(levels) == levels
+    found: Held = {}
+    for element, mine in held.items():
+        if element in found:
+            continue
+        other = others[element]
+        is_upper = exchange.bits.along(element) >> top & 1
+        if in_thread:
+            low, high = (other, mine) if is_upper else (mine, other)
+            swap = _precedes(high, low, descending)
+            pair = _chosen(swap, high, low), _chosen(swap, low, high)
+            there = element ^ levels << exchange.bits.start
+            found[element], found[there] = pair[::-1] if is_upper else pair
+        elif upper is None:
+            swap = _precedes(mine, other, descending) if is_upper else _precedes(other, mine, descending)
+            found[element] = _chosen(swap, other, mine)
+        else:
+            low, high = _chosen(upper, other, mine), _chosen(upper, mine, other)
+            found[element] = _chosen(_precedes(high, low, descending), other, mine)
+    return found
+
+
+def _precedes(a: Values, b: Values, descending: bool) -> Scalar:
+    """Whether a comes strictly before b: by the key, then by the place."""
+    x, y = (b[0], a[0]) if descending else (a[0], b[0])
+    less, same = x < y, x == y
+    if x.dtype.is_float:
+        nan_x, nan_y = functions.isnan(x), functions.isnan(y)
+        less, same = less | (nan_y & ~nan_x), same | (nan_x & nan_y)
+    return cast(Scalar, less | (same & (a[1] < b[1])) if len(a) > 1 else less)
+
+
+def _chosen(condition: Scalar, a: Values, b: Values) -> Values:
+    return tuple(select(condition, x, y) for x, y in zip(a, b, strict=True))
