@@ -30,7 +30,7 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder
-from lego_mlir.proofs.rings.values import holds, is_possible
+from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
 ALWAYS: Final = 10**6
 """The weight of a wait that may hang whatever the uses are."""
@@ -65,6 +65,7 @@ class Obligations:
     order: RingOrder
     problems: list[RingProblem] = field(default_factory=list)
     _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
+    _waits: dict[int, dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
     def _fail(self, about: str, reason: str) -> None:
         self.problems.append(RingProblem(about, reason))
@@ -147,7 +148,8 @@ class Obligations:
                     more = sympy.expand(arrivals - waits - order.shift[k, counter[1]])
                     if not (more >= 0 if more.is_Integer else holds(Le(0, more), order.ranges)):
                         one, other = order.agents[k].name, order.agents[b].name
-                        self._fail(counter[1], f"{one} waits {waits} times and {other} arrives {arrivals} times")
+                        much, many = (shortened_name(str(count)) for count in (waits, arrivals))
+                        self._fail(counter[1], f"{one} waits {much} times and {other} arrives {many} times")
 
     # -- deadlock
 
@@ -225,15 +227,30 @@ class Obligations:
         one orders the most.
         """
         buffer = self.order.buffers[access.buffer]
-        tried: dict[Expr, None] = {} if access.use is None else {access.use: None}
+        tried: dict[Expr, Expr] = {} if access.use is None else {access.use: access.use}
+        if (wait := self._last_wait(site, buffer.ring)) is not None:
+            tried.setdefault(*wait)
         near = sorted(site.counts, key=lambda c: (c[:2] != (WAIT, buffer.ring), c[1] != buffer.ring))
         backs = sorted(range(-2, buffer.stages + 1), key=lambda back: abs(back - 1))
-        tried |= {sympy.expand(site.counts[counter] - back): None for counter in near for back in backs}
-        for use in tried:
+        for use in (sympy.expand(site.counts[counter] - back) for counter in near for back in backs):
+            tried.setdefault(use, use)
+        for use, counted in tried.items():
             offset, size = buffer.offset(access, use)
             if self._is_inside(offset, access.rows, size):
-                return use
+                return counted
         return None
+
+    def _last_wait(self, site: EventSite, ring: str) -> tuple[Expr, Expr] | None:
+        """The use of an agent's last wait on a ring, as its program has it, and as its number: equal modulo 2 S."""
+        if not self._waits:
+            for k, walk in enumerate(self.order.walks):
+                last: dict[str, tuple[Expr, Expr]] = {}
+                for at in walk.sites:
+                    if isinstance(word := at.event, RingWord) and word.kind == WAIT:
+                        number = at.counts[word.counter] + self.order.shift[k, word.ring]
+                        last = {**last, word.ring: (word.use, sympy.expand(number))}
+                    self._waits[id(at)] = last
+        return self._waits[id(site)].get(ring)
 
     def _is_inside(self, offset: Expr, rows: int, size: int) -> bool:
         """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
@@ -273,7 +290,8 @@ class Obligations:
                 of_access, of_write = (f" + {step}", "") if step > 0 else ("", f" + {-step}")
                 self._fail(write.buffer, f"{what}{of_access}{goes_on} while {write.place} may write use u{of_write}")
                 return
-        if low <= 0 <= high and (k != b or access.kind == "read"):  # writes of one agent are compared as pairs
+        if low <= 0 <= high and (k != b or (write.on is not None and access.kind == "read")):
+            # what threads of one agent write into the stage of one use is compared pair by pair, with all that they do
             self._fail(
                 write.buffer, f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
             )
@@ -284,14 +302,17 @@ class Obligations:
     def _meeting(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr, stages: int) -> tuple[int, int]:
         """The least and the greatest y - x of a write and an access that may be at the same time.
 
-        What the writer knows of the other agent's counts, less that agent's own, is the least; backwards the greatest.
+        What the writer knows at least of the other agent's counts, less what these are at most, is the least; backwards
+        the greatest.
         A copy goes on until its phase completes, so the waits for that count.
         """
         order, (k, write, at), (b, _, there) = self.order, one, other
-        known, own = order.known(order.own(k, at, x), stages, k), order.own(b, there, y)
-        low = max((known[count] - own[count] for count in own if count in known), default=NEVER)
-        mine, back = order.own(k, at, x), order.known(own, stages, b)
+        known, most = order.known(order.own(k, at, x), stages, k), order.most(b, there, y)
+        low = max((known[count] - most[count] for count in most if count in known), default=NEVER)
+        own = order.own(b, there, y)
+        back = order.known(own, stages, b)
         if write.on is None:
+            mine = order.most(k, at, x)
             passed = [back[count] - mine[count] for count in mine if count in back]
         else:
             waits = [count for count in {**back, **own} if count[1][:2] == (WAIT, write.on)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import sympy
 
@@ -83,9 +83,10 @@ class RingOrder:
     @cached_property
     def walks(self) -> list[ProgramWalk]:
         """Each agent's program followed. Raises NotFollowedError."""
-        found = []
+        found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
+        stages = {name: ring.stages for name, ring in self.rings.items()}
         for agent in self.agents:
-            walk = ProgramWalk(self.ranges, self.uniform, {name: ring.stages for name, ring in self.rings.items()})
+            walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named)
             walk.follow(agent.program)
             found.append(walk)
         return found
@@ -130,6 +131,11 @@ class RingOrder:
         """An agent's own counts at a place, relative to x."""
         found = {(k, counter): self.low(count - x) for counter, count in site.counts.items()}
         return {count: value for count, value in found.items() if value > NEVER}
+
+    def most(self, k: int, site: EventSite, x: Expr) -> Bounds:
+        """Upper bounds of an agent's own counts at a place, relative to x."""
+        found = {(k, counter): self.low(x - count) for counter, count in site.counts.items()}
+        return {count: -value for count, value in found.items() if value > NEVER}
 
     def known(self, start: Bounds, first: int, own: int | None = None) -> Bounds:
         """Lower bounds of the counts of all agents, relative to a number x >= `first`, from those of `start`.
