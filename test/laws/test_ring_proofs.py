@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import ring_oracle
 import sympy
-from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, order_of, rings_of
+from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, in_parts, order_of, rings_of
 
 from lego_mlir.expr.nodes import FloorDiv, Larger
 from lego_mlir.proofs.rings.agents import (
@@ -23,7 +23,7 @@ from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 
 FEW, MANY = 60, 3000
-TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2))
+TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
 
 
 def is_proved(programs, rings, stages):
@@ -64,6 +64,20 @@ def test_a_ring_is_proved_for_every_number_of_stages_and_of_warps(shape, readers
     for stages in (1, 2, 3, 5):
         for warps in (1, 4):
             assert is_proved(*whole(stages, readers, shape, warps))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_rings_at_two_rates_are_proved_in_parts_and_each_word_around_the_rounds_is_needed(stages):
+    rings = rings_of(stages, 1, 1) | {f"{name[:-1]}q": ring for name, ring in rings_of(stages, 1, 1).items()}
+    loops = in_parts(random.Random(1), bodies_of(stages, 1), stages, (0, 0))
+    assert is_proved([(1, loop) for loop in loops], rings, stages)
+    for loop in loops:
+        ((_, _, body),) = loop
+        for number, word in enumerate(body):
+            if word[0] in ("wait", "arrive"):
+                del body[number]
+                assert not is_proved([(1, loop) for loop in loops], rings, stages)
+                body.insert(number, word)
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])

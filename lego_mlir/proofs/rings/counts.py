@@ -64,11 +64,28 @@ Counts = dict[Counter, Expr]
 
 @dataclass(frozen=True, slots=True)
 class EventSite:
-    """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from."""
+    """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from.
+
+    `turn` is the number of the outer loop around it, `facts` are the conditions of the branches around it.
+    """
 
     event: RingWord | StageAccess | FromRoundBefore
     counts: Mapping[Counter, Expr]
     part: RingWord | StageAccess
+    turn: int | None = None
+    facts: tuple[Cond, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OuterTurn:
+    """A loop around all else, or its round that is followed apart, and the counts at the end of a round.
+
+    `bounds` are the value of its variable in round `number`, its rounds, and the conditions of the branches around it.
+    """
+
+    bounds: tuple[object, ...]
+    number: Symbol
+    counts: Mapping[Counter, Expr]
 
 
 @dataclass(slots=True)
@@ -92,7 +109,9 @@ class ProgramWalk:
 
     `ranges` gains those of the rounds. `uniform` tells whether an expression has one value for all threads of the agent
     and all blocks of its cluster; waits and arrivals must not depend on anything else. `stages` has those of each ring,
-    `named` what sums and choices of all agents were named by.
+    `named` what sums and choices of all agents were named by. `cuts` are where outer loops of these bounds have to be
+    split, since a round of some agent differs there; those of this agent that are not are `whole`. `rounds` has how
+    many rounds the number of a round counts, and `turns` the outer loops, of which a site has the number.
     """
 
     ranges: dict[Symbol, Range]
@@ -100,6 +119,10 @@ class ProgramWalk:
     stages: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     named: dict[Any, list[Expr]] = field(default_factory=dict)
+    cuts: dict[tuple[Expr, ...], Expr] = field(default_factory=dict)
+    whole: set[tuple[Expr, ...]] = field(default_factory=set)
+    rounds: dict[Symbol, Expr] = field(default_factory=dict)
+    turns: list[OuterTurn] = field(default_factory=list)
     sites: list[EventSite] = field(default_factory=list)
     totals: Counts = field(default_factory=dict)
     _recording: bool = True
@@ -108,6 +131,7 @@ class ProgramWalk:
     _shown: dict[tuple[Cond, tuple[Cond, ...]], bool] = field(default_factory=dict)
     _last: dict[Symbol, list[LastRound]] = field(default_factory=dict)
     _inside: dict[Symbol, LastRound] = field(default_factory=dict)
+    _turn: int | None = None
 
     def follow(self, program: Sequence[ProgramPart]) -> None:
         """Follow a program from its start. Raises NotFollowedError where a count cannot be stated."""
@@ -129,7 +153,7 @@ class ProgramWalk:
                     self._record(replace(part, row=_at(part.row, known), use=use), counts, part)
                 case FromRoundBefore():
                     self._record_again(part, counts)
-                case RingLoop() if (apart := round_apart(part)) is not None:
+                case RingLoop() if (apart := self._apart(part, known, depth)) is not None:
                     self._last.pop(part.symbol, None)
                     taken, pending = _with_what_follows(part, apart, pending)
                     known, counts = self._branch(taken, known, counts, depth)
@@ -142,6 +166,20 @@ class ProgramWalk:
                         raise NotFollowedError(reason)
                     known = {**known, **{r: self._new_unknown() for r in registers}}
         return known, counts
+
+    def _apart(self, loop: RingLoop, known: Values, depth: int) -> tuple[RingLoop, RingLoop] | None:
+        """The loop as two, if a round of it differs, or one of an outer loop of another agent with these bounds."""
+        apart = round_apart(loop)
+        if depth or not has_words(loop.body):
+            return apart
+        bounds = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
+        if apart is not None:
+            self.cuts[bounds] = _at(apart[0].hi, known)
+        elif bounds in self.cuts:
+            apart = replace(loop, hi=self.cuts[bounds]), replace(loop, lo=self.cuts[bounds])
+        else:
+            self.whole.add(bounds)
+        return apart
 
     def _record(self, event: RingWord | StageAccess, counts: Counts, part: RingWord | StageAccess) -> None:
         if isinstance(event, RingWord) and not self._is_uniform(event.use):
@@ -156,7 +194,7 @@ class ProgramWalk:
             event = replace(event, row=self._decided(event.row))
             for around in self._inside.values():
                 around.rows.setdefault(part.begun, event.row)
-        self.sites.append(EventSite(event, dict(counts), part))
+        self.sites.append(EventSite(event, dict(counts), part, self._turn, self._facts))
 
     def _next(self, use: Expr, ring: str, counts: Counts) -> Expr:
         """The use of a copy as that of one of the agent's next arrivals: a whole turn more or less changes nothing."""
@@ -281,6 +319,7 @@ class ProgramWalk:
         sized = rounds.is_Integer or (not named and all(isinstance(s, Size) for s in rounds.free_symbols))
         most = rounds if sized else sympy.Integer(MOST_ROUNDS)
         self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
+        self.rounds[number] = rounds
         change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}", self._same)
         inside = {**known, loop.symbol: lo + step * number}
         carried = [s for s in dict.fromkeys(symbols_given(loop.body)) if s in known]
@@ -316,7 +355,12 @@ class ProgramWalk:
         start = len(self.sites)
         self._last.setdefault(loop.symbol, []).append(this)
         self._inside[loop.symbol] = this
+        if depth == 0 and has_words(loop.body):
+            self._turn = len(self.turns)
         found = self._parts(loop.body, known, counts, depth + 1)
+        if depth == 0 and has_words(loop.body):
+            self.turns.append(OuterTurn((known[loop.symbol], this.rounds, *self._facts), this.number, found[1]))
+            self._turn = None
         del self._inside[loop.symbol]
         for place, site in enumerate(self.sites[start:], start):
             if isinstance(site.event, FromRoundBefore) and site.event.loop == loop.symbol:
@@ -362,11 +406,11 @@ class _LoopChange:
         if any(str(s).startswith(self.prefix) for s in increment.free_symbols):
             return False
         lo, hi, step = self.span
+        increment = increment if increment.is_Integer else self.same(self.number, increment)
         if self.number not in increment.free_symbols:
             self.begin[key] = sympy.expand(first + self.number * increment)
             self.end[key] = sympy.expand(first + self.rounds * increment)
         else:
-            increment = self.same(self.number, increment)
             self.begin[key] = first + value_at_round("sum", self.number, increment, lo, step)
             self.end[key] = first + value_named("all", increment, lo, hi, step, bound=self.number)
         return True

@@ -18,7 +18,7 @@ used in their first turn alone need no phases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -30,6 +30,7 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder
+from lego_mlir.proofs.rings.turns import OuterTurns
 from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
 ALWAYS: Final = 10**6
@@ -154,24 +155,38 @@ class Obligations:
     # -- deadlock
 
     def deadlock(self) -> None:
-        """No circle of waits, each of which may hang because the next one does: in it the uses would have to shrink."""
+        """No circle of waits, each of which may hang because the next one does: in it the uses would have to shrink.
+
+        Where that is not shown, waits that would have to hang in an earlier turn of outer loops are left out.
+        """
         waits = [(k, word, site) for k, word, site in self._words() if word.kind == WAIT]
-        edges: list[tuple[int, int, int]] = []
+        edges: list[tuple[int, int, int, Counter]] = []
         for i, (k, word, site) in enumerate(waits):
             for j, (b, other, there) in enumerate(waits):
                 for _, arrival in (a for a in self.order.arrivers[word.ring] if a[0] == b):
                     weight = self._hanging(k, word, site, other, there, arrival)
                     if weight is not None:
-                        edges.append((i, j, weight * (len(waits) + 1) + 1))
-        longest = [0] * len(waits)
-        for _ in range(len(waits) + 1):
-            longer = [(j, longest[i] + weight) for i, j, weight in edges if longest[i] + weight > longest[j]]
-            if not longer:
-                return
-            for j, length in longer:
-                longest[j] = max(longest[j], length)
-        for ring, place in {waits[j][1].ring: waits[j][1].place for _, j, _ in edges}.items():
+                        edges.append((i, j, weight * (len(waits) + 1) + 1, arrival))
+        if not _has_circle(len(waits), edges) or not _has_circle(len(waits), self._in_one_turn(waits, edges)):
+            return
+        for ring, place in {waits[edge[1]][1].ring: waits[edge[1]][1].place for edge in edges}.items():
             self._fail(ring, f"{place}: not shown that agents do not wait for each other in a circle")
+
+    def _in_one_turn(
+        self, waits: Sequence[tuple[int, RingWord, EventSite]], edges: Sequence[tuple[int, int, int, Counter]]
+    ) -> list[tuple[int, int, int, Counter]]:
+        """The edges that may stay in one turn of outer loops, if none leads to a later turn; else all."""
+        turns = OuterTurns(self.order, [(k, site) for k, _, site in waits])
+        found = []
+        for edge in edges if turns.shared else ():
+            i, j, _, arrival = edge
+            (k, word, site), (b, _, there) = waits[i], waits[j]
+            use = sympy.expand(site.counts[word.counter] + self.order.shift[k, word.ring])
+            if not turns.is_never_later(k, site, use, b, arrival):
+                return list(edges)
+            if not turns.is_earlier(k, site, use, there, arrival):
+                found.append(edge)
+        return found if turns.shared else list(edges)
 
     def _hanging(
         self, k: int, word: RingWord, site: EventSite, other: RingWord, there: EventSite, arrival: Counter
@@ -319,6 +334,18 @@ class Obligations:
             certain = [c for c in waits if c in back or c[0] == b]
             passed = [max(back.get(c, NEVER), own.get(c, NEVER)) + order.shift[c[0], write.on] for c in certain]
         return low, -max(passed, default=NEVER)
+
+
+def _has_circle(count: int, edges: Sequence[tuple[int, int, int, Counter]]) -> bool:
+    """Whether some circle of edges between `count` places has a sum that is not negative."""
+    longest = [0] * count
+    for _ in range(count + 1):
+        longer = [(j, longest[i] + weight) for i, j, weight, _ in edges if longest[i] + weight > longest[j]]
+        if not longer:
+            return False
+        for j, length in longer:
+            longest[j] = max(longest[j], length)
+    return True
 
 
 def _facts(placed: AgentAccess) -> tuple[object, ...]:

@@ -83,13 +83,16 @@ class RingOrder:
     @cached_property
     def walks(self) -> list[ProgramWalk]:
         """Each agent's program followed. Raises NotFollowedError."""
-        found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
         stages = {name: ring.stages for name, ring in self.rings.items()}
-        for agent in self.agents:
-            walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named)
-            walk.follow(agent.program)
-            found.append(walk)
-        return found
+        cuts = dict[tuple[Expr, ...], Expr]()
+        while True:
+            found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
+            for agent in self.agents:
+                walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named, cuts)
+                walk.follow(agent.program)
+                found.append(walk)
+            if not any(walk.whole & set(cuts) for walk in found):
+                return found
 
     @cached_property
     def arrivers(self) -> dict[str, list[AgentCount]]:

@@ -19,7 +19,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.context import PlainRanges
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
@@ -143,11 +143,18 @@ def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
             known = ranges.get(symbol)
             ends = (0, 64) if known is None else (known.lo, known.hi)
             lo, hi = (int(end) if getattr(end, "is_Integer", isinstance(end, int)) else 64 for end in ends)
-            point[symbol] = sympy.Integer(lo + (7 * turn + 3 * number) % max(1, hi - lo))
+            value = lo + (7 * turn + 3 * number) % max(1, hi - lo)
+            point[symbol] = sympy.Integer(_taken(symbol, value) if isinstance(symbol, Size) else value)
         excluded = any(given.xreplace(point) == sympy.false for given in getattr(ranges, "given", ()))
         if claim.xreplace(point) == sympy.false and not excluded:
             return False
     return True
+
+
+def _taken(size: Size, value: int) -> int:
+    """A value of a size near another."""
+    least = -(-max(size.min, 1) // size.multiple_of) * size.multiple_of
+    return max(least, value // size.multiple_of * size.multiple_of)
 
 
 def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:
