@@ -1,6 +1,7 @@
 """Rings of barriers run by brute force, warp by warp in drawn orders: an oracle that shares nothing with the proofs.
 
-A program is a list of operations; `counter` begins at 0 and `("next",)` advances it:
+A program is a list of operations; counters begin at 0, and `("next", counter)` advances the one of this name. Rings and
+tiles are used by the counter that the last letter of their names is:
 
     ("loop", (size, more), body)            `sizes[size] + more` rounds
     ("wait", ring, offset)                  for the use counter + offset
@@ -24,19 +25,18 @@ class OracleRing:
 
 def flat(program, sizes):
     """The operations of a program in order, with the numbers of their uses: (kind, name, use, ..)."""
-    counter, found = 0, []
+    counters, found = {}, []
 
     def run(body):
-        nonlocal counter
         for operation in body:
             match operation:
                 case ("loop", (size, more), inner):
                     for _ in range(sizes[size] + more):
                         run(inner)
-                case ("next",):
-                    counter += 1
+                case ("next", name):
+                    counters[name] = counters.get(name, 0) + 1
                 case (kind, name, *rest, offset):
-                    found.append((kind, name, counter + offset, *rest))
+                    found.append((kind, name, counters.get(name[-1], 0) + offset, *rest))
 
     run(program)
     return found

@@ -8,22 +8,23 @@ from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingW
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.strides import divided
 
-COUNT, HEIGHT = sympy.Symbol("count", integer=True), 8
+COUNTS = {name: sympy.Symbol(f"count {name}", integer=True) for name in "kq"}
+HEIGHT = 8
 SIZES = {name: Size(name, min=1, max=1000) for name in ("N", "P")}
 
 
 def bodies_of(stages, readers):
     """The right body of a round of the agent that copies, and of each that reads."""
-    copying = [("wait", "empty", -stages), ("copy", "t", stages, "full", 0), ("arrive", "full", 0)]
-    reading = [("wait", "full", 0), ("read", "t", stages, None, 0), ("arrive", "empty", 0)]
+    copying = [("wait", "empty k", -stages), ("copy", "tile k", stages, "full k", 0), ("arrive", "full k", 0)]
+    reading = [("wait", "full k", 0), ("read", "tile k", stages, None, 0), ("arrive", "empty k", 0)]
     return [copying, *(list(reading) for _ in range(readers))]
 
 
 def body_of_both(stages):
     """The right body of a round of an agent that copies and reads."""
     return [
-        ("wait", "empty", -stages), ("copy", "t", stages, "full", 0), ("arrive", "full", 0),
-        ("wait", "full", 0), ("read", "t", stages, None, 0), ("arrive", "empty", 0),
+        ("wait", "empty k", -stages), ("copy", "tile k", stages, "full k", 0), ("arrive", "full k", 0),
+        ("wait", "full k", 0), ("read", "tile k", stages, None, 0), ("arrive", "empty k", 0),
     ]  # fmt: skip
 
 
@@ -43,14 +44,34 @@ def spoilt(choose, bodies, stages):
                 body.insert(i, body[j])
 
 
+def around(choose, stages, copies):
+    """What a role does with a tile of each part, before and after the rounds of the part."""
+    if copies:
+        return [("wait", "empty q", -stages), ("copy", "tile q", stages, "full q", 0), ("arrive", "full q", 0)], []
+    wait, read, arrive = ("wait", "full q", 0), ("read", "tile q", stages, None, 0), ("arrive", "empty q", 0)
+    return ([wait, read, arrive], []) if choose.random() < 0.3 else ([wait, read], [read, arrive])
+
+
+def in_parts(choose, bodies, stages, mores):
+    """Bodies of rounds in a loop over parts, each with a tile of its own on rings of a second rate."""
+    found = []
+    for number, (body, more) in enumerate(zip(bodies, mores, strict=True)):
+        before, after = around(choose, stages, copies=number == 0)
+        if choose.random() < 0.2:
+            spoilt(choose, [before], stages)
+        rounds = ("loop", ("N", more), [*body, ("next", "k")])
+        found.append([("loop", ("P", 0), [*before, rounds, *after, ("next", "q")])])
+    return found
+
+
 def in_loops(body, shape, more=0):
     """A round's body in one loop, in two after each other, or in a loop inside another."""
-    loop = ("loop", ("N", more), [*body, ("next",)])
+    loop = ("loop", ("N", more), [*body, ("next", "k")])
     match shape:
         case "one":
             return [loop]
         case "two":
-            return [loop, ("loop", ("P", 0), [*body, ("next",)])]
+            return [loop, ("loop", ("P", 0), [*body, ("next", "k")])]
     return [("loop", ("P", 0), [loop])]
 
 
@@ -62,16 +83,20 @@ def drawn(choose):
     if choose.random() < 0.25:
         bodies, readers, reading = [body_of_both(stages)], 1, copying
     spoilt(choose, bodies, stages)
-    shape = choose.choice(("one", "two", "nested"))
-    programs = [
-        (reading if number else copying, in_loops(body, shape, choose.choice((0,) * 20 + (-1, 1))))
-        for number, body in enumerate(bodies)
-    ]
-    return programs, rings_of(stages, copying, readers * reading), stages
+    shape = choose.choice(("one", "two", "nested", "parts"))
+    mores = [choose.choice((0,) * 20 + (-1, 1)) for _ in bodies]
+    rings = rings_of(stages, copying, readers * reading)
+    if shape == "parts" and len(bodies) > 1:
+        loops = in_parts(choose, bodies, stages, mores)
+        rings |= {name.replace("k", "q"): ring for name, ring in rings.items()}
+    else:
+        loops = [in_loops(body, shape.replace("parts", "one"), more) for body, more in zip(bodies, mores, strict=True)]
+    programs = [(reading if number else copying, loop) for number, loop in enumerate(loops)]
+    return programs, rings, stages
 
 
 def rings_of(stages, copying, reading):
-    return {"full": OracleRing(stages, copying), "empty": OracleRing(stages, reading)}
+    return {"full k": OracleRing(stages, copying), "empty k": OracleRing(stages, reading)}
 
 
 def parts_of(program):
@@ -81,18 +106,22 @@ def parts_of(program):
             case ("loop", (name, more), body):
                 symbol = sympy.Symbol(f"k{number} {len(str(body))}", integer=True)
                 yield RingLoop(symbol, sympy.Integer(0), SIZES[name] + more, sympy.Integer(1), tuple(parts_of(body)))
-            case ("next",):
-                yield Let(COUNT, COUNT + 1)
+            case ("next", name):
+                yield Let(COUNTS[name], COUNTS[name] + 1)
             case ("copy" | "read" as kind, tile, stages, ring, offset):
-                row, use = HEIGHT * FloorMod(COUNT + offset, stages), None if ring is None else COUNT + offset
+                count = COUNTS[tile[-1]] + offset
+                row, use = HEIGHT * FloorMod(count, stages), None if ring is None else count
                 yield StageAccess(kind, tile, row, HEIGHT, str(operation), ring, use)
             case (kind, ring, offset):
-                yield RingWord(kind, ring, COUNT + offset, str(operation))
+                yield RingWord(kind, ring, COUNTS[ring[-1]] + offset, str(operation))
 
 
 def order_of(programs, rings, stages):
     """The order of such programs. Raises NotFollowedError."""
-    start = Let(COUNT, sympy.Integer(0))
-    agents = [Agent(str(k), warps, (start, *parts_of(p)), k) for k, (warps, p) in enumerate(programs)]
+    start = tuple(Let(count, sympy.Integer(0)) for count in COUNTS.values())
+    agents = [Agent(str(k), warps, (*start, *parts_of(p)), k) for k, (warps, p) in enumerate(programs)]
     shapes = {name: RingShape(name, ring.stages, ring.expected) for name, ring in rings.items()}
-    return divided(RingOrder(shapes, {"t": StagedBuffer("t", stages, HEIGHT, ring="full")}, agents, {}))
+    buffers = {
+        f"tile {c}": StagedBuffer(f"tile {c}", stages, HEIGHT, ring=f"full {c}") for c in "kq" if f"full {c}" in rings
+    }
+    return divided(RingOrder(shapes, buffers, agents, {}))

@@ -60,13 +60,27 @@ class PairsInside:
 
     def of(self, buffer: Buffer) -> Iterator[Pair]:
         """The pairs whose accesses are of this buffer; where rings order its uses, those of one use by one role."""
-        if buffer.name in self.guarded:
+        if buffer.name not in self.guarded:
+            yield from self._concurrent(buffer)
+        elif self._is_written_by_a_reader(buffer):
+            pairs = self._concurrent(buffer)
+            yield from (pair for pair in pairs if pair.one.conditions[:1] == pair.other.conditions[:1])
+        else:
             yield from self._of_one_use(buffer)
-            return
+
+    def _concurrent(self, buffer: Buffer) -> Iterator[Pair]:
         yield from (pair for pair in self._phases.pairs if pair.one.buffer.name == buffer.name)
         flights = Flights(self.left_out, buffer.name)
         flights.collect(self.model.nodes)
         yield from flights.pairs
+
+    def _is_written_by_a_reader(self, buffer: Buffer) -> bool:
+        """Whether a role writes elements that it also reads: its own barriers have to order these."""
+        writes, reads = (
+            {a.conditions[:1] for a in self.model.accesses if a.buffer.name == buffer.name and a.writes == writes}
+            for writes in (True, False)
+        )
+        return bool(writes & reads)
 
     def _of_one_use(self, buffer: Buffer) -> Iterator[Pair]:
         """Writes of a role to one stage, in one round: other rounds are of other uses."""

@@ -1,16 +1,29 @@
 """Random programs with rings of barriers: what is proved has no fault, and each word of a proved ring is needed."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import ring_oracle
-from ring_programs import bodies_of, drawn, in_loops, order_of, rings_of
+import sympy
+from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, in_parts, order_of, rings_of
 
-from lego_mlir.proofs.rings.agents import NotFollowedError
+from lego_mlir.expr.nodes import FloorDiv, Larger
+from lego_mlir.proofs.rings.agents import (
+    ARRIVE,
+    WAIT,
+    Agent,
+    NotFollowedError,
+    RingLoop,
+    RingShape,
+    RingWord,
+    StageAccess,
+)
 from lego_mlir.proofs.rings.obligations import problems
+from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 
 FEW, MANY = 60, 3000
-TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2))
+TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
 
 
 def is_proved(programs, rings, stages):
@@ -54,6 +67,20 @@ def test_a_ring_is_proved_for_every_number_of_stages_and_of_warps(shape, readers
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
+def test_rings_at_two_rates_are_proved_in_parts_and_each_word_around_the_rounds_is_needed(stages):
+    rings = rings_of(stages, 1, 1) | {f"{name[:-1]}q": ring for name, ring in rings_of(stages, 1, 1).items()}
+    loops = in_parts(random.Random(1), bodies_of(stages, 1), stages, (0, 0))
+    assert is_proved([(1, loop) for loop in loops], rings, stages)
+    for loop in loops:
+        ((_, _, body),) = loop
+        for number, word in enumerate(body):
+            if word[0] in ("wait", "arrive"):
+                del body[number]
+                assert not is_proved([(1, loop) for loop in loops], rings, stages)
+                body.insert(number, word)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("left_out", [(0, 0), (0, 2), (1, 0), (1, 2)])
 def test_each_word_of_a_proved_ring_is_needed(stages, left_out):
     bodies = bodies_of(stages, 1)
@@ -72,3 +99,26 @@ def test_a_loop_split_in_two_and_warps_split_into_agents_change_no_verdict(stage
     copying, reading = one
     apart = [copying, (1, reading[1]), (1, reading[1])]
     assert is_proved(one, rings, stages) and is_proved(two, rings, stages) and is_proved(apart, rings, stages)
+
+
+def test_a_write_after_a_loop_is_not_ordered_by_a_count_of_which_only_a_lower_bound_is_known():
+    """A stage is written after the rounds of one agent, and read in each round of another."""
+    one, k, size = sympy.Integer(1), sympy.Symbol("k", integer=True), SIZES["N"]
+    span = FloorDiv(Larger(size - 100, sympy.Integer(0)), 64), FloorDiv(size + 63, 64)
+
+    def agent(name, body, after=()):
+        loop = RingLoop(k, *span, one, tuple(body))
+        return Agent(name, 1, (RingWord(WAIT, "once", sympy.Integer(0)), loop, *after))
+
+    use, stage = k - span[0], StageAccess("read", "t", sympy.Integer(0), HEIGHT)
+    writes = [RingWord(WAIT, "empty", use - 1), RingWord(ARRIVE, "full", use)]
+    reads = [RingWord(WAIT, "full", use), stage, RingWord(ARRIVE, "empty", use)]
+    agents = [
+        Agent("copies", 1, (RingWord(ARRIVE, "once", sympy.Integer(0)),)),
+        agent("writes", writes, (replace(stage, kind="write"),)),
+        agent("reads", reads),
+    ]
+    rings = {name: RingShape(name, 2 if name == "once" else 1, 1) for name in ("once", "full", "empty")}
+    buffers = {"t": StagedBuffer("t", 2, HEIGHT, ring="once")}
+    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, {}))}
+    assert "the read of use u may come while" in found

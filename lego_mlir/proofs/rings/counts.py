@@ -9,7 +9,8 @@ read off:
 
 The names are those of `values`, so that two agents whose loops run alike have equal counts, with trip counts that
 neither of them knows. A loop whose first or last round differs is followed as that round and the others; the counts
-after a branch are those of one side where that is shown, else a value that the condition and both sides name.
+after a branch are those of one side where that is shown, else a choice by its condition. A loop of at most one round
+is a branch. What is unknown is equal to nothing else, and may differ between the threads of an agent.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
+    ARRIVE,
     Counter,
     FromRoundBefore,
     Let,
@@ -40,9 +42,20 @@ from lego_mlir.proofs.rings.agents import (
 )
 from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
-from lego_mlir.proofs.rings.values import KnownRanges, holds, symbol_named, value_at_round, value_named
+from lego_mlir.proofs.rings.values import (
+    holds,
+    is_possible,
+    symbol_named,
+    value_at_round,
+    value_named,
+    without_functions,
+)
 
 MOST_ROUNDS: Final = 2**30
+NOT_UNIFORM: Final = (
+    "{} may differ between threads, or between blocks of a cluster; compute it from sizes, block ids, votes of a warp "
+    "and tensors that the kernel does not write"
+)
 BEFORE: Final = "before round: "
 """The first characters of the symbol that a count or register has before a round."""
 Values = dict[Any, Any]
@@ -51,11 +64,28 @@ Counts = dict[Counter, Expr]
 
 @dataclass(frozen=True, slots=True)
 class EventSite:
-    """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from."""
+    """An event where it is reached, with symbols for the rounds, the counts before it, and the part it came from.
+
+    `turn` is the number of the outer loop around it, `facts` are the conditions of the branches around it.
+    """
 
     event: RingWord | StageAccess | FromRoundBefore
     counts: Mapping[Counter, Expr]
     part: RingWord | StageAccess
+    turn: int | None = None
+    facts: tuple[Cond, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OuterTurn:
+    """A loop around all else, or its round that is followed apart, and the counts at the end of a round.
+
+    `bounds` are the value of its variable in round `number`, its rounds, and the conditions of the branches around it.
+    """
+
+    bounds: tuple[object, ...]
+    number: Symbol
+    counts: Mapping[Counter, Expr]
 
 
 @dataclass(slots=True)
@@ -78,19 +108,30 @@ class ProgramWalk:
     """One agent's program followed: `sites` in program order, and `totals`, the counts at its end.
 
     `ranges` gains those of the rounds. `uniform` tells whether an expression has one value for all threads of the agent
-    and all blocks of its cluster; waits and arrivals must not depend on anything else. `stages` has those of each ring.
+    and all blocks of its cluster; waits and arrivals must not depend on anything else. `stages` has those of each ring,
+    `named` what sums and choices of all agents were named by. `cuts` are where outer loops of these bounds have to be
+    split, since a round of some agent differs there; those of this agent that are not are `whole`. `rounds` has how
+    many rounds the number of a round counts, and `turns` the outer loops, of which a site has the number.
     """
 
     ranges: dict[Symbol, Range]
     uniform: Callable[[Expr], bool] = lambda expr: True
     stages: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    named: dict[Any, list[Expr]] = field(default_factory=dict)
+    cuts: dict[tuple[Expr, ...], Expr] = field(default_factory=dict)
+    whole: set[tuple[Expr, ...]] = field(default_factory=set)
+    rounds: dict[Symbol, Expr] = field(default_factory=dict)
+    turns: list[OuterTurn] = field(default_factory=list)
     sites: list[EventSite] = field(default_factory=list)
     totals: Counts = field(default_factory=dict)
     _recording: bool = True
-    _unknowns: int = 0
+    _unknown: set[Symbol] = field(default_factory=set)
     _facts: tuple[Cond, ...] = ()
+    _shown: dict[tuple[Cond, tuple[Cond, ...]], bool] = field(default_factory=dict)
     _last: dict[Symbol, list[LastRound]] = field(default_factory=dict)
     _inside: dict[Symbol, LastRound] = field(default_factory=dict)
+    _turn: int | None = None
 
     def follow(self, program: Sequence[ProgramPart]) -> None:
         """Follow a program from its start. Raises NotFollowedError where a count cannot be stated."""
@@ -112,7 +153,7 @@ class ProgramWalk:
                     self._record(replace(part, row=_at(part.row, known), use=use), counts, part)
                 case FromRoundBefore():
                     self._record_again(part, counts)
-                case RingLoop() if (apart := round_apart(part)) is not None:
+                case RingLoop() if (apart := self._apart(part, known, depth)) is not None:
                     self._last.pop(part.symbol, None)
                     taken, pending = _with_what_follows(part, apart, pending)
                     known, counts = self._branch(taken, known, counts, depth)
@@ -123,22 +164,45 @@ class ProgramWalk:
                 case Unfollowed(reason=reason, registers=registers):
                     if not registers:
                         raise NotFollowedError(reason)
-                    known = {**known, **{r: self._unknown() for r in registers}}
+                    known = {**known, **{r: self._new_unknown() for r in registers}}
         return known, counts
 
+    def _apart(self, loop: RingLoop, known: Values, depth: int) -> tuple[RingLoop, RingLoop] | None:
+        """The loop as two, if a round of it differs, or one of an outer loop of another agent with these bounds."""
+        apart = round_apart(loop)
+        if depth or not has_words(loop.body):
+            return apart
+        bounds = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
+        if apart is not None:
+            self.cuts[bounds] = _at(apart[0].hi, known)
+        elif bounds in self.cuts:
+            apart = replace(loop, hi=self.cuts[bounds]), replace(loop, lo=self.cuts[bounds])
+        else:
+            self.whole.add(bounds)
+        return apart
+
     def _record(self, event: RingWord | StageAccess, counts: Counts, part: RingWord | StageAccess) -> None:
-        if isinstance(event, RingWord) and not self.uniform(event.use):
-            raise NotFollowedError(f"{event.place}: the use differs between threads, or between blocks of a cluster")
+        if isinstance(event, RingWord) and not self._is_uniform(event.use):
+            raise NotFollowedError(f"{event.place}: {NOT_UNIFORM.format('the use')}")
         if not self._recording:
             return
         ring = event.ring if isinstance(event, RingWord) else event.on
         if event.use is not None and ring is not None and ring in self.stages:
-            event = replace(event, use=unwound(self._decided(event.use), 2 * self.stages[ring]))
+            use = unwound(self._decided(event.use), 2 * self.stages[ring])
+            event = replace(event, use=use if isinstance(event, RingWord) else self._next(use, ring, counts))
         if isinstance(event, StageAccess) and isinstance(part, StageAccess):
             event = replace(event, row=self._decided(event.row))
             for around in self._inside.values():
                 around.rows.setdefault(part.begun, event.row)
-        self.sites.append(EventSite(event, dict(counts), part))
+        self.sites.append(EventSite(event, dict(counts), part, self._turn, self._facts))
+
+    def _next(self, use: Expr, ring: str, counts: Counts) -> Expr:
+        """The use of a copy as that of one of the agent's next arrivals: a whole turn more or less changes nothing."""
+        for counter, count in counts.items():
+            ahead = sympy.expand(use - count) if counter[:2] == (ARRIVE, ring) else None
+            if ahead is not None and ahead.is_Integer:
+                return count + ahead % self.stages[ring]
+        return use
 
     def _record_again(self, part: FromRoundBefore, counts: Counts) -> None:
         """An access of the round before: of a loop that is followed here, its row is known after its body only."""
@@ -158,22 +222,26 @@ class ProgramWalk:
                 return
             met |= _solved(last.rounds)  # only without rounds of this loop is the last one that of the loop before
 
-    def _unknown(self) -> Symbol:
-        self._unknowns += 1
-        return symbol_named(f"unknown{self._unknowns}")
+    def _new_unknown(self) -> Symbol:
+        """A value of which nothing is known: no other is equal to it, of this agent or of another."""
+        found = symbol_named(f"unknown {len(self._unknown)} of {self.name}")
+        self._unknown.add(found)
+        return found
+
+    def _is_uniform(self, expr: Expr | Cond) -> bool:
+        """Whether an expression is one for all threads of the agent: what is unknown may differ between them."""
+        return not self._unknown & expr.free_symbols and self.uniform(expr)
 
     def _holds(self, claim: Cond) -> bool:
         """Whether a claim is proved here, in the branches around."""
-        if not self._facts:
-            return holds(claim, self.ranges)
-        here = KnownRanges(self.ranges)
-        here.until = getattr(self.ranges, "until", None)
-        here.given = (*getattr(self.ranges, "given", ()), *self._facts)
-        return holds(claim, here)
+        key = claim, self._facts
+        if key not in self._shown:
+            self._shown[key] = holds(claim, self.ranges, facts=self._facts)
+        return self._shown[key]
 
     def _decided(self, expr: Expr) -> Expr:
         """An expression without the choices that are decided here."""
-        for choice in expr.atoms(Select):
+        for choice in expr.atoms(Select) & without_functions(expr).atoms(Select):
             condition, a, b = choice.args
             if self._holds(condition):
                 expr = expr.xreplace({choice: a})
@@ -186,14 +254,12 @@ class ProgramWalk:
     def _branch(self, branch: RingBranch, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         condition = _at(branch.condition, known)
         sides = ((branch.then, condition), (branch.otherwise, sympy.Not(condition)))
-        uniform = self.uniform(condition)
+        uniform = self._is_uniform(condition)
         for side, taken in sides:
             if uniform and self._holds(taken):
                 return self._parts(side, known, counts, depth)
         if has_words((branch,)) and not uniform:
-            raise NotFollowedError(
-                f"{branch.place}: waits or arrivals in a branch that threads, or blocks of a cluster, take differently"
-            )
+            raise NotFollowedError(f"{branch.place}: {NOT_UNIFORM.format('the condition around waits or arrivals')}")
         found, around = [], self._facts
         for side, taken in sides:
             self._facts = (*around, taken)
@@ -217,7 +283,20 @@ class ProgramWalk:
             return other
         if self._holds(sympy.Or(sympy.Not(condition), Le(0, more))) and self._holds(sympy.Or(condition, Le(more, 0))):
             return sympy.expand(other + Larger(more, sympy.Integer(0)))
-        return sympy.expand(other + value_named("either", condition, more))
+        return sympy.expand(other + Select(condition, self._same(condition, more, condition), sympy.Integer(0)))
+
+    def _same(self, key: Any, expr: Expr, where: Cond = sympy.true) -> Expr:
+        """An expression that was named before and is equal to this one; this one if there is none.
+
+        `key` has what else is in the name; the expressions have to be equal `where` a condition holds.
+        """
+        found = self.named.setdefault(key, [])
+        for other in found:
+            claim = sympy.Or(sympy.Not(where), Eq(other, expr))
+            if sympy.expand(other - expr) == 0 or (is_possible(claim, self.ranges) and self._holds(claim)):
+                return other
+        found.append(expr)
+        return expr
 
     # -- loops
 
@@ -228,16 +307,20 @@ class ProgramWalk:
     def _loop(self, loop: RingLoop, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         lo, hi, step = span = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
         rounds = self._rounds(lo, hi, step)
-        if has_words(loop.body) and not self.uniform(rounds):
-            raise NotFollowedError(f"{loop.place}: the rounds differ between threads, or between blocks of a cluster")
+        if has_words(loop.body) and not self._is_uniform(rounds):
+            raise NotFollowedError(f"{loop.place}: {NOT_UNIFORM.format('the number of rounds')}")
         if rounds.is_Integer and rounds <= 1:
             return self._single(loop, lo, known, counts, depth) if rounds == 1 else (known, counts)
+        if not rounds.is_Integer and self._holds(Le(hi, lo + step)):
+            once = RingBranch(Lt(lo, hi), (replace(loop, lo=lo, hi=lo + step, step=step),), (), loop.place)
+            return self._branch(once, known, counts, depth)
         number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
         named = rounds.atoms(sympy.core.function.AppliedUndef)
         sized = rounds.is_Integer or (not named and all(isinstance(s, Size) for s in rounds.free_symbols))
         most = rounds if sized else sympy.Integer(MOST_ROUNDS)
         self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
-        change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}")
+        self.rounds[number] = rounds
+        change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}", self._same)
         inside = {**known, loop.symbol: lo + step * number}
         carried = [s for s in dict.fromkeys(symbols_given(loop.body)) if s in known]
         before = {s: symbol_named(f"{BEFORE}{depth} {s}") for s in carried}
@@ -272,7 +355,12 @@ class ProgramWalk:
         start = len(self.sites)
         self._last.setdefault(loop.symbol, []).append(this)
         self._inside[loop.symbol] = this
+        if depth == 0 and has_words(loop.body):
+            self._turn = len(self.turns)
         found = self._parts(loop.body, known, counts, depth + 1)
+        if depth == 0 and has_words(loop.body):
+            self.turns.append(OuterTurn((known[loop.symbol], this.rounds, *self._facts), this.number, found[1]))
+            self._turn = None
         del self._inside[loop.symbol]
         for place, site in enumerate(self.sites[start:], start):
             if isinstance(site.event, FromRoundBefore) and site.event.loop == loop.symbol:
@@ -289,6 +377,7 @@ class _LoopChange:
     rounds: Expr
     span: tuple[Expr, ...]
     prefix: str
+    same: Callable[[Any, Expr], Expr]
     begin: dict[Any, Expr] = field(default_factory=dict)
     end: dict[Any, Expr] = field(default_factory=dict)
 
@@ -317,6 +406,7 @@ class _LoopChange:
         if any(str(s).startswith(self.prefix) for s in increment.free_symbols):
             return False
         lo, hi, step = self.span
+        increment = increment if increment.is_Integer else self.same(self.number, increment)
         if self.number not in increment.free_symbols:
             self.begin[key] = sympy.expand(first + self.number * increment)
             self.end[key] = sympy.expand(first + self.rounds * increment)

@@ -18,7 +18,7 @@ used in their first turn alone need no phases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -30,7 +30,8 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder
-from lego_mlir.proofs.rings.values import holds, is_possible
+from lego_mlir.proofs.rings.turns import OuterTurns
+from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
 ALWAYS: Final = 10**6
 """The weight of a wait that may hang whatever the uses are."""
@@ -65,6 +66,7 @@ class Obligations:
     order: RingOrder
     problems: list[RingProblem] = field(default_factory=list)
     _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
+    _waits: dict[int, dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
     def _fail(self, about: str, reason: str) -> None:
         self.problems.append(RingProblem(about, reason))
@@ -147,29 +149,44 @@ class Obligations:
                     more = sympy.expand(arrivals - waits - order.shift[k, counter[1]])
                     if not (more >= 0 if more.is_Integer else holds(Le(0, more), order.ranges)):
                         one, other = order.agents[k].name, order.agents[b].name
-                        self._fail(counter[1], f"{one} waits {waits} times and {other} arrives {arrivals} times")
+                        much, many = (shortened_name(str(count)) for count in (waits, arrivals))
+                        self._fail(counter[1], f"{one} waits {much} times and {other} arrives {many} times")
 
     # -- deadlock
 
     def deadlock(self) -> None:
-        """No circle of waits, each of which may hang because the next one does: in it the uses would have to shrink."""
+        """No circle of waits, each of which may hang because the next one does: in it the uses would have to shrink.
+
+        Where that is not shown, waits that would have to hang in an earlier turn of outer loops are left out.
+        """
         waits = [(k, word, site) for k, word, site in self._words() if word.kind == WAIT]
-        edges: list[tuple[int, int, int]] = []
+        edges: list[tuple[int, int, int, Counter]] = []
         for i, (k, word, site) in enumerate(waits):
             for j, (b, other, there) in enumerate(waits):
                 for _, arrival in (a for a in self.order.arrivers[word.ring] if a[0] == b):
                     weight = self._hanging(k, word, site, other, there, arrival)
                     if weight is not None:
-                        edges.append((i, j, weight * (len(waits) + 1) + 1))
-        longest = [0] * len(waits)
-        for _ in range(len(waits) + 1):
-            longer = [(j, longest[i] + weight) for i, j, weight in edges if longest[i] + weight > longest[j]]
-            if not longer:
-                return
-            for j, length in longer:
-                longest[j] = max(longest[j], length)
-        for ring, place in {waits[j][1].ring: waits[j][1].place for _, j, _ in edges}.items():
+                        edges.append((i, j, weight * (len(waits) + 1) + 1, arrival))
+        if not _has_circle(len(waits), edges) or not _has_circle(len(waits), self._in_one_turn(waits, edges)):
+            return
+        for ring, place in {waits[edge[1]][1].ring: waits[edge[1]][1].place for edge in edges}.items():
             self._fail(ring, f"{place}: not shown that agents do not wait for each other in a circle")
+
+    def _in_one_turn(
+        self, waits: Sequence[tuple[int, RingWord, EventSite]], edges: Sequence[tuple[int, int, int, Counter]]
+    ) -> list[tuple[int, int, int, Counter]]:
+        """The edges that may stay in one turn of outer loops, if none leads to a later turn; else all."""
+        turns = OuterTurns(self.order, [(k, site) for k, _, site in waits])
+        found = []
+        for edge in edges if turns.shared else ():
+            i, j, _, arrival = edge
+            (k, word, site), (b, _, there) = waits[i], waits[j]
+            use = sympy.expand(site.counts[word.counter] + self.order.shift[k, word.ring])
+            if not turns.is_never_later(k, site, use, b, arrival):
+                return list(edges)
+            if not turns.is_earlier(k, site, use, there, arrival):
+                found.append(edge)
+        return found if turns.shared else list(edges)
 
     def _hanging(
         self, k: int, word: RingWord, site: EventSite, other: RingWord, there: EventSite, arrival: Counter
@@ -225,15 +242,30 @@ class Obligations:
         one orders the most.
         """
         buffer = self.order.buffers[access.buffer]
-        tried: dict[Expr, None] = {} if access.use is None else {access.use: None}
+        tried: dict[Expr, Expr] = {} if access.use is None else {access.use: access.use}
+        if (wait := self._last_wait(site, buffer.ring)) is not None:
+            tried.setdefault(*wait)
         near = sorted(site.counts, key=lambda c: (c[:2] != (WAIT, buffer.ring), c[1] != buffer.ring))
         backs = sorted(range(-2, buffer.stages + 1), key=lambda back: abs(back - 1))
-        tried |= {sympy.expand(site.counts[counter] - back): None for counter in near for back in backs}
-        for use in tried:
+        for use in (sympy.expand(site.counts[counter] - back) for counter in near for back in backs):
+            tried.setdefault(use, use)
+        for use, counted in tried.items():
             offset, size = buffer.offset(access, use)
             if self._is_inside(offset, access.rows, size):
-                return use
+                return counted
         return None
+
+    def _last_wait(self, site: EventSite, ring: str) -> tuple[Expr, Expr] | None:
+        """The use of an agent's last wait on a ring, as its program has it, and as its number: equal modulo 2 S."""
+        if not self._waits:
+            for k, walk in enumerate(self.order.walks):
+                last: dict[str, tuple[Expr, Expr]] = {}
+                for at in walk.sites:
+                    if isinstance(word := at.event, RingWord) and word.kind == WAIT:
+                        number = at.counts[word.counter] + self.order.shift[k, word.ring]
+                        last = {**last, word.ring: (word.use, sympy.expand(number))}
+                    self._waits[id(at)] = last
+        return self._waits[id(site)].get(ring)
 
     def _is_inside(self, offset: Expr, rows: int, size: int) -> bool:
         """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
@@ -273,7 +305,8 @@ class Obligations:
                 of_access, of_write = (f" + {step}", "") if step > 0 else ("", f" + {-step}")
                 self._fail(write.buffer, f"{what}{of_access}{goes_on} while {write.place} may write use u{of_write}")
                 return
-        if low <= 0 <= high and (k != b or access.kind == "read"):  # writes of one agent are compared as pairs
+        if low <= 0 <= high and (k != b or (write.on is not None and access.kind == "read")):
+            # what threads of one agent write into the stage of one use is compared pair by pair, with all that they do
             self._fail(
                 write.buffer, f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
             )
@@ -284,20 +317,35 @@ class Obligations:
     def _meeting(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr, stages: int) -> tuple[int, int]:
         """The least and the greatest y - x of a write and an access that may be at the same time.
 
-        What the writer knows of the other agent's counts, less that agent's own, is the least; backwards the greatest.
+        What the writer knows at least of the other agent's counts, less what these are at most, is the least; backwards
+        the greatest.
         A copy goes on until its phase completes, so the waits for that count.
         """
         order, (k, write, at), (b, _, there) = self.order, one, other
-        known, own = order.known(order.own(k, at, x), stages, k), order.own(b, there, y)
-        low = max((known[count] - own[count] for count in own if count in known), default=NEVER)
-        mine, back = order.own(k, at, x), order.known(own, stages, b)
+        known, most = order.known(order.own(k, at, x), stages, k), order.most(b, there, y)
+        low = max((known[count] - most[count] for count in most if count in known), default=NEVER)
+        own = order.own(b, there, y)
+        back = order.known(own, stages, b)
         if write.on is None:
+            mine = order.most(k, at, x)
             passed = [back[count] - mine[count] for count in mine if count in back]
         else:
             waits = [count for count in {**back, **own} if count[1][:2] == (WAIT, write.on)]
             certain = [c for c in waits if c in back or c[0] == b]
             passed = [max(back.get(c, NEVER), own.get(c, NEVER)) + order.shift[c[0], write.on] for c in certain]
         return low, -max(passed, default=NEVER)
+
+
+def _has_circle(count: int, edges: Sequence[tuple[int, int, int, Counter]]) -> bool:
+    """Whether some circle of edges between `count` places has a sum that is not negative."""
+    longest = [0] * count
+    for _ in range(count + 1):
+        longer = [(j, longest[i] + weight) for i, j, weight, _ in edges if longest[i] + weight > longest[j]]
+        if not longer:
+            return False
+        for j, length in longer:
+            longest[j] = max(longest[j], length)
+    return True
 
 
 def _facts(placed: AgentAccess) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import sympy
 
@@ -83,12 +83,16 @@ class RingOrder:
     @cached_property
     def walks(self) -> list[ProgramWalk]:
         """Each agent's program followed. Raises NotFollowedError."""
-        found = []
-        for agent in self.agents:
-            walk = ProgramWalk(self.ranges, self.uniform, {name: ring.stages for name, ring in self.rings.items()})
-            walk.follow(agent.program)
-            found.append(walk)
-        return found
+        stages = {name: ring.stages for name, ring in self.rings.items()}
+        cuts = dict[tuple[Expr, ...], Expr]()
+        while True:
+            found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
+            for agent in self.agents:
+                walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named, cuts)
+                walk.follow(agent.program)
+                found.append(walk)
+            if not any(walk.whole & set(cuts) for walk in found):
+                return found
 
     @cached_property
     def arrivers(self) -> dict[str, list[AgentCount]]:
@@ -130,6 +134,11 @@ class RingOrder:
         """An agent's own counts at a place, relative to x."""
         found = {(k, counter): self.low(count - x) for counter, count in site.counts.items()}
         return {count: value for count, value in found.items() if value > NEVER}
+
+    def most(self, k: int, site: EventSite, x: Expr) -> Bounds:
+        """Upper bounds of an agent's own counts at a place, relative to x."""
+        found = {(k, counter): self.low(x - count) for counter, count in site.counts.items()}
+        return {count: -value for count, value in found.items() if value > NEVER}
 
     def known(self, start: Bounds, first: int, own: int | None = None) -> Bounds:
         """Lower bounds of the counts of all agents, relative to a number x >= `first`, from those of `start`.

@@ -21,7 +21,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Ne, Select, Smaller
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Larger, Le, Lt, Ne, Select, Smaller
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
@@ -45,7 +45,7 @@ from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
-from lego_mlir.proofs.rings.values import MOST_SECONDS, KnownRanges, holds, symbol_named
+from lego_mlir.proofs.rings.values import HIDDEN, MOST_SECONDS, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.tracing import barrier_rings
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
@@ -81,6 +81,8 @@ from lego_mlir.tracing.trace import (
     statements_in,
 )
 
+LANE: Final = symbol_named(f"{HIDDEN}lane")
+WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")
 ALL_BLOCKS: Final = -1
 """The block of an arrival in every block of the cluster."""
 MOST_CLUSTERS: Final = 2**24
@@ -97,8 +99,14 @@ _MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "le": Le,
     "gt": lambda a, b: Lt(b, a),
     "ge": lambda a, b: Le(b, a),
+    "floordiv": FloorDiv,
+    "mod": FloorMod,
     "select": Select,
+    "and": sympy.And,
+    "or": sympy.Or,
 }
+_OF_CONDITIONS: Final = ("and", "or")
+VOTE: Final = "nvvm.vote.sync"
 
 
 def ring_order(trace: KernelTrace) -> RingOrder:
@@ -259,6 +267,7 @@ class _AgentReader:
         ids = kernel.trace.ids
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
+        self.here_known: dict[Expr, Expr] = {}
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
@@ -306,11 +315,15 @@ class _AgentReader:
 
     def _at(self, expr: Expr, *, uniform: bool = False) -> Expr:
         """An expression over this group's threads. Raises NotFollowedError if it has to be uniform and is not."""
-        expr = expr.xreplace(self.here) if hasattr(expr, "xreplace") else expr
-        if isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
-            expr = simplify(expr, self.kernel.ranges).expr
-            if uniform and self.thread in expr.free_symbols:
-                raise NotFollowedError(f"{expr} differs between the threads of a role")
+        if not hasattr(expr, "xreplace"):
+            return expr
+        if expr not in self.here_known:
+            here = expr.xreplace(self.here)
+            depends = isinstance(here, sympy.Expr) and self.thread in here.free_symbols
+            self.here_known[expr] = simplified(here, self.kernel.ranges) if depends else here
+        expr = self.here_known[expr]
+        if uniform and isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
+            raise NotFollowedError(f"{expr} differs between the threads of a role")
         return expr
 
     def _part(self, s: Statement) -> Iterator[ProgramPart]:
@@ -320,8 +333,10 @@ class _AgentReader:
                 self._number(s)
             case Read() | Write() | ToIndex():
                 yield from self._symbol(s)
-            case Load(result, access) if access.buffer.space == "global":
-                yield from self._loaded(result, access)
+            case Load(access=access) if access.buffer.space == "global":
+                self._loaded(s)
+            case MlirOperation(name=name) if name == VOTE:
+                self._voted(s)
             case While(body=inner):
                 if has_ring_words(inner) or touches(self.kernel.buffers, inner):
                     yield Unfollowed(f"{place}: a while loop with words of rings or accesses of stages")
@@ -393,8 +408,10 @@ class _AgentReader:
                 self.values[result.number] = condition
             case Compute(result, operation, operands) if operation in _MEANINGS and all(map(_is_whole, operands)):
                 known = [self.values[o.number] for o in operands if o.number in self.values]
-                if len(known) == len(operands):
+                if len(known) == len(operands) and (operation not in _OF_CONDITIONS or result.dtype.name == "i1"):
                     self.values[result.number] = _MEANINGS[operation](*known)
+            case Compute(result, "popcount", (bits,)) if bits.number in self.values:
+                self.values[result.number] = sympy.Function("popcount", integer=True)(self.values[bits.number])
             case _:
                 pass
 
@@ -411,19 +428,38 @@ class _AgentReader:
                     yield Unfollowed("a register", frozenset({_symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
                 yield Let(symbol, self._at(_as_integer(self.values[operand.number])))
+            case ToIndex(symbol, _):
+                yield Unfollowed("data as an index", frozenset({symbol}))
             case _:
                 pass
 
-    def _loaded(self, result: Value, access: TensorAccess) -> Iterator[ProgramPart]:
-        """An element of a tensor that the kernel does not write is a function of its index."""
-        if access.buffer.name in self.kernel.written or access.width != 1 or access.is_masked:
+    def _loaded(self, s: Load) -> None:
+        """An element of a tensor that the kernel does not write is a function of its index, -1 where it is masked."""
+        access, name = s.access, s.access.buffer.name
+        if name in self.kernel.written or access.width != 1 or not _is_integer(s.result.dtype):
             return
-        if not _is_integer(result.dtype):
+        index = tuple(as_expr(i) for i in access.index)
+        if access.is_masked:
+            other = None if s.other is None else self.values.get(s.other.number)
+            if other is None or not other.is_Integer:
+                return
+            name, index = f"{name} or {other}", tuple(Select(access.mask, i, sympy.Integer(-1)) for i in index)
+        self.values[s.result.number] = sympy.Function(name, integer=True)(*index)
+
+    def _voted(self, s: MlirOperation) -> None:
+        """A vote of a warp is a function of its condition in the lanes, if all warps of the agent have the same."""
+        (result,), condition = s.results, self.values.get(s.operands[1].number)
+        if condition is None:
             return
-        held = symbol_named(f"loaded{result.number}")
-        element = sympy.Function(access.buffer.name, integer=True)
-        yield Let(held, element(*(self._at(as_expr(i)) for i in access.index)))
-        self.values[result.number] = held
+        tx = next(iter(self.here))
+        (first,) = (value - self.thread for value in self.here.values())
+        by_lane = _as_integer(condition).xreplace({tx: first + WARP * WARP_NUMBER + LANE})
+        warps = Range(0, self.kernel.ranges[self.thread].hi // WARP)
+        ranges = {**self.kernel.ranges, LANE: Range(0, WARP), WARP_NUMBER: warps}
+        by_lane = simplified(by_lane, ranges)
+        if WARP_NUMBER not in by_lane.free_symbols:
+            kind = dict(s.attributes)["kind"].rpartition(" ")[2].rstrip(">")
+            self.values[result.number] = sympy.Function(f"vote {kind}", integer=True)(by_lane)
 
     # -- arrivals and copies
 

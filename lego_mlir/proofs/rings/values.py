@@ -8,17 +8,21 @@ symbol.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
+from lego_mlir.expr.context import PlainRanges
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.rings.agents import NotFollowedError
 
@@ -28,15 +32,23 @@ PATIENT_MS: Final = 500
 """The time for a question under the requirements of a launch, or about a constant difference."""
 MOST_SECONDS: Final = 15
 """The processor time for the rings of one kernel."""
+LONGEST: Final = 80
+"""Characters of a name that is not shortened."""
 HIDDEN: Final = "_"
 """The first character of names inside of a name."""
 
 
-class KnownRanges(dict[Symbol, Range]):
+class KnownRanges(PlainRanges):
     """Ranges of symbols, the requirements of a launch, which also hold, and the processor time at which to give up."""
 
     given: tuple[Cond, ...] = ()
     until: float | None = None
+
+    def setdefault(self, symbol: Symbol, over: Range) -> Range:
+        """The range of a symbol, `over` if it has none."""
+        if symbol not in self:
+            self[symbol] = over
+        return self[symbol]
 
     def require_time(self) -> None:
         """Raise NotFollowedError if the time for a kernel's rings is over."""
@@ -49,6 +61,17 @@ def symbol_named(text: str) -> Symbol:
     return sympy.Symbol(text, integer=True)
 
 
+def shortened_name(text: str) -> str:
+    """A name as it is, or its beginning and a digest of it: names of values that other names decide grow."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}.. {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@functools.cache
+def _stand_in(value: Expr) -> Symbol:
+    """The symbol for a named value."""
+    return symbol_named(shortened_name(str(value)))
+
+
 def value_named(kind: str, *exprs: Expr, bound: Symbol | None = None) -> Expr:
     """The value that `exprs` decide, equal for agents that compute alike; `bound` is a variable inside of them.
 
@@ -57,14 +80,14 @@ def value_named(kind: str, *exprs: Expr, bound: Symbol | None = None) -> Expr:
     """
     found = {f for e in exprs for f in e.atoms(FloorDiv) if f.args[0].is_Symbol and f.args[1].is_Integer}
     quotients = sorted((f for f in found if f.args[0] != bound and not str(f).startswith(HIDDEN)), key=str)
-    shortened = {f: symbol_named(f"{HIDDEN}u{i}") for i, f in enumerate(quotients)}
-    exprs = tuple(e.xreplace(shortened) for e in exprs)
+    whole = {f: symbol_named(f"{HIDDEN}u{i}") for i, f in enumerate(quotients)}
+    exprs = tuple(e.xreplace(whole) for e in exprs)
     free = {s for e in exprs for s in e.free_symbols if not str(s).startswith(HIDDEN)} - {bound}
     arguments = sorted(free, key=str)
     names: dict[Any, Symbol] = {s: symbol_named(f"{HIDDEN}x{i}") for i, s in enumerate(arguments)}
     if bound is not None:
         names[bound] = symbol_named(f"{HIDDEN}round")
-    text = f"{kind}({', '.join(str(e.xreplace(names)) for e in exprs)})"
+    text = shortened_name(f"{kind}({', '.join(str(e.xreplace(names)) for e in exprs)})")
     if quotients or arguments:
         return sympy.Function(text, integer=True)(*quotients, *arguments)
     return symbol_named(text)
@@ -77,18 +100,31 @@ def value_at_round(kind: str, number: Symbol, *exprs: Expr) -> Expr:
 
 def without_functions(claim: Cond) -> Expr:
     """A claim with a symbol in place of each named value."""
-    found = sorted(claim.atoms(sympy.core.function.AppliedUndef), key=lambda f: -len(str(f)))
-    return claim.xreplace({f: symbol_named(str(f)) for f in found}) if found else claim
+    if not hasattr(claim, "atoms"):
+        return claim
+    found = claim.atoms(sympy.core.function.AppliedUndef)
+    return claim.xreplace({f: _stand_in(f) for f in found}) if found else claim
 
 
-def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_MS) -> bool:
-    """Whether a claim is proved for all values in the ranges, or under the requirements of a launch."""
+def simplified(expr: Expr, ranges: Mapping[Symbol, Range]) -> Expr:
+    """An expression with named values, simplified, and so are their arguments."""
+    outer: dict[Expr, Expr] = {}
+    for f in sorted(expr.atoms(sympy.core.function.AppliedUndef), key=lambda f: -len(str(f))):
+        if expr.has(f):
+            held = symbol_named(f"{HIDDEN}value{len(outer)}")
+            outer[held] = f.func(*(simplified(argument, ranges) for argument in f.args))
+            expr = expr.xreplace({f: held})
+    return simplify(expr, ranges).expr.xreplace(outer)
+
+
+def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_MS, facts: Sequence[Cond] = ()) -> bool:
+    """Whether a claim is proved for all values in the ranges, or under `facts` and the requirements of a launch."""
     if isinstance(ranges, KnownRanges):
         ranges.require_time()
-    claim = without_functions(claim) if hasattr(claim, "atoms") else claim
+    claim = without_functions(claim)
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
         return True
-    given = getattr(ranges, "given", ())
+    given = (*getattr(ranges, "given", ()), *facts)
     if not given:
         return False
     negated = (sympy.Not(without_functions(condition)) for condition in given)
@@ -97,6 +133,7 @@ def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_M
 
 def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
     """Whether a claim holds at some points in the ranges: a quick look before it is proved."""
+    claim = without_functions(claim)
     if claim in (sympy.true, sympy.false):
         return bool(claim)
     free = sorted(claim.free_symbols, key=str)
@@ -106,11 +143,18 @@ def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
             known = ranges.get(symbol)
             ends = (0, 64) if known is None else (known.lo, known.hi)
             lo, hi = (int(end) if getattr(end, "is_Integer", isinstance(end, int)) else 64 for end in ends)
-            point[symbol] = sympy.Integer(lo + (7 * turn + 3 * number) % max(1, hi - lo))
+            value = lo + (7 * turn + 3 * number) % max(1, hi - lo)
+            point[symbol] = sympy.Integer(_taken(symbol, value) if isinstance(symbol, Size) else value)
         excluded = any(given.xreplace(point) == sympy.false for given in getattr(ranges, "given", ()))
         if claim.xreplace(point) == sympy.false and not excluded:
             return False
     return True
+
+
+def _taken(size: Size, value: int) -> int:
+    """A value of a size near another."""
+    least = -(-max(size.min, 1) // size.multiple_of) * size.multiple_of
+    return max(least, value // size.multiple_of * size.multiple_of)
 
 
 def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:

@@ -9,9 +9,9 @@ from ring_mutants import FAULTS, product
 from role_kernels import staged
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, spec
+from lego_mlir import Row, f32, i32, spec
 from lego_mlir.expr.verdict import Proved, Refuted
-from lego_mlir.kernels import batched_products, fused_attention, grouped_products, transpose
+from lego_mlir.kernels import batched_products, fused_attention, grouped_products, packed_attention, transpose
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
@@ -60,12 +60,14 @@ def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
     [
         lambda: fused_attention.build(AttentionForm()),
         lambda: fused_attention.build(AttentionForm(causal=True)),
+        lambda: fused_attention.build(AttentionForm(causal=True, window=128)),
+        lambda: packed_attention.build(AttentionForm(causal=True, group=2)),
         lambda: fused_attention.build(AttentionForm(features=128)),
         lambda: fused_attention.build(AttentionForm(causal=True), AttentionTile(2, 128, 4, turns=True)),
         lambda: batched_products.build(batched_products.BatchedForm(layouts="TT")),
         lambda: batched_products.build(batched_products.BatchedForm(layouts="NT"), RoleTile(256, 128, 3, 2)),
     ],
-    ids=["attention", "causal", "128 features", "in turns", "TT", "NT in clusters"],
+    ids=["attention", "causal", "window", "packed", "128 features", "in turns", "TT", "NT in clusters"],
 )
 def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
     proof = ring_proof(kernel().trace())
@@ -82,6 +84,69 @@ def test_roles_that_read_other_trip_counts_stay_unknown():
         r"warps 0 to 0 waits maximum\(steps\(2\), 0\) times and warps 1 to 1 arrives maximum\(steps\(1\), 0\) times",
         proof.reasons[0],
     )
+
+
+def counted_by(trips, roles=True, warps=1):
+    """A role copies and another reads, as often as `trips` of its number says; without roles, one block does both."""
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(
+        a: lego.Tensor(f32, Row(256, 32)),
+        steps: lego.Tensor(i32, Row(4), range=(0, 6)),
+        y: lego.Tensor(f32, Row(8, 64)),
+    ):
+        tile = lego.shared(f32, Row(64, 32), "tile")
+        full, empty = (lego.barriers(2, arrivals=warps) for _ in range(2))
+
+        def copied(k):
+            empty[k - 2].wait()
+            lego.copy_async(a, tile.part((k % 2 * 32, 0), (32, 32)), at=(0, 0), barrier=full[k])
+            full[k].arrive()
+
+        def read(k):
+            full[k].wait()
+            y[0, lego.thread_id.x] = tile[k % 2 * 32 + lego.lane_id, 0]
+            empty[k].arrive()
+
+        if not roles:
+            for k in lego.range(trips(steps, 0)):
+                copied(k)
+                read(k)
+            return
+        for number, visit in enumerate((copied, read)):
+            with lego.warps(number, number + 1):
+                for k in lego.range(trips(steps, number)):
+                    visit(k)
+
+    return kernel
+
+
+def voted(bits_of):
+    """A number of rounds that votes of a warp make, in a register."""
+
+    def trips(steps, role):
+        found = lego.register(i32, 0)
+        for turn in lego.range(2):
+            bits = lego.warp_ballot(steps.halo("zero")[turn + lego.lane_id] > bits_of(role))
+            found.set(found + lego.popcount(bits).to(i32))
+        return lego.index(found.get(), range=(0, 65))
+
+    return trips
+
+
+def test_a_number_of_rounds_that_warps_vote_is_the_same_in_roles_that_vote_alike():
+    assert ring_proof(counted_by(voted(lambda role: 2)).trace()).reasons == ()
+    assert "times" in ring_proof(counted_by(voted(lambda role: 2 + role)).trace()).reasons[0]
+
+
+def shuffled(steps, role):
+    return lego.index(lego.shuffle(steps[role + lego.warp_id % 2], 0), range=(0, 6))
+
+
+@pytest.mark.parametrize("roles", [True, False])
+def test_rounds_that_are_unknown_data_are_not_taken_for_equal(roles):
+    reasons = ring_proof(counted_by(shuffled, roles, 1 if roles else 2).trace()).reasons
+    assert "the number of rounds may differ between threads" in reasons[0]
 
 
 def stored_from_a_stage(waits):
