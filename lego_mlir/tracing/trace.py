@@ -113,9 +113,10 @@ class TensorAccess:
     """The address of a load or store.
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
-    elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
-    `mask` holds. Of a vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`).
-    With a `block` it is in the shared memory of the block of the cluster with this rank, an index expression.
+    elements from there on are accessed at once; the position is a multiple of `width`. In the index they follow one
+    `axis`, or several (None). The element exists only where `mask` holds. Of a vector of two axes in a module, each row
+    is accessed by the lanes of a warp together (`by_warp`). With a `block` it is in the shared memory of the block of
+    the cluster with this rank, an index expression.
     """
 
     buffer: Buffer
@@ -127,6 +128,7 @@ class TensorAccess:
     source: Source
     by_warp: bool = False
     block: Any = None
+    axis: int | None = -1
 
     @property
     def position(self) -> Any:
