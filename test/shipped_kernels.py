@@ -1,5 +1,6 @@
 """The kernels that are shipped, by name: those of `lego_mlir.kernels` as their builders make them, and of examples."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +46,7 @@ BUILT = {
 
 def examples():
     """The files of examples with kernels."""
-    return sorted(path for path in EXAMPLES.rglob("*.py") if "lego.kernel" in path.read_text())
+    return sorted(path for path in EXAMPLES.rglob("*.py") if re.search(r"lego\.kernel| = build\(", path.read_text()))
 
 
 def example(name):

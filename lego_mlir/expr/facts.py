@@ -199,6 +199,9 @@ class Facts:
             trailing = [math.gcd(a, b) & -math.gcd(a, b) for a, b in ((m, r), (n, s)) if (a, b) != (0, 0)]
             zeros = max(trailing) if atom.op is BitAnd else min(trailing)
             return zeros, 0
+        if atom.op is FloorDiv:
+            (m, r), divisor = self.residue(atom.args[0]), atom.args[1].constant
+            return (m // divisor, r // divisor) if divisor and divisor > 0 and m % divisor == 0 else (1, 0)
         if atom.op is PRODUCT:
             return self.residue(atom.args[0])
         return 1, 0
@@ -209,8 +212,7 @@ class Facts:
         """Whether the value is proved non-negative."""
         known = self._signs.get(poly)
         if known is None:
-            lo = self.interval(poly)[0]
-            if lo is not None and lo >= 0:
+            if self._least_by_residue(poly) >= 0:
                 known = True
             elif self.samples.refutes(poly):
                 known = False
@@ -219,6 +221,14 @@ class Facts:
                 known = self._shown(poly)
             self._signs[poly] = known
         return known
+
+    def _least_by_residue(self, poly: Poly) -> float:
+        """The least value of its residue within the interval: of x >= -3 and x % 8 == 7, it is 7."""
+        lo = self.interval(poly)[0]
+        if lo is None or lo >= 0:
+            return -math.inf if lo is None else lo
+        modulus, remainder = self.residue(poly)
+        return lo + (remainder - lo) % modulus if modulus else lo
 
     def positive(self, poly: Poly) -> bool:
         """Whether the value is proved to be at least one."""

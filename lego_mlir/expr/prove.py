@@ -134,10 +134,20 @@ def _nonnegative_where_false(context: Context, truth: Atom) -> list[Poly]:
 
 
 def _follows(context: Context, claim: Atom, given: list[Poly]) -> bool:
+    """Whether a comparison holds where polynomials are non-negative: `p - c * h >= 0` with c > 0 and `h >= 0`."""
     if claim.op not in (Le, Lt):
         return False
     difference = (claim.args[1] - claim.args[0]).plus(-1 if claim.op is Lt else 0)
-    return any(context.facts.nonnegative(difference - h) for h in given) or context.facts.nonnegative(difference)
+    nonnegative = context.facts.nonnegative
+    return any(
+        nonnegative(difference - h.scaled(factor)) for h in given for factor in _factors(difference, h)
+    ) or nonnegative(difference)
+
+
+def _factors(poly: Poly, given: Poly) -> list[int]:
+    """Factors of `given` with which a monomial of `poly` disappears; 1 first."""
+    shared = ((poly.terms[m], c) for m, c in given.terms.items() if m and m in poly.terms)
+    return list(dict.fromkeys([1, *(a // c for a, c in shared if a % c == 0 and a // c > 0)]))
 
 
 def _sampled_counter_example(context: Context, claim: Cond, truth: Truth) -> dict[Symbol, int] | None:

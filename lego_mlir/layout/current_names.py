@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.expr.index import is_symbolic
+from lego_mlir.expr.index import Index, as_expr, is_symbolic
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike
+    from lego_mlir.aliases import Expr, IndexLike
+    from lego_mlir.layout.base import Layout
     from lego_mlir.layout.naming import NamedMaps
 
 current_names: Final[ContextVar[NamedMaps | None]] = ContextVar("names for the maps of layouts", default=None)
@@ -24,6 +25,12 @@ def formulas() -> Iterator[None]:
         yield
     finally:
         current_names.reset(token)
+
+
+def position_formula(layout: Layout, index: Iterable[Any]) -> Expr:
+    """The formula of the position of an element in memory, which code does not call, even where maps are named."""
+    with formulas():
+        return as_expr(layout.apply(*map(Index, index)))
 
 
 def names_for(*values: IndexLike) -> NamedMaps | None:

@@ -105,7 +105,7 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
     ranges = {e: Range(0, as_expr(n)) for e, n in zip(element, layout.dims(), strict=True)}
     named = as_condition(layout.mask(*map(Index, element)))
     given = [sympy.Not(named), *(sympy.Not(c) for c in model.required)]
-    left: list[Cond] = []
+    left: list[list[Cond]] = []
     by_data: dict[str, None] = {}
     for write in writes:
         data = model.data_in_index(write)
@@ -121,9 +121,10 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
         methods, unproved = _each_proved(met, given, ranges)
         if not unproved:
             return Proved(f"its block, thread and round follow from it, by {', '.join(methods) or 'arithmetic'}")
-        left.append(sympy.And(*unproved))
+        left.append(unproved)
     if 1 < len(left) <= MOST_TOGETHER:
-        verdict = prove(sympy.Or(*left, *given), ranges)
+        reached = [sympy.And(*_independent(parts, given, ranges)) for parts in left]
+        verdict = prove(sympy.Or(*reached, *given), ranges)
         if isinstance(verdict, Proved):
             return Proved(f"one of {len(left)} writes reaches it, by {verdict.by}")
     if by_data:
@@ -143,6 +144,15 @@ def _each_proved(met: Cond, given: Sequence[Cond], ranges: dict[Symbol, Range]) 
         else:
             unproved.append(part)
     return methods, unproved
+
+
+def _independent(parts: Sequence[Cond], given: Sequence[Cond], ranges: dict[Symbol, Range]) -> list[Cond]:
+    """The parts of a condition without those that follow from the parts before them."""
+    kept: list[Cond] = []
+    for part in parts:
+        if not isinstance(prove(sympy.Or(part, *map(sympy.Not, kept), *given), ranges), Proved):
+            kept.append(part)
+    return kept
 
 
 @dataclass(slots=True)

@@ -373,14 +373,18 @@ class Reader:
 
     def _access(self, kind: str, access: TensorAccess, scope: _Scope) -> Footprint:
         index, position, own = list(access.index), access.position, scope.own
+        memory = access.buffer.layout
+        by_position = own_layout(access.layout) != own_layout(memory)
         if access.width > 1:
             lane = self.fresh("element", Range(0, access.width))
-            index[-1], position, own = index[-1] + lane, position + lane, (*own, lane)
+            position, own = position + lane, (*own, lane)
+            if access.axis is None:
+                by_position = True
+            else:
+                index[access.axis] += lane
         mask = scope.at(access.mask, self.meaning)
         conditions = scope.conditions if mask == True else (*scope.conditions, mask)  # noqa: E712
-        memory = access.buffer.layout
-        flat_view = own_layout(access.layout) != own_layout(memory)
-        indices = _element_at(memory, position) if flat_view else own_index(access.layout, tuple(index))
+        indices = _element_at(memory, position) if by_position else own_index(access.layout, tuple(index))
         logical = tuple(scope.at(as_expr(i), self.meaning) for i in indices)
         position = scope.at(position, self.meaning)
         return self._made(

@@ -30,7 +30,6 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.naming import NamedMap, NamedMaps
 from lego_mlir.layout.permutations import GenP
 from lego_mlir.proofs.digits import is_primed, primed
-from lego_mlir.proofs.footprints import own_layout
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.trace import KernelTrace, accesses_of
 
@@ -80,12 +79,8 @@ def _shape(trace: KernelTrace) -> list[object]:
 
 
 def by_formulas_first(trace: KernelTrace) -> bool:
-    """Whether all maps that a kernel calls are arithmetic on axes, which proofs split into digits.
-
-    Those of its own tensors and tiles, which loads of matrices call, do not count: logical indices are compared.
-    """
-    own = [own_layout(held.layout) for held in (*trace.parameters, *trace.shared) if hasattr(held, "layout")]
-    return not any(_is_general(called) for called in trace.maps if own_layout(called) not in own)
+    """Whether all maps that a kernel calls are arithmetic on axes, which proofs split into digits."""
+    return not any(map(_is_general, trace.maps))
 
 
 def _is_general(layout: Layout) -> bool:

@@ -4,7 +4,7 @@
     best.set(x)                and has changed: the snapshot is `old = best.get()`
 
 Python binds a name without a trace, so that the function's text is read: a name that `lego.register(..)` was assigned
-to, assigned as it is to another name, and changed afterwards.
+to, or an entry of a list, tuple or dict of registers, assigned as it is to another name, and changed afterwards.
 """
 
 from __future__ import annotations
@@ -52,11 +52,15 @@ def _second_names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """Second names, the register, and the line."""
     bound = list(_bound(tree))
     first = {name: name for name, value, _ in bound if _is_register(value)}
+    held = {name for name, value, _ in bound if _holds_registers(value)}
     second = []
     for name, value, line in bound:  # in the order of the text: names of names too
-        if isinstance(value, ast.Name) and value.id in first:
-            first[name] = first[value.id]
-            second.append((name, value.id, line))
+        text = _named(value)
+        if isinstance(value, ast.Subscript) and _named(value.value) in held:
+            first.setdefault(text, text)
+        if text in first:
+            first[name] = first[text]
+            second.append((name, text, line))
     for name, register, line in second:
         if _is_changed(tree, {other for other in first if first[other] == first[name]}, line):
             yield name, register, line
@@ -92,13 +96,27 @@ def _is_register(value: ast.expr) -> bool:
     return False
 
 
+def _holds_registers(value: ast.expr) -> bool:
+    """Whether an expression is a list, tuple or dict of registers."""
+    match value:
+        case ast.List(elts=held) | ast.Tuple(elts=held) | ast.Dict(values=held):
+            return any(map(_is_register, held))
+        case ast.ListComp(elt=each) | ast.DictComp(value=each):
+            return _is_register(each)
+    return False
+
+
+def _named(value: ast.expr) -> str:
+    """The text of a name, or of an entry of one; "" for another expression."""
+    is_entry = isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+    return ast.unparse(value) if is_entry or isinstance(value, ast.Name) else ""
+
+
 def _is_changed(tree: ast.Module, names: set[str], after: int) -> bool:
     """Whether one of some names is changed in a later line, or in a loop around this one."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="set")) if name in names:
-                changed = node.lineno
-            case ast.AugAssign(target=ast.Name(id=name)) if name in names:
+            case ast.Call(func=ast.Attribute(value=of, attr="set")) | ast.AugAssign(target=of) if _named(of) in names:
                 changed = node.lineno
             case _:
                 continue

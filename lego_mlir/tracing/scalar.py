@@ -385,6 +385,10 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
     elif isinstance(given, Real):
         scalar = tracer.value(dtype)
         tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
+    elif isinstance(given, Value):
+        raise tracer.error(
+            f"{given!r} is an entry of the trace: leave out .value, or write .get() for the value of a register"
+        )
     else:
         raise tracer.error(f"{given!r} of type {type(given).__name__} cannot be a value of type {dtype} in a kernel")
     if width is None:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import FloorDiv, FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
@@ -23,6 +22,7 @@ from lego_mlir.hardware.tensor_maps import LINE as LINE_BYTES
 from lego_mlir.layout import GenP, gallery
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import is_vector
+from lego_mlir.layout.current_names import position_formula
 
 RUN: Final = 8
 """Elements of 16 bits that ldmatrix reads and a 16-byte copy writes at once: PTX ISA, "ldmatrix" and "cp.async"."""
@@ -71,7 +71,7 @@ def lines_of(layout: Layout) -> Lines | None:
     if len(dims) != 2 or not all(isinstance(n, int) for n in dims):
         return None
     ranges = {_ROW: Range(0, dims[0]), _COLUMN: Range(0, dims[1])}
-    position = simplify(as_expr(layout.apply(Index(_ROW), Index(_COLUMN))), ranges).expr
+    position = simplify(position_formula(layout, (_ROW, _COLUMN)), ranges).expr
     return _straight(layout, sympy.expand(position)) or _in_segments(layout)
 
 
@@ -102,6 +102,6 @@ def _in_segments(layout: Layout) -> Lines | None:
 def _order(layout: Layout, transposed: bool, stride: int) -> tuple[Any, Any]:
     index = (PLACE, LINE) if transposed else (LINE, PLACE)
     ranges = {symbol: Range(0, n) for symbol, n in zip(index, layout.dims(), strict=True)}
-    position = as_expr(layout.apply(*map(Index, index)))
+    position = position_formula(layout, index)
     line, place = (simplify(split(position, stride), ranges).expr for split in (FloorDiv, FloorMod))
     return line, place

@@ -34,10 +34,11 @@ import sympy
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import LayoutError, brief
-from lego_mlir.expr.index import Condition, as_expr
+from lego_mlir.expr.index import Condition
 from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.layout.current_names import position_formula
 from lego_mlir.tracing.barrier_rings import BarrierUse, peer_group
 from lego_mlir.tracing.control import when
 from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
@@ -101,7 +102,7 @@ def copy(
         tile=tile.view.buffer,
         tile_layout=tile.view.layout,
         into=into,
-        position=tracer.simplified(as_expr(tile.view.layout.apply(*map(sympy.sympify, into)))),
+        position=tracer.simplified(position_formula(tile.view.layout, into)),
         warp=tracer.simplified((linear_thread(tracer) // WARP).expr),
         stores=stores,
         ring=ring,

@@ -113,10 +113,11 @@ class TensorAccess:
     """The address of a load or store.
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
-    elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
-    `mask` holds. Of a vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`).
-    With a `block` it is in the shared memory of the block of the cluster with this rank, an index expression. `hint` is
-    a modifier of `cache_hints`: a load with one of its LEVELS only brings the line into a cache.
+    elements from there on are accessed at once; the position is a multiple of `width`. In the index they follow one
+    `axis`, or several (None). The element exists only where `mask` holds. Of a vector of two axes in a module, each row
+    is accessed by the lanes of a warp together (`by_warp`). With a `block` it is in the shared memory of the block of
+    the cluster with this rank, an index expression. `hint` is a modifier of `cache_hints`: a load with one of its
+    LEVELS only brings the line into a cache.
     """
 
     buffer: Buffer
@@ -129,6 +130,7 @@ class TensorAccess:
     by_warp: bool = False
     block: Any = None
     hint: str = ""
+    axis: int | None = -1
 
     @property
     def position(self) -> Any:

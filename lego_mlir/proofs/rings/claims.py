@@ -17,6 +17,7 @@ from lego_mlir.proofs.rings.order import RingOrder
 from lego_mlir.proofs.rings.reader import ring_order
 from lego_mlir.proofs.rings.ring_faults import find_fault
 from lego_mlir.proofs.rings.stage_fills import unfilled
+from lego_mlir.proofs.rings.values import KnownRanges
 from lego_mlir.tracing.barrier_rings import CREATE
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation
 
@@ -46,7 +47,14 @@ class RingProof:
     @cached_property
     def unfilled(self) -> dict[str, str]:
         """The guarded buffers with a read that is not shown to come after a write, and the reason."""
-        found = {} if self.order is None or self.reasons else unfilled(self.order)
+        if self.order is None or self.reasons:
+            return {}
+        if isinstance(self.order.ranges, KnownRanges):
+            self.order.ranges.restart()
+        try:
+            found = unfilled(self.order)
+        except NotFollowedError as error:
+            return dict.fromkeys(self.guarded, str(error))
         return {buffer: reason for buffer, reason in found.items() if buffer in self.guarded}
 
     @property

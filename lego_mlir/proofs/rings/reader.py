@@ -10,7 +10,6 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -45,7 +44,7 @@ from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
-from lego_mlir.proofs.rings.values import HIDDEN, MOST_SECONDS, KnownRanges, holds, simplified, symbol_named
+from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.tracing import barrier_rings
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
@@ -122,7 +121,7 @@ class _Reader:
         self.rings: dict[str, RingShape] = {}
         self.buffers: dict[str, StagedBuffer] = {}
         self.ranges = KnownRanges(trace.ranges)
-        self.ranges.until = time.process_time() + MOST_SECONDS
+        self.ranges.restart()
         self.ranges.given = tuple(requirement.condition for requirement in trace.requirements)
         self.blocks = prod(trace.cluster)
         self.threads: set[Symbol] = set()  # of each role: its ranges differ

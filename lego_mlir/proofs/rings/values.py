@@ -50,6 +50,10 @@ class KnownRanges(PlainRanges):
             self[symbol] = over
         return self[symbol]
 
+    def restart(self) -> None:
+        """Give a kernel's rings their time again, for another question."""
+        self.until = time.process_time() + MOST_SECONDS
+
     def require_time(self) -> None:
         """Raise NotFollowedError if the time for a kernel's rings is over."""
         if self.until is not None and time.process_time() > self.until:

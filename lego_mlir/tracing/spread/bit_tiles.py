@@ -31,6 +31,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, bits_of, combine
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.current_names import position_formula
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.strided_tiles import moved, selected
 from lego_mlir.tracing.tensor import View
@@ -90,7 +91,7 @@ class BitTile:
 
     def accesses(self, registers: Sequence[int]) -> Iterator[tuple[list[int], TensorAccess]]:
         """The registers in groups, each with the access of its elements, in order."""
-        start = self.tracer.derive(as_expr(self.view.layout.apply(*map(Index, self.at)))).expr
+        start = self.tracer.derive(position_formula(self.view.layout, self.at)).expr
         constant = int(start) if start.is_Integer else 0
         run = self._run(sympy.Integer(0) if start.is_Integer else start)
         by_position = {self.threads.offset(register) ^ constant: register for register in registers}
@@ -110,7 +111,8 @@ class BitTile:
             inner = (as_expr(i) for i in self.elements.of_register(register))
             index = (*self.at[: self.outer], *(a + i for a, i in zip(self.at[self.outer :], inner, strict=True)))
             buffer, layout, here = self.view.buffer, self.view.layout, self.tracer.here()
-            yield group, TensorAccess(buffer, layout, index, sympy.true, found, len(group), here)
+            axis = self.elements.axis_of([self.elements.offset(r) for r in group])
+            yield group, TensorAccess(buffer, layout, index, sympy.true, found, len(group), here, axis=axis)
 
     def _base(self, shared: int, start: Expr) -> Derivation:
         """The position of the thread's element with these bits; a known first position is among them already."""

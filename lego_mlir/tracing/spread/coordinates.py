@@ -12,6 +12,8 @@ for each such constant.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.dims import split
 from lego_mlir.f2.linear import LinearLayout
@@ -49,6 +51,15 @@ class ThreadElements:
     def offset(self, register: int) -> int:
         """The flat bits that a register adds to an element."""
         return combine(self.layout.columns_of("register"), register)
+
+    def axis_of(self, offsets: Sequence[int]) -> int | None:
+        """The axis, counted from the last, that elements at flat offsets follow one by one; None if it is not one."""
+        places = [split(offset ^ offsets[0], self.layout.outs) for offset in offsets]
+        taken = offsets[0] | self.support
+        if any((offset ^ offsets[0]) & taken for offset in offsets):
+            return None
+        axes = range(-1, -len(self.layout.outs) - 1, -1)
+        return next((a for a in axes if all(p[a] == sum(p) == n for n, p in enumerate(places))), None)
 
     def of_register(self, register: int) -> list[Index]:
         """The index of the element in a register."""

@@ -29,6 +29,7 @@ from lego_mlir.f2.boxed import is_inside, linear, padded, registers_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS, MatrixAccess, MatrixAccesses, accesses_at
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.current_names import position_formula
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar, as_value
@@ -174,7 +175,7 @@ def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
     )
     if tile is None or not aligned:
         return None
-    return tile, tracer.derive(as_expr(part.view.layout.apply(*map(Index, part.at)))).expr
+    return tile, tracer.derive(position_formula(part.view.layout, part.at)).expr
 
 
 @cache

@@ -34,6 +34,7 @@ from lego_mlir.f2.matrix import Echelon, bits_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import aligned
+from lego_mlir.layout.current_names import position_formula
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.tensor import View
@@ -53,7 +54,7 @@ def strides(layout: Layout) -> tuple[Expr, ...] | None:
     if as_condition(layout.mask(*map(Index, axes))) != True:  # noqa: E712  SymPy's true is not Python's
         return None
     ranges = {axis: Range(0, int(n) if n.is_Integer else n) for axis, n in zip(axes, dims, strict=True)}
-    position = sympy.expand(simplify(as_expr(layout.apply(*map(Index, axes))), ranges).expr)
+    position = sympy.expand(simplify(position_formula(layout, axes), ranges).expr)
     found = tuple(position.coeff(axis) for axis in axes)
     rest = sympy.expand(position - sum(s * axis for s, axis in zip(found, axes, strict=True)))
     return None if any(part.free_symbols & set(axes) for part in (*found, rest)) else found
@@ -79,8 +80,8 @@ class StridedTile:
             run = start.run()
             for constant in constants:
                 if not constant & sum(run):
-                    group = [constants[constant | selected(i, run)] for i in range(1 << len(run))]
-                    yield group, start.access(constant, len(group))
+                    offsets = [constant | selected(i, run) for i in range(1 << len(run))]
+                    yield [constants[offset] for offset in offsets], start.access(offsets)
 
     def coordinates(self, constant: int) -> list[int]:
         """The constant of a register along each dimension of the view."""
@@ -108,21 +109,21 @@ class _Start:
     def _position(self) -> Expr:
         """The position of the first element; beyond the ends of the memory its strides go on."""
         beyond = [i.is_Integer and (Le(0, i) & Lt(i, n)) == False for i, n in zip(self.index, self.dims, strict=True)]  # noqa: E712
-        inside = [Index(0 if outside else i) for i, outside in zip(self.index, beyond, strict=True)]
-        position = as_expr(self.tile.view.layout.apply(*inside))
+        inside = [sympy.Integer(0) if outside else i for i, outside in zip(self.index, beyond, strict=True)]
+        position = position_formula(self.tile.view.layout, inside)
         return sum(
             (s * i for s, i, outside in zip(self.tile.steps, self.index, beyond, strict=True) if outside), position
         )
 
-    def access(self, constant: int, width: int) -> TensorAccess:
-        """The access of `width` elements from the one at this constant."""
-        tile = self.tile
-        place = tile.coordinates(constant)
+    def access(self, constants: Sequence[int]) -> TensorAccess:
+        """The access of the elements at these constants."""
+        tile, width = self.tile, len(constants)
+        place = tile.coordinates(constants[0])
         mask = sympy.And(*(self._condition(axis, c) for axis, c in enumerate(place)))
         index = tuple(i + c for i, c in zip(self.index, place, strict=True))
         view = tile.view
-        position = moved(self.derivation, tile.offset(constant))
-        return TensorAccess(view.buffer, view.layout, index, mask, position, width, self.tracer.here())
+        position, axis = moved(self.derivation, tile.offset(constants[0])), tile.elements.axis_of(constants)
+        return TensorAccess(view.buffer, view.layout, index, mask, position, width, self.tracer.here(), axis=axis)
 
     def run(self) -> list[int]:
         """The bits of consecutive elements in memory that registers hold and that one access may take: 1, 2, 4, .."""

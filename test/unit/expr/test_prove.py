@@ -9,7 +9,7 @@ from lego_mlir.expr.context import context_of, forget, working_in
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, minimum, size, where
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
+from lego_mlir.expr.nodes import BitAnd, BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
 from lego_mlir.expr.prove import by_enumeration, prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
@@ -34,6 +34,8 @@ RANGES = {i: Range(0, M), j: Range(0, N)}
         (sympy.Or(Lt(u, v), Lt(i, M)), "intervals"),
         (sympy.Or(Lt(i + 1, M), sympy.Not(Lt(i + 2, M))), "intervals"),
         (sympy.Or(Lt(8 * u + 3, N), sympy.Not(Lt(8 * u, N))), "intervals"),
+        (sympy.Or(Lt(64 * u + 8 * FloorMod(v, 8) + 7, 64 * M), sympy.Not(Lt(u, M))), "intervals"),
+        (Lt(BitXor(FloorDiv(BitAnd(u, 16), 2), 48) + 7, 64), "intervals"),
         (Lt(FloorDiv(u, 4) * 4 + 3 - u, 4), "intervals"),
         (Eq(FloorMod(4 * u + 3, 4), 3), "arithmetic"),
         (True, "arithmetic"),

@@ -380,3 +380,26 @@ def test_reads_at_an_edge_touch_the_element_that_the_boundary_names():
         y[t] = total
 
     assert isinstance(race(kernel, "tile"), Refuted)
+
+
+PAIRS = f2.LinearLayout.of(
+    (("register", 1), ("lane", 5), ("warp", 0)), (("dim0", 1), ("dim1", 5)), [1 << k for k in range(6)]
+)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_vector_of_a_transposed_tile_reads_along_the_axis_that_is_contiguous(column):
+    """Each lane reads both columns of its row, one after the other in memory: a store to either races."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(32)), y: lego.Tensor(f32, Row(2, 32))):
+        tile = lego.shared(f32, Row(64, 2), name="tile")
+        t = lego.thread_id.x
+        tile[t, 0] = tile[t, 1] = 0.0
+        lego.barrier()
+        tile[(t + 1) % 32, column] = x[t]
+        lego.load(tile.T, PAIRS, at=(0, 0)).store(y)
+
+    loads = [access for s, access in kernel.trace().accesses() if access.width == 2]
+    assert [access.axis for access in loads] == [-2]
+    assert isinstance(race(kernel, "tile"), Refuted)

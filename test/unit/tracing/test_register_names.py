@@ -10,7 +10,7 @@ from launching import launch
 
 import lego_mlir as lego
 from lego_mlir import Row, i32
-from lego_mlir.errors import RegisterWarning
+from lego_mlir.errors import RegisterWarning, TraceError
 from lego_mlir.tracing import register_names
 
 
@@ -66,6 +66,94 @@ def test_every_binding_gives_a_second_name(binds):
     text = "\n".join(["def k():", "    best = register(i32, 1)", *lines, "    best.set(2)"])
     (*_, (name, _, line)) = register_names._second_names(ast.parse(text))
     assert (name, line) == ("old", 2 + next(n for n, line in enumerate(lines, 1) if "old" in line))
+
+
+@pytest.mark.parametrize(
+    "held", ["[register(i32, 1)]", "(register(i32, 1), 3)", "{0: register(i32, 1)}", "[register(i32) for _ in a]"]
+)
+@pytest.mark.parametrize(("bind", "warned"), [("cells[0]", True), ("cells[0].get()", False), ("cells[1]", False)])
+def test_an_entry_of_registers_gives_a_second_name(held, bind, warned):
+    text = f"def k():\n cells = {held}\n old = {bind}\n cells[0].set(2)"
+    found = [(name, register) for name, register, _ in register_names._second_names(ast.parse(text))]
+    assert found == ([("old", "cells[0]")] if warned else [])
+
+
+def read_directly(best, again):
+    old = best.get()
+    again()
+    return old
+
+
+def computed(best, again):
+    old = best + 0
+    again()
+    return old
+
+
+def in_a_list(best, again):
+    (old,) = [best.get()]
+    again()
+    return old
+
+
+def in_a_dict(best, again):
+    old = {"best": best.get()}
+    again()
+    return old["best"]
+
+
+def in_another_register(best, again):
+    old = lego.register(i32, best)
+    again()
+    return old
+
+
+def chosen(best, again):
+    old = lego.where(lego.thread_id.x >= 0, best, 0)
+    again()
+    return old
+
+
+@pytest.mark.parametrize(
+    "snapshot", [read_directly, computed, in_a_list, in_a_dict, in_another_register, chosen], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_a_snapshot_keeps_the_value_of_its_time(snapshot, rounds):
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(2, 32))):
+        best, last = lego.register(i32, 1), lego.register(i32, -1)
+        if rounds:
+            for _ in lego.range(rounds):
+                last.set(snapshot(best, lambda: best.set(best + 1)))
+        else:
+            last.set(snapshot(best, lambda: best.set(best + 1)))
+        y[0, lego.thread_id.x], y[1, lego.thread_id.x] = last, best
+
+    (y,) = launch(k, np.zeros((2, 32)))
+    assert y.tolist() == [[max(rounds, 1)] * 32, [max(rounds, 1) + 1] * 32]
+
+
+@pytest.mark.parametrize("held", [lambda best: best, lambda best: [best][0], lambda best: {"best": best}["best"]])
+def test_a_register_in_a_container_is_the_register(held):
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(32))):
+        best = lego.register(i32, 1)
+        same = held(best)
+        best.set(2)
+        y[lego.thread_id.x] = same
+
+    (y,) = launch(k, np.zeros(32))
+    assert y.tolist() == [2] * 32
+
+
+def test_the_traces_value_of_a_register_is_refused_with_the_snapshot():
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(32))):
+        best = lego.register(i32, 1)
+        y[lego.thread_id.x] = best.value
+
+    with pytest.raises(TraceError, match=r"test_register_names.py:\d+: .* write \.get\(\) for the value of a register"):
+        k.trace()
 
 
 def test_exchanged_registers_are_no_reason_to_warn():
