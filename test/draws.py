@@ -52,4 +52,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         importlib.import_module(name)
     ignore_loaded_modules()
-    print(digest(cases(), 200))
+    print(digest(cases(), 40))

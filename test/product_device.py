@@ -1,6 +1,7 @@
 """A stand-in device for `lego_mlir.matmul`: a launch runs the problem's module in the interpreter."""
 
 import ctypes
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,9 @@ from lego_mlir import interp
 from lego_mlir.runtime import driver
 from lego_mlir.runtime.data import concrete
 from lego_mlir.runtime.products import backends, kernels, known
+
+compiled_copy = cache(kernels.compiled_copy)
+"""The copies into and out of aligned rows, which the name and the target define: compiled once for all tests."""
 
 
 def run_launch(compilation, entry, parameters, grid=None):
@@ -40,8 +44,7 @@ class Device:
         self.library = OwnLibrary(monkeypatch)
         real = kernels.compiled
         monkeypatch.setattr(kernels, "compiled", lambda p: self.compiled.setdefault(p, real(p)))
-        copies = kernels.compiled_copy
-        monkeypatch.setattr(kernels, "compiled_copy", lambda *given: self.run_copies(copies(*given)))
+        monkeypatch.setattr(kernels, "compiled_copy", lambda *given: self.run_copies(compiled_copy(*given)))
 
     def run_copies(self, compilation):
         """Launches of a copy run its code for this CPU. Copies of each type are entries with the type in the name."""

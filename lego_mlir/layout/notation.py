@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.aliases import Expr
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
+from lego_mlir.layout import gallery
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.chain import GroupBy, OrderBy, TileBy
-from lego_mlir.layout.gallery import antidiagonal, block_cyclic, hilbert, morton, reverse, table, xor_swizzle
+from lego_mlir.layout.gallery import table, xor_swizzle
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.strided import Strided
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from lego_mlir.expr.nodes import Size as SizeSymbol
 
 _GRIDS: Final[dict[str, Callable[..., Layout]]] = {"grids.grouped": grouped, "grids.columns": columns}
+_WRITTEN_AS_OTHERS: Final = ("padded", "tabulated")  # Padded(Row(..), ..) and gallery.table(..)
 GALLERY: Final[dict[str, Callable[..., Layout]]] = _GRIDS | {
-    f"gallery.{make.__name__}": make
-    for make in (antidiagonal, block_cyclic, hilbert, morton, reverse, table, xor_swizzle)
+    f"gallery.{name}": getattr(gallery, name) for name in gallery.__all__ if name not in _WRITTEN_AS_OTHERS
 }
 """The named permutations."""
 _NAMES: Final = {make: name for name, make in GALLERY.items()}

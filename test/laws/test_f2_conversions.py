@@ -141,7 +141,7 @@ def test_shuffle_plans_are_right(seed):
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_matrix_accesses_are_those_of_the_isa(bits):
     draw, forms = random.Random(bits), set()
-    for _ in range(60):
+    for _ in range(30):
         order, swizzling = draw.choice([(1, 0), (0, 1)]), draw.choice([0, 32, 64, 128])
         result = encodings.MmaSync(draw.choice([(1, 1), (2, 2), (4, 1)]))
         operand = encodings.MmaOperand(draw.randint(0, 1), result, 32 // bits)

@@ -13,7 +13,7 @@ from lego_mlir.interp.report import Kind
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.confirm import launched
 
-EVERYDAY, LONG = 40, 2000
+EVERYDAY, LONG = 25, 2000
 NAMES = {"lego": lego, "Row": Row, "f32": f32, "i32": i32}
 RACE, INITIALISED = "no race for tile between two threads of a block", "every read of tile comes after a write"
 

@@ -24,10 +24,10 @@ from strategies import layouts
 
 pytestmark = pytest.mark.all_examples
 CASES_WANTED = 20_000
-POINTS = 12
+POINTS = 30
 SHARES = {}  # name of a test -> the cases that it must compare
-many = settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-some = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+many = settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+some = settings(max_examples=160, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -68,7 +68,7 @@ def agree(raw, found, values):
     Tally.cases += POINTS
 
 
-@compares(1_500 * POINTS)
+@compares(600 * POINTS)
 @given(st.data(), scopes(), st.integers(1, 4), seeds)
 @many
 def test_expressions_keep_their_value(data, scope, depth, seed):
@@ -79,7 +79,7 @@ def test_expressions_keep_their_value(data, scope, depth, seed):
     assert (found.before, found.after) == tuple(operations(e, shared=True) for e in (raw, found.expr))
 
 
-@compares(400 * POINTS)
+@compares(160 * POINTS)
 @given(st.data(), scopes(), seeds)
 @some
 def test_conditions_keep_their_truth(data, scope, seed):
@@ -87,9 +87,9 @@ def test_conditions_keep_their_truth(data, scope, seed):
     agree(raw, simplify(raw, scope[1]).expr, points(scope, POINTS, seed))
 
 
-@compares(3 * 120 * POINTS)
+@compares(3 * 48 * POINTS)
 @given(st.data(), scopes(), seeds)
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=48, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_expressions_simplified_together_keep_their_values(data, scope, seed):
     raws = [data.draw(expressions(scope, 2)) for _ in range(3)]
     found = simplify_all(raws, scope[1])
@@ -102,7 +102,7 @@ def test_expressions_simplified_together_keep_their_values(data, scope, seed):
 
 
 @given(st.data(), scopes(), st.integers(1, 3))
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=48, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_the_trail_leads_to_the_result(data, scope, depth):
     raw = data.draw(expressions(scope, depth))
     found = simplify(raw, scope[1])
@@ -114,7 +114,7 @@ def test_the_trail_leads_to_the_result(data, scope, depth):
 
 @compares(400)
 @given(st.data(), scopes(), st.integers(1, 3), seeds)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_step_of_the_trail_is_an_equality(data, scope, depth, seed):
     raw = data.draw(expressions(scope, depth))
     values = points(scope, POINTS, seed)
@@ -126,7 +126,7 @@ def test_every_step_of_the_trail_is_an_equality(data, scope, depth, seed):
 
 @compares(400)
 @given(st.data(), scopes(), seeds)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_verdicts_are_true(data, scope, seed):
     claim = data.draw(conditions(scope, 2))
     verdict = prove(claim, scope[1], timeout_ms=50)
@@ -168,7 +168,7 @@ def unflatten(flat, dims):
     return [flat, *index]
 
 
-@compares(400 * POINTS)
+@compares(160 * POINTS)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
 @given(data=st.data(), seed=seeds)
 @some
@@ -190,7 +190,7 @@ def test_permuted_boxes_keep_their_positions(symbolic, data, seed):
         assert found.expr == index[0] or found.after == 0
 
 
-@compares(400 * POINTS)
+@compares(160 * POINTS)
 @given(layouts(max_elements=200), seeds)
 @some
 def test_layouts_keep_their_positions(layout, seed):
@@ -200,7 +200,7 @@ def test_layouts_keep_their_positions(layout, seed):
     agree(raw, simplify(raw, scope[1]).expr, points(scope, POINTS, seed))
 
 
-@compares(600 * POINTS)
+@compares(300 * POINTS)
 @given(layouts(max_elements=200), seeds)
 @some
 def test_layouts_inverted_keep_their_indices(layout, seed):

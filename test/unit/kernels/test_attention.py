@@ -117,8 +117,11 @@ def test_scores_are_computed_again_by_single_warps():
     assert len(alone) == 2 * 16  # 16 x 64 x 32 for tiles with and without a mask
 
 
-@pytest.mark.parametrize("form", [AttentionForm(causal=True), AttentionForm(causal=False, group=2)])
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize(("blocks", "form"), [
+    (3, AttentionForm(causal=True)), (1, AttentionForm(causal=False, group=2)),
+    pytest.param(1, AttentionForm(causal=True), marks=pytest.mark.long),
+    pytest.param(3, AttentionForm(causal=False, group=2), marks=pytest.mark.long),
+])  # fmt: skip
 def test_blocks_that_compute_several_parts(form, blocks):
     attend(form, (2, 300, 300), "sm_90a", blocks=blocks)
 
@@ -219,7 +222,7 @@ def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spill
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-@pytest.mark.parametrize("features", [64, 128, 256])
+@pytest.mark.parametrize("features", [pytest.param(64, marks=pytest.mark.long), 128, 256])
 def test_the_machine_code_serializes_nothing(features, tmp_path):
     form = AttentionForm(features=features, causal=True)
     gradients = attention_gradients.build(form)

@@ -115,7 +115,7 @@ def test_gradients_of_wide_heads_are_refused():
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-@pytest.mark.parametrize("features", [64, 128])
+@pytest.mark.parametrize("features", [pytest.param(64, marks=pytest.mark.long), 128])
 def test_the_machine_code_serializes_nothing(features, tmp_path):
     form = AttentionForm(features=features, causal=True)
     for kernel in (packed_attention.build(form, 16), packed_gradients.build(form, 16).main):

@@ -192,13 +192,13 @@ def test_words_of_two_rows_fill_whole_sectors_of_the_result_without_bank_conflic
 @pytest.mark.parametrize(
     ("sizes", "dtype", "tile", "order"),
     [
-        ((8191, 8191), f16, (128, 128), "column"),
+        pytest.param((8191, 8191), f16, (128, 128), "column", marks=pytest.mark.long),
         ((8192, 8190), bf16, (128, 128), "column"),
-        ((8188, 8192), f16, (128, 128), "column"),
+        pytest.param((8188, 8192), f16, (128, 128), "column", marks=pytest.mark.long),
         ((4097, 4097), f16, (128, 64), "row"),
-        ((3000, 3000), f16, (128, 64), "row"),
-        ((2500, 2500), f16, (128, 64), "row"),
-        ((2047, 2049), f16, (128, 64), "row"),
+        pytest.param((3000, 3000), f16, (128, 64), "row", marks=pytest.mark.long),
+        pytest.param((2500, 2500), f16, (128, 64), "row", marks=pytest.mark.long),
+        pytest.param((2047, 2049), f16, (128, 64), "row", marks=pytest.mark.long),
         ((1025, 1027), f16, (64, 64), "row"),
     ],
 )

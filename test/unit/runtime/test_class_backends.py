@@ -184,5 +184,5 @@ def test_which_other_types_have_a_class(size, dtype, result, layouts, kind):
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 def test_a_batch_has_few_classes(target):
-    found = {class_for((m, 1024, 768), "NN", "f16", "f16", target, 132) for m in range(65, 2049, 9)}
+    found = {class_for((m, 1024, 768), "NN", "f16", "f16", target, 132) for m in range(65, 2049, 31)}
     assert len(found - {None}) <= 5 * MOST  # of five octaves

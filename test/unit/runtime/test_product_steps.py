@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
-from product_device import forget, run_launch
+from product_device import compiled_copy, forget, run_launch
 
 import lego_mlir
 from lego_mlir.errors import UsageError
@@ -22,8 +22,8 @@ class StepsDevice:
     def __init__(self, monkeypatch):
         self.machine, self.compiled = Machine().plug_in(monkeypatch), {}
         self.library = OwnLibrary(monkeypatch)
-        for name in ("compiled", "compiled_copy"):
-            monkeypatch.setattr(kernels, name, self.recording(getattr(kernels, name)))
+        for name, compile_ in (("compiled", kernels.compiled), ("compiled_copy", compiled_copy)):
+            monkeypatch.setattr(kernels, name, self.recording(compile_))
         for kernel in ("matmul", "pad_rows", "pad_columns", "crop"):
             self.machine.kernels[kernel] = lambda parameters, grid, kernel=kernel: self.launch(kernel, parameters, grid)
 

@@ -141,8 +141,9 @@ def test_the_names_of_sizes_are_kept_apart_from_those_of_the_class(tmp_path, kin
     texts, calls = [], []
     for number, name in enumerate(CLASHES[kind]):
         layout, made = SQUARES[kind](lego.size(name, max=1000)), f"Any{number}(7)"
-        check.require(render_header(f"Any{number}", layout))
-        texts.append(header(f"Any{number}", layout))
+        found = render_header(f"Any{number}", layout)
+        check.require(found)
+        texts.append(found.text)
         calls.append(f"  if (Arr2D(out, {made})(i, j) != want) return {number + 1};")
         calls.append(f"  {made}.inv({made}.apply(i, j), a, b);\n  if (a != i || b != j) return -{number + 1};")
     run = ['extern "C" int run(int *out, int i, int j, int want) {', "  int a, b;", *calls, "  return 0;", "}"]

@@ -89,7 +89,7 @@ def labels(browser):
 
 
 @seed(20261122)
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None, database=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None, database=None)
 @given(drawn=readable_layouts(), dtype=st.sampled_from(["f16", "f32", "f64"]))
 def numbers(opened, drawn, dtype):
     text, layout = drawn
