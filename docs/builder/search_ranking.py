@@ -19,7 +19,10 @@ from typing import Any, Final
 RANKS: Final = ("how-to/", "learn/", "index.html", "SKILL.html", "reference/", "notebooks/", "results/", "decisions/")
 LAST: Final = "reference/api"
 """Entries of single names, after the pages of the reference."""
-COMMON: Final = "a|an|and|are|as|at|be|by|can|do|does|for|from|have|how|i|in|into|is|it|my|of|on|or|the|to|use|what|when|which|why|with"
+COMMON: Final = (
+    "a|an|and|are|as|at|be|by|can|do|does|for|from|have|how|i|in|into|is|it|my|of|on|or|the|to|use|"
+    "what|when|which|why|with"
+)
 BACKGROUND: Final = ("results/", "decisions/")
 """What comes after pages with as many words of the query."""
 _COUNT: Final = """self.wordsOf=(item,values)=>item.words??=values.filter(({value})=>item.matches.some(match=>{
