@@ -5,7 +5,8 @@
 
 The generator reads `build/docs`, a copy of `docs` in which each mark of a picture is replaced by the picture that the
 code of the page makes (`page_pictures`), and each notebook has a page with its outputs (`notebook_pages`). Code that
-fails is printed with its page and line, and the build fails.
+fails is printed with its page and line, and the build fails. What the site's search finds is put into order at the end
+(`search_ranking`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final
 
 from notebook_pages import notebook_page
 from page_pictures import PageError, with_pictures
+from search_ranking import arrange
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GENERATOR: Final = (str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean")
@@ -38,7 +40,12 @@ def main() -> int:
         print(error, file=sys.stderr)
     if errors:
         return 1
-    return 0 if options.pages_only else subprocess.run(GENERATOR, cwd=ROOT, check=False).returncode
+    if options.pages_only:
+        return 0
+    failed = subprocess.run(GENERATOR, cwd=ROOT, check=False).returncode
+    if not failed:
+        arrange(ROOT / "build" / "site")
+    return failed
 
 
 def prepare(docs: Path, into: Path) -> list[PageError]:

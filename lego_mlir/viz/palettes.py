@@ -42,7 +42,9 @@ class Scale:
 
 
 BLUES: Final = Scale(("#f0f5fb", "#9cc3e6", "#3f82c0", "#0b2c58"))
-"""Positions, banks, sectors, ranks."""
+"""Positions, sectors, ranks."""
+BANKS_CYCLE: Final = Scale(("#f0f5fb", "#6aa5d8", "#0b2c58", "#8c3a10", "#f0a860", "#f0f5fb"))
+"""Banks, of which the last is the first one's neighbour: through blue to dark, and back through orange."""
 HEAT: Final = Scale(("#fff6e0", "#fdbb5a", "#d9621c", "#6b1a06"))
 """Costs: wavefronts of a request."""
 CATEGORIES: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#444444")

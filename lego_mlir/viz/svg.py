@@ -11,6 +11,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from lego_mlir.aliases import Drawing
@@ -26,6 +27,7 @@ BOLD: Final = 8.3  # of a title: bold, at 13 px
 LINE: Final = 18
 GAP: Final = 28
 WIDTH: Final = 1280  # pixels, beyond which panels go below each other
+HEAD: Final = 2.6  # pixels, half of an arrow head on a path
 _DARK: Final = "#222222"
 _PATH: Final = "#c2185b"
 
@@ -168,6 +170,7 @@ def _draw_lines(draw: Drawing, group: Drawing, grid: GridPanel, left: float, top
         group.append(
             draw.Lines(*points, fill="none", stroke=_PATH, stroke_width=1.6, opacity=0.55, stroke_linejoin="round")
         )
+        group.append(_heads(draw, [centre(place) for place in grid.path]))
         group.append(draw.Circle(*centre(grid.path[0]), 4, fill=_PATH))
         x, y = centre(grid.path[-1])
         group.append(draw.Rectangle(x - 4, y - 4, 8, 8, fill=_PATH))
@@ -177,6 +180,20 @@ def _draw_lines(draw: Drawing, group: Drawing, grid: GridPanel, left: float, top
         for start, end in grid.arrows:
             line = draw.Line(*centre(start), *centre(end), stroke=palettes.WRONG, stroke_width=2.4, marker_end=head)
             group.append(line)
+
+
+def _heads(draw: Drawing, points: Sequence[tuple[float, float]]) -> Drawing:
+    """An arrow head in the middle of each step of a path, all of them one element."""
+    shape = draw.Path(fill=_PATH)
+    for (x, y), (to_x, to_y) in pairwise(points):
+        length = math.hypot(to_x - x, to_y - y) or 1.0
+        along, across = (to_x - x) / length, (to_y - y) / length
+        tip_x, tip_y = (x + to_x) / 2 + HEAD * along, (y + to_y) / 2 + HEAD * across
+        back_x, back_y = tip_x - 2 * HEAD * along, tip_y - 2 * HEAD * across
+        shape.M(_r(tip_x), _r(tip_y))
+        shape.L(_r(back_x - HEAD * across), _r(back_y + HEAD * along))
+        shape.L(_r(back_x + HEAD * across), _r(back_y - HEAD * along)).Z()
+    return shape
 
 
 def _columns(table: TablePanel) -> list[float]:

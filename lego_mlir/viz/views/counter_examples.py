@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = 60  # characters of an expression in a table
+_RESULT: Final = 160  # of the result, which the reader came for
 
 
 def collision(error: RefutedLayoutError) -> list[GridPanel]:
@@ -75,12 +77,14 @@ def verdict_table(verdict: Verdict) -> TablePanel:
 
 def derivation(title: str, derived: Derivation) -> TablePanel:
     """Each step: the operations left after it, the rule, what it replaces by what, and why it may."""
-    rows: list[tuple[object, ...]] = [(derived.before, "", _cut(derived.raw), "", "")]
+    rows: list[tuple[object, ...]] = [(derived.before, "definition", _cut(derived.raw), "", "")]
     for step in derived.steps:
         why = f"{' and '.join(map(str, step.condition))}, by {step.proof}" if step.condition else ""
         rows.append((step.operations[1], step.rule, _cut(step.before), _cut(step.after), _cut(why)))
-    rows.append((derived.after, "result", _cut(derived.expr), "", ""))
-    return TablePanel.of(title, ("operations", "rule", "expression", "becomes", "since"), rows)
+    rows.append((derived.after, "result", _cut(derived.raw), shortened(derived.expr, _RESULT), ""))
+    found = TablePanel.of(title, ("operations", "rule", "expression", "becomes", "since"), rows)
+    last = len(rows) - 1
+    return replace(found, colours={(last, column): palettes.BLUES.at(0.15) for column in range(len(found.header))})
 
 
 def _cut(text: object) -> str:

@@ -29,13 +29,13 @@ def grid(subject: Subject, by: By, element_bytes: int) -> GridPanel:
     """The layout as a grid, labelled and coloured by one property of the positions."""
     place, block = subject.sample()
     value = measured(place, by, element_bytes)
-    top = int(value.max()) or 1
+    colours, top = (palettes.BANKS_CYCLE, BANKS) if by == "bank" else (palettes.BLUES, int(value.max()) or 1)
     whole = block == (1, 1)
     cells = tuple(
         tuple(
             GridCell(
                 str(value[r, c]),
-                palettes.BLUES.at(value[r, c] / top),
+                colours.at(value[r, c] / top),
                 _title(subject, (r * block[0], c * block[1]), int(place[r, c]), element_bytes),
             )
             for c in range(place.shape[1])

@@ -15,6 +15,14 @@ def test_a_scale_falls_in_luminance_by_steps_that_can_be_seen(scale, seen):
     assert all(palettes.distance(a, b) > 2.3 for a, b in pairwise(shown))
 
 
+def test_the_scale_of_banks_is_a_circle_of_colours_that_can_be_told_apart():
+    colours = [palettes.BANKS_CYCLE.at(bank / 32) for bank in range(32)]
+    assert palettes.BANKS_CYCLE.at(0) == palettes.BANKS_CYCLE.at(1)
+    assert all(palettes.distance(a, b) > 2.3 for a, b in combinations(colours, 2))
+    steps = [palettes.distance(a, b) for a, b in zip(colours, [*colours[1:], colours[0]], strict=True)]
+    assert max(steps) < 4 * min(steps)  # none of the steps, the one from 31 to 0 among them, is a jump
+
+
 def test_categories_are_far_apart_under_deuteranopia():
     assert min(palettes.distance(a, b) for a, b in combinations(map(palettes.deuteranopic, palettes.CATEGORIES), 2)) > 9
 
@@ -26,7 +34,13 @@ def test_deuteranopia_confuses_red_and_green_but_no_greys():
 
 
 def test_text_contrasts_with_every_background():
-    colours = [*palettes.BLUES.steps(64), *palettes.HEAT.steps(64), *palettes.CATEGORIES, palettes.EMPTY]
+    colours = [
+        *palettes.BLUES.steps(64),
+        *palettes.HEAT.steps(64),
+        *palettes.BANKS_CYCLE.steps(64),
+        *palettes.CATEGORIES,
+        palettes.EMPTY,
+    ]
     assert min(palettes.contrast(palettes.ink(colour), colour) for colour in colours) >= 4.5
 
 
