@@ -32,7 +32,9 @@ import harness
 import hopper
 import mlir_kernels
 
-NAME, AGAIN, PAGE = "scheduled_gate", "scheduled_gate_producers", "results/scheduled-gate.md"
+NAME, PAGE = "scheduled_gate", "results/scheduled-gate.md"
+RUNS = (NAME, "scheduled_gate_producers", "scheduled_gate_lockstep")
+"""The names of the results: of all cases, then of those that were measured again after a change, the newest last."""
 Size = tuple[int, int, int]
 Case = tuple[Size, str, str]
 SEED = 202611272021
@@ -279,41 +281,79 @@ def timed(folder: Path, index: dict[str, Any], case: Case) -> list[dict[str, Any
 
 
 def table() -> int:
-    """The tables of the documentation, from the newest results."""
-    for name in (NAME, AGAIN):
-        mlir_kernels.put_into(PAGE, name, measured(name))
+    """The tables of the documentation: each case from the newest results that have it."""
+    found = measured()
+    mlir_kernels.put_into(PAGE, NAME, circumstances() + gate(found))
+    mlir_kernels.put_into(PAGE, "scheduled_gate_variants", variants(found))
     return 0
 
 
-def measured(name: str) -> str:
-    """A table of measured cells."""
-    results, path = mlir_kernels.latest(name), mlir_kernels.latest_path(name)
-    if results is None or path is None:
+def measured() -> dict[Case, tuple[int, dict[str, Any]]]:
+    """For each case the number of the run that measured it last, and its rows by kernel."""
+    found: dict[Case, tuple[int, dict[str, Any]]] = {}
+    for number, name in enumerate(RUNS, 1):
+        for row in results_of(name)["rows"]:
+            case = tuple(row["size"]), row["layouts"], row["dtype"]
+            if found.get(case, (0,))[0] != number:
+                found[case] = number, {}
+            found[case][1][row["kernel"]] = row
+    return found
+
+
+def results_of(name: str) -> dict[str, Any]:
+    results = mlir_kernels.latest(name)
+    if results is None:
         raise SystemExit(f"no results of {name}; run the step `time` on a GPU")
-    found: dict[Case, dict[str, Any]] = {}
-    for row in results["rows"]:
-        found.setdefault((tuple(row["size"]), row["layouts"], row["dtype"]), {})[row["kernel"]] = row
+    return results
+
+
+def circumstances() -> str:
+    """The device, date and libraries of each run."""
+    lines = []
+    for number, name in enumerate(RUNS, 1):
+        results = results_of(name)
+        known = mlir_kernels.circumstances(name, results, "torch")
+        lines.append(f"{number}. {known}, seed {results['seed']}.\n")
+    return "".join(lines) + "\n"
+
+
+def gate(found: dict[Case, tuple[int, dict[str, Any]]]) -> str:
+    """Each case's time through schedules and the ratios of the others."""
     cells, ratios = [], {kind: [] for kind in ("cuBLAS", "class", "exact")}  # type: ignore[var-annotated]
-    for (size, layouts, dtype), rows in found.items():
+    for case, (number, rows) in found.items():
         ours = rows["general"]["ms"]
         of_case = {kind: rows[kind]["ms"] / ours if kind in rows else None for kind in ratios}
         for kind, ratio in of_case.items():
             ratios[kind] += [] if ratio is None else [ratio]
         cells.append([
-            " x ".join(map(str, size)), layouts, dtype, f"{1000 * ours:.1f}",
+            " x ".join(map(str, case[0])), *case[1:], str(number), f"{1000 * ours:.1f}",
             *("" if ratio is None else f"{ratio:.3f}" for ratio in of_case.values()),
             passes(of_case["class"]), passes(of_case["exact"]), rows["general"]["tile"],
             rows.get("class", {}).get("tile", ""), rows.get("exact", {}).get("tile", ""),
         ])  # fmt: skip
     means = [f"{geometric_mean(of_kind):.3f}" if of_kind else "" for of_kind in ratios.values()]
     passed = [f"{sum(ratio * GATE >= 1 for ratio in ratios[kind])} of {len(found)}" for kind in KINDS[1:]]
-    cells.append(["geometric mean", "", "", "", *means, *passed, "", "", ""])
-    circumstances = f"{results['device']}, {path.name[:10]}, PyTorch {results['torch']}, seed {results['seed']}.\n\n"
+    cells.append(["geometric mean", "", "", "", "", *means, *passed, "", "", ""])
     heads = (
-        "M x N x K|layouts|type|general us|cuBLAS / general|class / general|exact / general|within 2 % of class|"
+        "M x N x K|layouts|type|run|general us|cuBLAS / general|class / general|exact / general|within 2 % of class|"
         "of exact|tile of general|of class|of exact"
     )
-    return circumstances + mlir_kernels.table(heads, cells)
+    return mlir_kernels.table(heads, cells)
+
+
+def variants(found: dict[Case, tuple[int, dict[str, Any]]]) -> str:
+    """What the general kernel loses without lockstep, without tiles that go backwards, and without clusters."""
+    cells, ratios = [], {kind: [] for kind in VARIANTS}  # type: ignore[var-annotated]
+    for case, (_, rows) in found.items():
+        if "apart" not in rows:
+            continue
+        ours = rows["general"]["ms"]
+        for kind in VARIANTS:
+            ratios[kind] += [rows[kind]["ms"] / ours] if kind in rows else []
+        shown = (f"{rows[kind]['ms'] / ours:.3f}" if kind in rows else "" for kind in VARIANTS)
+        cells.append([" x ".join(map(str, case[0])), *case[1:], f"{1000 * ours:.1f}", *shown])
+    cells.append(["geometric mean", "", "", "", *(f"{geometric_mean(ratios[kind]):.3f}" for kind in VARIANTS)])
+    return mlir_kernels.table("M x N x K|layouts|type|general us|without lockstep|only forward|without clusters", cells)
 
 
 def passes(ratio: float | None) -> str:
