@@ -26,7 +26,7 @@ def radix_sort(key: lego.Tensor(u32, Row(N)), payload: VECTOR, keys: VECTOR, pay
         ones = ((k >> u32(bit)) & 1).to(i32)
         through = ones.cumsum(axis=0)
         zeros = lego.arange(LAYOUT).to(i32) - through + ones
-        place = lego.where(ones != 0, T - through.max(axis=0) + through - 1, zeros)
+        place = lego.where(ones != 0, T - through.max(axis=0) + through - 1, zeros) & (T - 1)  # which it is
         lego.barrier()
         moved[0, place], moved[1, place] = k, v
         lego.barrier()

@@ -25,10 +25,10 @@ def segmented_sum(
     segment: lego.Tensor(i32, Row(N), range=(0, S)), x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(S))
 ):
     i = lego.block_id[0] * T + lego.arange(LAYOUT)
-    mine, after = segment.load(i, mask=i < N, other=-1), segment.load(i + 1, mask=i + 1 < N, other=-1)
-    before = segment.load(i - 1, mask=(i > 0) & (i < N), other=-1)
+    mine, after = segment.load(i, mask=i < N), segment.load(i + 1, mask=i + 1 < N)
+    before = segment.load(i - 1, mask=(i > 0) & (i < N))
     _, sums = lego.scan(((mine != before).to(i32), x.load(i, mask=i < N)), 0, together)
-    ends = (mine != after) | (lego.arange(LAYOUT) == T - 1)
+    ends = (mine != after) | (i + 1 >= N) | (lego.arange(LAYOUT) == T - 1)
     y.atomic_add(sums, mine, mask=ends & (i < N))
 
 
