@@ -23,12 +23,20 @@ RAGGED = {
     "linear_recurrence": [{"M": 1, "N": 1}, {"M": 5, "N": 77}],
     "moe_routing": [{"N": 1}, {"N": 300}],
     "philox_dropout": [{"N": 4}, {"N": 1028}],
+    "paged_decode": [{"B": 1, "P": 8}, {"B": 2, "P": 9}],
+    "radix_sort": [{"N": 1}, {"N": 1025}],
     "rms_norm_f8": [{"M": 2, "N": 8}, {"M": 3, "N": 1096}],
+    "segmented_sum": [{"N": 1, "S": 1}, {"N": 1500, "S": 40}],
+    "selective_scan": [{"L": 1, "C": 1}, {"L": 77, "C": 2}],
     "state_update": [{"B": 1}, {"B": 2}],
     "stencil7": [{"D": 1, "H": 1, "W": 1}, {"D": 3, "H": 5, "W": 33}],
+    "top_experts": [{"M": 1}, {"M": 6}],
 }
 CLOSE = {
     "cross_entropy": 1e-6,
+    "paged_decode": 1e-3,
+    "selective_scan": 1e-5,
+    "top_experts": 1e-6,
     "state_update": 1e-5,
     "rms_norm_f8": 0.13,
 }  # log and exp; the rounding of a scaled number to f8 follows rsqrt

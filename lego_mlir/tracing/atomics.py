@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.places import Place
     from lego_mlir.tracing.tensor import ElementAccess
-    from lego_mlir.tracing.trace import Buffer
+    from lego_mlir.tracing.trace import Buffer, TensorAccess
     from lego_mlir.tracing.tracer import Tracer
 
 KINDS: Final[dict[str, tuple[str, str, str]]] = {
@@ -117,19 +117,25 @@ class AtomicAccess:
         expected: Operand = None,
         mask: Operand = None,
     ) -> Scalar:
-        tracer, dtype = self._inside_kernel(), self.buffer.dtype
+        tracer = self._inside_kernel()
         self._require_known(tracer, name, value, scope)
         if any(isinstance(one, PerElement) for one in index):
             from lego_mlir.tracing.spread.indexed_accesses import update_each
 
-            def update(new: Operand, old: Operand, *at: IndexLike) -> Scalar:
-                return self._atomic(name, new, at, scope, old)
+            def update(access: TensorAccess, new: Operand, old: Operand) -> Scalar:
+                return self._updated(name, access, new, old, scope)
 
             return cast(Scalar, update_each(cast("ElementAccess", self), (value, expected), index, mask, update))
         if mask is not None:
             raise tracer.error(f"{self.buffer.name}: mask is of a tile of indices; write `with lego.when(condition):`")
         width = value.width if isinstance(value, Scalar) else None
         access = self.place(*index, stored=name != "load").access(width or 1)
+        return self._updated(name, access, value, expected, scope)
+
+    def _updated(self, name: str, access: TensorAccess, value: Operand, expected: Operand, scope: str) -> Scalar:
+        """The update of an element, or of two."""
+        tracer, dtype = self._inside_kernel(), self.buffer.dtype
+        width = value.width if isinstance(value, Scalar) else None
 
         def given(number: Operand) -> Value | None:
             return None if number is None else as_value(number, dtype, width)

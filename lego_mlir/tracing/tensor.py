@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import IndexLike, Operand
@@ -102,7 +101,7 @@ class ElementAccess(AtomicAccess, Uncompared):
         if self._is_tiled(tracer, index, mask, width):
             from lego_mlir.tracing.spread.indexed_accesses import load_each
 
-            return load_each(self, index, mask, partial(self.load, cache=cache, evict=evict), other)
+            return load_each(self, index, mask, other, lambda access: hinted(tracer, "load", access, cache, evict))
         place = self.place(*index)
         access = hinted(tracer, "load", place.access(place.widest() if width is None else width), cache, evict)
         lanes = None if access.width == 1 else access.width
@@ -129,7 +128,7 @@ class ElementAccess(AtomicAccess, Uncompared):
         if self._is_tiled(tracer, index, mask, width):
             from lego_mlir.tracing.spread.indexed_accesses import store_each
 
-            store_each(self, value, index, mask, partial(self.store, cache=cache, evict=evict))
+            store_each(self, value, index, mask, lambda access: hinted(tracer, "store", access, cache, evict))
             return
         lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
         access = hinted(tracer, "store", self.place(*index, stored=True).access(lanes), cache, evict)

@@ -13,23 +13,25 @@ that is proved as for any vector. `mask` is a condition, or a tile of conditions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import sympy
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import brief
-from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
+from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing import control
-from lego_mlir.tracing.scalar import Scalar, vector
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.accesses import distinct, owners
 from lego_mlir.tracing.spread.distributed import Spread, common_layout
+from lego_mlir.tracing.trace import Load, Store, TensorAccess
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
@@ -38,36 +40,33 @@ if TYPE_CHECKING:
 _INTEGERS: Final = ("int", "index")
 
 
-def load_each(
-    source: ElementAccess, index: Sequence[Operand], mask: Operand, load: Callable[..., Scalar], other: Operand
-) -> Spread:
-    """The elements at the indices; `load(*index, width=n)` loads one, or n in a row."""
-    tile = _Indexed.of(source, index, mask)
-    dtype, found = source.dtype, dict[int, Scalar]()
-    for group, where, width in tile.groups():
-        if where is None:
-            loaded = load(*tile.index(group[0]), width=width)
-        else:
-            cell = control.register(dtype, other, None if width == 1 else width)
-            with control.when(where):
-                cell.set(load(*tile.index(group[0]), width=width))
-            loaded = cell.get()
+Hint: TypeAlias = Callable[[TensorAccess], TensorAccess]
+"""Adds a hint to the caches to an access."""
+
+
+def load_each(source: ElementAccess, index: Sequence[Operand], mask: Operand, other: Operand, hint: Hint) -> Spread:
+    """The elements at the indices, `other` where the mask does not hold."""
+    tracer, tile = current("a tile of indices"), _Indexed.of(source, index, mask)
+    found: dict[int, Scalar] = {}
+    for group, access in tile.accesses():
+        lanes = None if access.width == 1 else access.width
+        instead = as_value(other, source.dtype, lanes) if access.is_masked else None
+        result = tracer.value(source.dtype, lanes)
+        tracer.append(Load(result, hint(access), instead, access.source))
+        loaded = Scalar(result)
         for lane, register in enumerate(group):
-            found[tile.element(register)] = loaded if width == 1 else loaded[lane]
-    count = tile.layout.in_sizes["register"]
-    return Spread(tile.layout, dtype, [found.get(tile.element(register)) for register in range(count)])
+            found[tile.element(register)] = loaded if lanes is None else loaded[lane]
+    return tile.spread(source.dtype, found)
 
 
-def store_each(
-    target: ElementAccess, value: Operand, index: Sequence[Operand], mask: Operand, store: Callable[..., None]
-) -> None:
-    """Store a tile, or one value everywhere, at the indices; `store(value, *index)` stores a number or a vector."""
-    tile = _Indexed.of(target, index, mask, value)
+def store_each(target: ElementAccess, value: Operand, index: Sequence[Operand], mask: Operand, hint: Hint) -> None:
+    """Store a tile, or one value everywhere, at the indices."""
+    tracer, tile = current("a tile of indices"), _Indexed.of(target, index, mask, value)
     with tile.owned():
-        for group, where, width in tile.groups():
-            values = [tile.value(register) for register in group]
-            with nullcontext() if where is None else control.when(where):
-                store(values[0] if width == 1 else vector(*values), *tile.index(group[0]))
+        for group, access in tile.accesses(stored=True):
+            values = [Scalar(as_value(tile.value(register), target.dtype)) for register in group]
+            stored = as_value(values[0] if len(values) == 1 else vector(*values), target.dtype, _lanes(values))
+            tracer.append(Store(stored, hint(access), access.source))
 
 
 def update_each(
@@ -77,31 +76,18 @@ def update_each(
     mask: Operand,
     update: Callable[..., Scalar],
 ) -> Spread | None:
-    """Update the elements at the indices by `update(*given, *index)`; the old ones, unless threads share elements.
-
-    The old value of an element without the mask is 0.
-    """
+    """Update the elements by `update(access, *given)`; the old ones, 0 without the mask, unless threads share some."""
     tile = _Indexed.of(target, index, mask, *given)
-    shared, found = tile.owners is not None, dict[int, Scalar]()
+    found: dict[int, Scalar] = {}
     with tile.owned():
-        for register in distinct(tile.layout):
-            where, values = tile.mask(register), [tile.value(register, k) for k in range(len(given))]
-            if where is None:
-                old = update(*values, *tile.index(register))
-            elif shared:
-                with control.when(where):
-                    update(*values, *tile.index(register))
-                continue
-            else:
-                cell = control.register(target.dtype, 0)
-                with control.when(where):
-                    cell.set(update(*values, *tile.index(register)))
-                old = cell.get()
-            found[tile.element(register)] = old
-    if shared:
-        return None
-    count = tile.layout.in_sizes["register"]
-    return Spread(tile.layout, target.dtype, [found.get(tile.element(register)) for register in range(count)])
+        for (register,), access in tile.accesses(stored=True, widest=1):
+            values = [tile.value(register, number) for number in range(len(given))]
+            found[tile.element(register)] = update(access, *values)
+    return tile.spread(target.dtype, found) if tile.owners is None else None
+
+
+def _lanes(values: Sequence[Scalar]) -> int | None:
+    return None if len(values) == 1 else len(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +138,25 @@ class _Indexed:
     def value(self, register: int, number: int = 0) -> Operand:
         return _at(self.values[number], register)
 
-    def groups(self) -> Iterator[tuple[list[int], Operand | None, int]]:
-        """The registers of each access, its condition and its width."""
+    def spread(self, dtype: DType, found: Mapping[int, Scalar]) -> Spread:
+        """The tile of values by the numbers of the elements."""
+        count = self.layout.in_sizes["register"]
+        return Spread(self.layout, dtype, [found.get(self.element(register)) for register in range(count)])
+
+    def accesses(
+        self, *, stored: bool = False, widest: int = WIDEST_ACCESS
+    ) -> Iterator[tuple[list[int], TensorAccess]]:
+        """The registers of each access, of up to `widest` bytes, in order."""
         registers = distinct(self.layout)
-        run = self._run(set(registers))
+        run = self._run(set(registers), widest // self.memory.dtype.bytes)
         for register in registers:
             if not any(register & bit for bit in run):
-                yield from self._divided([register | combine(run, k) for k in range(1 << len(run))])
+                group = [register | combine(run, k) for k in range(1 << len(run))]
+                yield from self._divided(group, stored)
 
-    def _run(self, registers: set[int]) -> list[int]:
+    def _run(self, registers: set[int], most: int) -> list[int]:
         """The bits of registers that hold the next 1, 2, 4, .. indices along the last axis, as register 0 has them."""
         run: list[int] = []
-        most = WIDEST_ACCESS // self.memory.dtype.bytes
         while 1 << len(run) < most:
             bits = (1 << k for k in range(max(registers).bit_length()))
             found = next(
@@ -185,21 +178,28 @@ class _Indexed:
             for axis, (a, b) in enumerate(zip(first, self.index(register), strict=True))
         )
 
-    def _divided(self, group: list[int]) -> Iterator[tuple[list[int], Operand | None, int]]:
+    def _divided(self, group: list[int], stored: bool) -> Iterator[tuple[list[int], TensorAccess]]:
         """The group as one access where its width is proved, else its halves."""
-        where = self.mask(group[0])
-        if len(group) == 1:
-            yield group, where, 1
+        if len(group) > 1 and not self._next(group):
+            yield from self._halves(group, stored)
             return
-        if self._next(group):
-            with nullcontext() if where is None else current("a mask").region(as_condition(where)):
-                fits = self.memory.place(*self.index(group[0])).fits(len(group))
-            if fits:
-                yield group, where, len(group)
-                return
+        tracer, where = current("a tile of indices"), self.mask(group[0])
+        index = [Index(tracer.index(one)) for one in self.index(group[0])]
+        condition = None if where is None else tracer.condition(where)
+        with nullcontext() if condition is None else tracer.region(condition):  # of claims: it has no statement
+            place = self.memory.place(*index, stored=stored)
+            access = place.access(len(group)) if len(group) == 1 or place.fits(len(group)) else None
+        if access is None:
+            yield from self._halves(group, stored)
+        elif condition is None:
+            yield group, access
+        else:
+            yield group, replace(access, mask=sympy.And(access.mask, condition))
+
+    def _halves(self, group: list[int], stored: bool) -> Iterator[tuple[list[int], TensorAccess]]:
         half = len(group) // 2
-        yield from self._divided(group[:half])
-        yield from self._divided(group[half:])
+        yield from self._divided(group[:half], stored)
+        yield from self._divided(group[half:], stored)
 
 
 def _at(operand: Operand, register: int) -> Operand:

@@ -447,7 +447,7 @@ SILENT = {
         "warp_id"
     ),
     "elements move or are multiplied in tiles, as other tests compare": (
-        "accumulator arange convert full gather load mma zeros"
+        "accumulator arange convert full gather load mma scan sort zeros"
     ),
     "an operation of MLIR, not of the language": "mlir_op",
 }

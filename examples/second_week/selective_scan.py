@@ -1,0 +1,50 @@
+"""Mamba's selective scan: h[t] = exp(d[t] A) h[t - 1] + d[t] B[t] x[t], y[t] = C[t] . h[t], with 16 states a channel.
+
+A block has a channel of a sequence and scans 64 steps at once, times and states spread over its threads; the states
+after a tile are those before the next one.
+
+lego-mlir run examples/second_week/selective_scan.py --size L=100 --size C=3
+"""
+
+import numpy as np
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f32
+
+STATES, TILE = 16, 64
+L, C = lego.size("L"), lego.size("C")
+BLOCKED = f2.Blocked((4, 1), (2, 16), (4, 1), order=(1, 0))
+LAYOUT, TIMES = BLOCKED.layout((TILE, STATES)), f2.Sliced(1, BLOCKED).layout((TILE,))
+STATE = f2.Sliced(0, BLOCKED).layout((STATES,))
+BY_TIME, BY_STATE = lego.Tensor(f32, Row(C, L)), lego.Tensor(f32, Row(L, STATES))
+
+
+@lego.kernel(grid=C, block=128)
+def selective_scan(
+    x: BY_TIME, d: BY_TIME, decay: lego.Tensor(f32, Row(C, STATES)), b: BY_STATE, c: BY_STATE, y: BY_TIME
+):
+    channel, last = lego.block_id[0], lego.arange(TIMES)[:, None] == TILE - 1
+    rate = lego.load(decay, STATE, at=(channel, 0))[None, :]
+    h = lego.register(lego.zeros(f32, STATE))
+    for first in lego.range(0, L, TILE):
+        step = lego.load(d, TIMES, at=(channel, first))
+        drive = (step * lego.load(x, TIMES, at=(channel, first)))[:, None] * lego.load(b, LAYOUT, at=(first, 0))
+        fade = lego.exp(step[:, None].broadcast_to(LAYOUT) * rate)
+        factor, value = lego.scan((fade, drive), 0, lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]))
+        states = factor * h[None, :] + value
+        (states * lego.load(c, LAYOUT, at=(first, 0))).sum(axis=1).store(y, at=(channel, first))
+        h.set(lego.where(last, states, 0.0).sum(axis=0))
+
+
+@selective_scan.inputs
+def inputs(rng, L, C):
+    return {"d": rng.random((C, L), np.float32), "decay": -rng.random((C, STATES), np.float32)}
+
+
+@selective_scan.reference(rtol=1e-4, atol=1e-4)
+def expected(x, d, decay, b, c):
+    y, h = np.zeros_like(x), np.zeros_like(decay)
+    for t in range(x.shape[1]):
+        h = np.exp(d[:, t, None] * decay) * h + (d[:, t] * x[:, t])[:, None] * b[t]
+        y[:, t] = h @ c[t]
+    return y
