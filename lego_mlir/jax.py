@@ -29,9 +29,15 @@ from lego_mlir.runtime.xla_ffi import CustomCall, handler
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Given, Returned
 
+__all__ = ["JaxOperator", "op"]
+
 _numbers = itertools.count()
 _kept: list[Any] = []  # XLA may call a handler as long as the process lives
 _registering: Final = threading.Lock()
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 Backward = Callable[..., "Given"]

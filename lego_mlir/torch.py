@@ -36,6 +36,8 @@ from lego_mlir.runtime.manifest import Argument, KernelEntry
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Given, Returned, Tensor
 
+__all__ = ["onnx_translations", "op", "schema"]
+
 NAMESPACE: Final = "lego"
 _SCALARS: Final = {"f": "float", "b": "float", "i": "int", "u": "int"}
 _libraries: list[Any] = []  # an operator lives as long as its library object
@@ -60,6 +62,10 @@ class _Registered:
 
 
 _defined: dict[str, _Registered] = {}
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def op(
