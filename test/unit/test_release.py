@@ -61,3 +61,11 @@ def test_only_a_tag_that_was_tested_and_attested_is_published():
     listed = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
     assert jobs["test"]["strategy"]["matrix"]["python"] == listed
     assert "version" in project["dynamic"]
+
+
+def test_the_changelog_has_the_version_and_is_short_enough_to_read():
+    path = ROOT / "CHANGELOG.md"
+    text = path.read_text()
+    assert f"## {VERSION['FIRST']}\n" in text
+    released = text.partition("### Last changes before the release")[0]
+    assert len(released.encode()) < 10_000
