@@ -29,7 +29,12 @@ def places(layout, register):
     ]
 
 
-@given(st.integers(1, 32).map(lambda n: 8 * n))
+IN_A_PUSH = (8, 24, 64, 80, 136, 192, 208, 256)
+
+
+@pytest.mark.parametrize(
+    "columns", [n if n in IN_A_PUSH else pytest.param(n, marks=pytest.mark.long) for n in range(8, 257, 8)]
+)
 def test_each_element_of_the_box_is_in_one_register_that_is_made(columns):
     layout = accumulator(columns)
     held = np.zeros((ROWS, columns), int)
