@@ -1,6 +1,7 @@
 """The shipped product, unchanged, through schedules: layouts of its matrices, epilogues, symbolic sizes, odd sizes."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,11 +31,17 @@ def built(a=Row, b=Row, result=f16, **options):
     return kernel, lambda a, b: a @ b
 
 
+@cache
+def scheduled(composition, *orders, **options):
+    """A kernel that several tests run, scheduled once, and its reference."""
+    kernel, reference = built(*orders, **options)
+    return kernel.schedule(composition), reference
+
+
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(("a", "b"), [(Row, Row), (Row, Col), (Col, Row), (Col, Col)])
 def test_orders_of_the_matrices(a, b, machine):
-    kernel, reference = built(a, b)
-    faults, difference = run(kernel.schedule(FAST), reference, machine)
+    faults, difference = run(*scheduled(FAST, a, b), machine)
     assert not faults, faults[0]
     assert difference <= 0.02
 
@@ -60,9 +67,8 @@ def test_panels_that_do_not_divide_the_columns(narrow):
 @pytest.mark.parametrize(("m", "n", "b"), [(48, 128, Col), (96, 256, Row)])
 def test_transposed_products_have_any_multiple_of_16_rows(m, n, b, machine):
     warps = (1, n // 32)
-    kernel, reference = built(Row, b, tiling=Tiling(m=m, n=n, k=64, warps=warps))
     text = "persistent(blocks=2), warpgroups(transposed=True), copied_out(buffers=2), pipeline(stages=2), roles"
-    faults, difference = run(kernel.schedule(text), reference, machine)
+    faults, difference = run(*scheduled(text, Row, b, tiling=Tiling(m=m, n=n, k=64, warps=warps)), machine)
     assert not faults, faults[0]
     assert difference <= 0.02
 
@@ -81,9 +87,8 @@ def test_a_transposed_product_with_an_epilogue():
 )  # fmt: skip
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_clusters_at_an_edge_compute_tiles_outside(order, tile, machine):
-    kernel, reference = built(Row, Col, tiling=tiling(tile[1], tile[0]), order=order)
     text = "persistent(blocks=2), warpgroups, copied_out, pipeline(stages=2), clusters(blocks=2), roles"
-    faults, difference = run(kernel.schedule(text), reference, machine)
+    faults, difference = run(*scheduled(text, Row, Col, tiling=tiling(tile[1], tile[0]), order=order), machine)
     assert not faults, faults[0]
     assert difference <= 0.02
 
@@ -128,7 +133,7 @@ def test_sizes_that_are_known_at_launch():
 
 
 def test_results_leave_by_matrices_and_tile_copies():
-    text = compile_kernel(built(Row, Col)[0].schedule(FAST), target="sm_90a").text
+    text = compile_kernel(scheduled(FAST, Row, Col)[0], target="sm_90a").text
     assert "stmatrix" in text
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
     assert text.index("griddepcontrol.launch_dependents") < text.index("mbarrier.init")
@@ -136,10 +141,10 @@ def test_results_leave_by_matrices_and_tile_copies():
 
 
 def test_the_attribute_of_a_dependent_launch():
-    kernel, _ = built(Row, Col)
-    (facts,) = compile_kernel(kernel.schedule(FAST), target="sm_90a").kernels
+    (facts,) = compile_kernel(scheduled(FAST, Row, Col)[0], target="sm_90a").kernels
     assert facts.dependent
-    (facts,) = compile_kernel(kernel.schedule("warpgroups, pipeline(stages=2), roles"), target="sm_90a").kernels
+    plain, _ = built(Row, Col)
+    (facts,) = compile_kernel(plain.schedule("warpgroups, pipeline(stages=2), roles"), target="sm_90a").kernels
     assert not facts.dependent
 
 

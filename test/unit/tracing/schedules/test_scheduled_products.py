@@ -1,6 +1,7 @@
 """Schedules on products as users write them: right values, no faults, and tensor cores of warpgroups."""
 
 import re
+from functools import cache
 
 import pytest
 from tiled_products import PRODUCTS, emulated, interpreted, run
@@ -24,6 +25,13 @@ def made(name, *sizes):
     return PRODUCTS[name](*(sizes or SIZES.get(name, (128, 128, 256))))
 
 
+@cache
+def scheduled(name, composition, *sizes):
+    """A kernel that several tests run, scheduled once, and its reference."""
+    kernel, reference = made(name, *sizes)
+    return kernel.schedule(composition), reference
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_without_a_schedule(name):
     kernel, reference = made(name)
@@ -35,15 +43,14 @@ def test_a_product_without_a_schedule(name):
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_a_product_by_warpgroups_that_copy_and_multiply(name, machine):
-    kernel, reference = made(name)
-    faults, difference = run(kernel.schedule(SPECIAL), reference, machine)
+    faults, difference = run(*scheduled(name, SPECIAL), machine)
     assert not faults, faults[0]
     assert difference <= CLOSE
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
-    text = compile_kernel(made(name)[0].schedule(SPECIAL), target="sm_90a").text
+    text = compile_kernel(scheduled(name, SPECIAL)[0], target="sm_90a").text
     assert "wgmma.mma_async" in text
     assert "cp.async.bulk.tensor" in text
     assert not re.search(r"\bmma\.sync|ldmatrix|cp\.async\.c[ag]", text)
@@ -53,8 +60,7 @@ def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_compositions_agree(composition, machine):
-    kernel, reference = made("plain", 256, 128, 192)
-    faults, difference = run(kernel.schedule(composition), reference, machine)
+    faults, difference = run(*scheduled("plain", composition, 256, 128, 192), machine)
     assert not faults, faults[0]
     assert difference <= CLOSE
 
