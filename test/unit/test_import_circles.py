@@ -50,6 +50,10 @@ CLOSING = {
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.folds"): SPREAD,
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.index_comparisons"): SPREAD,
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.reshaping"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.axis_exchange"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.histograms"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.scans"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.sorts"): SPREAD,
     (
         "lego_mlir.tracing.definition",
         "lego_mlir.tracing.schedules.composition",
