@@ -181,7 +181,7 @@ class DataRanges:
                 exact = _hull(*spans)
         return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else None
 
-    def _index_span(self, expr: Any) -> Span | None:
+    def _index_span(self, expr: Expr) -> Span | None:
         """The range of an index, where both ends are known; of a clamped one also where only the other end is."""
         known = self._index_bounds(expr)
         lo, hi = known.lo, known.hi

@@ -1,6 +1,6 @@
 """Elements of a spread value with those whose index along an axis differs in given bits; and the value reversed.
 
-`Exchange.across(held, mask)` brings the element at `index ^ mask`: from another register of the thread, by
+`AxisExchange.across(held, mask)` brings the element at `index ^ mask`: from another register of the thread, by
 `shuffle_xor`, or, where the mask has bits of warps, through shared memory. `x.flip(axis)` is the mask of all bits.
 """
 
@@ -32,7 +32,7 @@ Held: TypeAlias = dict[int, tuple[Scalar, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class AxisExchange:
     """Exchanges along an axis of a layout whose bits belong to registers, lanes and warps."""
 
     tracer: Tracer
@@ -97,7 +97,7 @@ def of_numbers(called: str, tiles: Spread | Sequence[Spread]) -> list[Spread]:
     return made
 
 
-def exchange_along(called: str, tiles: Sequence[Spread], axis: int) -> tuple[Exchange, list[Spread]]:
+def exchange_along(called: str, tiles: Sequence[Spread], axis: int) -> tuple[AxisExchange, list[Spread]]:
     """The exchanges along an axis, and the tiles in their layout. Raises LayoutError for padded tiles."""
     tracer, layout = current(called), tiles[0].layout
     axis = require_axis(called, layout, axis)
@@ -115,7 +115,7 @@ def exchange_along(called: str, tiles: Sequence[Spread], axis: int) -> tuple[Exc
         tiles = [convert(tile, layout) for tile in tiles]
     if any(bit.place == "warp" for bit in bits.each):
         require_uniform(tracer, f"{called} of a spread value over several warps")
-    return Exchange(tracer, layout, bits), list(tiles)
+    return AxisExchange(tracer, layout, bits), list(tiles)
 
 
 def flip(x: Spread, axis: int) -> Spread:

@@ -99,7 +99,7 @@ def _scanned(tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combin
 
 
 @dataclass(slots=True)
-class Run:
+class AxisRun:
     """Neighbours in a thread's registers, by their index along the axis, each combined with those before it.
 
     `carry` is the combination of what comes before the run; it exists where `carried` holds, None for all threads.
@@ -144,16 +144,16 @@ class AxisScan:
         places = [bit.place for bit in self.bits.each]
         return next((k for k, place in enumerate(places) if place != "register"), len(places))
 
-    def _runs(self, fiber: Mapping[int, Values], low: int) -> dict[int, Run]:
+    def _runs(self, fiber: Mapping[int, Values], low: int) -> dict[int, AxisRun]:
         """The runs of a fiber, by the index of their block."""
-        runs: dict[int, Run] = {}
+        runs: dict[int, AxisRun] = {}
         for along in sorted(fiber, reverse=self.reverse):
             block, values = along >> low, fiber[along]
             if block in runs:
                 values = self.combine(runs[block].total, values)
                 runs[block].elements[along], runs[block].total = values, values
             else:
-                runs[block] = Run({along: values}, values)
+                runs[block] = AxisRun({along: values}, values)
         return {block << low: run for block, run in runs.items()}
 
     def _together(self, rest: Sequence[AxisBit]) -> Sequence[AxisBit]:
@@ -168,7 +168,7 @@ class AxisScan:
             count += 1
         return rest[:count]
 
-    def _join(self, group: Sequence[AxisBit], fibers: Sequence[dict[int, Run]], *, needed: bool) -> None:
+    def _join(self, group: Sequence[AxisBit], fibers: Sequence[dict[int, AxisRun]], *, needed: bool) -> None:
         """Join the blocks that differ in these bits; `needed` if their totals are."""
         if group[0].place == "register":
             for fiber in fibers:
@@ -192,9 +192,9 @@ class AxisScan:
                 run.carry = chosen(carried, inner, run.carry)
             run.total = total
 
-    def _join_registers(self, runs: dict[int, Run], bit: int) -> None:
+    def _join_registers(self, runs: dict[int, AxisRun], bit: int) -> None:
         """Join neighbouring blocks in the thread's registers, each of several runs; outside of a box there are none."""
-        blocks: dict[int, tuple[list[Run], list[Run]]] = {}
+        blocks: dict[int, tuple[list[AxisRun], list[AxisRun]]] = {}
         for block, run in runs.items():
             halves = blocks.setdefault(block & ~(2 * bit - 1), ([], []))
             halves[bool(block & bit) != self.reverse].append(run)
@@ -258,7 +258,7 @@ class AxisScan:
             found.append((before, truth(rank > 0), running))
         return found
 
-    def _after(self, run: Run, values: Values) -> Values:
+    def _after(self, run: AxisRun, values: Values) -> Values:
         """An element of a run with what comes before the run."""
         if run.carry is None:
             return values

@@ -21,7 +21,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing import functions
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.scalar import Scalar, select
-from lego_mlir.tracing.spread.axis_exchange import Exchange, Held, exchange_along, of_numbers
+from lego_mlir.tracing.spread.axis_exchange import AxisExchange, Held, exchange_along, of_numbers
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.filled import arange, require_axis
@@ -92,7 +92,7 @@ def _network(called: str, tiles: Sequence[Spread], axis: int, descending: bool) 
     return found if exchange.layout == layout else [convert(tile, layout) for tile in found]
 
 
-def _compared(exchange: Exchange, held: Held, levels: int, descending: bool) -> Held:
+def _compared(exchange: AxisExchange, held: Held, levels: int, descending: bool) -> Held:
     """One step: each element and the one at `index ^ levels`, of which the lower place keeps the first."""
     top = levels.bit_length() - 1
     upper = exchange.bit(top)
