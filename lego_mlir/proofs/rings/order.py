@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
@@ -86,7 +86,7 @@ class RingOrder:
         """Each agent's program followed. Raises NotFollowedError."""
         stages = {name: ring.stages for name, ring in self.rings.items()}
         while True:
-            found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
+            found, named = list[ProgramWalk](), dict[object, list[Expr]]()
             for agent in self.agents:
                 walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named, self.cuts)
                 walk.follow(agent.program)
