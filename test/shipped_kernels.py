@@ -16,6 +16,7 @@ from lego_mlir.kernels import (
     grouped_depths,
     grouped_products,
     matmul,
+    packed_attention,
     rows_along_k,
     transpose,
 )
@@ -41,6 +42,7 @@ BUILT = {
     "grouped products": grouped_products.build,
     "grouped depths": grouped_depths.build,
     "attention": fused_attention.build,
+    "packed attention": packed_attention.build,
 }
 
 

@@ -118,7 +118,7 @@ class ProgramWalk:
     uniform: Callable[[Expr], bool] = lambda expr: True
     stages: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
-    named: dict[Any, list[Expr]] = field(default_factory=dict)
+    named: dict[object, list[Expr]] = field(default_factory=dict)
     cuts: dict[tuple[Expr, ...], Expr] = field(default_factory=dict)
     whole: set[tuple[Expr, ...]] = field(default_factory=set)
     rounds: dict[Symbol, Expr] = field(default_factory=dict)
@@ -285,7 +285,7 @@ class ProgramWalk:
             return sympy.expand(other + Larger(more, sympy.Integer(0)))
         return sympy.expand(other + Select(condition, self._same(condition, more, condition), sympy.Integer(0)))
 
-    def _same(self, key: Any, expr: Expr, where: Cond = sympy.true) -> Expr:
+    def _same(self, key: object, expr: Expr, where: Cond = sympy.true) -> Expr:
         """An expression that was named before and is equal to this one; this one if there is none.
 
         `key` has what else is in the name; the expressions have to be equal `where` a condition holds.
@@ -377,7 +377,7 @@ class _LoopChange:
     rounds: Expr
     span: tuple[Expr, ...]
     prefix: str
-    same: Callable[[Any, Expr], Expr]
+    same: Callable[[object, Expr], Expr]
     begin: dict[Any, Expr] = field(default_factory=dict)
     end: dict[Any, Expr] = field(default_factory=dict)
 

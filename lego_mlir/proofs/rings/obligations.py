@@ -35,6 +35,7 @@ from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
 ALWAYS: Final = 10**6
 """The weight of a wait that may hang whatever the uses are."""
+ONE_EACH: Final = "let the n-th word of a role on a ring be for use n + c, each use once"
 NEAR: Final = 4
 """Turns of a ring between two accesses that are told apart; those further away have to be ordered by bounds."""
 AgentAccess = tuple[int, StageAccess, EventSite]
@@ -82,7 +83,9 @@ class Obligations:
         for k, word, site in self._words():
             found = order.residue(word, site)
             if found is None:
-                self._fail(word.ring, f"{word.place}: the uses of this {word.kind} do not follow each other")
+                self._fail(
+                    word.ring, f"{word.place}: the uses of this {word.kind} do not follow each other: {ONE_EACH}"
+                )
             elif word.kind == ARRIVE and found:
                 self._fail(word.ring, f"{word.place}: the first arrival is not for use 0 but {found}")
             elif word.kind == WAIT:

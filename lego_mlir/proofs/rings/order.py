@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
@@ -26,7 +26,7 @@ from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Agent, Counter, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite, ProgramWalk
-from lego_mlir.proofs.rings.values import KnownRanges, constant, holds, residue, without_functions
+from lego_mlir.proofs.rings.values import KnownRanges, constant, holds, is_possible, residue, without_functions
 
 NEVER: Final = -(10**9)
 """Less than every bound."""
@@ -67,7 +67,7 @@ class RingOrder:
 
     With `blocks` there is each agent in every block of a cluster; `ranks` has the values of the block's ids by the
     number of a block in its cluster. `shift` is what a wait's use is ahead of its number:
-    the n-th wait of an agent on a ring is for use n + shift.
+    the n-th wait of an agent on a ring is for use n + shift. `cuts` are where outer loops are split, by their bounds.
     """
 
     rings: Mapping[str, RingShape]
@@ -78,20 +78,20 @@ class RingOrder:
     uniform: Callable[[Expr], bool] = lambda expr: True
     ranks: Sequence[Mapping[Symbol, Expr]] = ()
     shift: dict[tuple[int, str], int] = field(default_factory=dict)
+    cuts: dict[tuple[Expr, ...], Expr] = field(default_factory=dict)
     _least: dict[tuple[int, Counter, Counter], int] = field(default_factory=dict)
 
     @cached_property
     def walks(self) -> list[ProgramWalk]:
         """Each agent's program followed. Raises NotFollowedError."""
         stages = {name: ring.stages for name, ring in self.rings.items()}
-        cuts = dict[tuple[Expr, ...], Expr]()
         while True:
-            found, named = list[ProgramWalk](), dict[Any, list[Expr]]()
+            found, named = list[ProgramWalk](), dict[object, list[Expr]]()
             for agent in self.agents:
-                walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named, cuts)
+                walk = ProgramWalk(self.ranges, self.uniform, stages, agent.name, named, self.cuts)
                 walk.follow(agent.program)
                 found.append(walk)
-            if not any(walk.whole & set(cuts) for walk in found):
+            if not any(walk.whole & set(self.cuts) for walk in found):
                 return found
 
     @cached_property
@@ -118,7 +118,9 @@ class RingOrder:
     def is_first_turn(self, use: Expr, stages: int) -> bool:
         """Whether a use is in the first turn of a ring, or before it: no stage is used again."""
         use = sympy.expand(use)
-        return bool(use < stages) if use.is_Integer else holds(Lt(use, stages), self.ranges)
+        if use.is_Integer:
+            return bool(use < stages)
+        return is_possible(Lt(use, stages), self.ranges) and holds(Lt(use, stages), self.ranges)
 
     def low(self, difference: Expr) -> int:
         """A lower bound of a difference, NEVER if there is none."""

@@ -57,7 +57,10 @@ class KnownRanges(PlainRanges):
     def require_time(self) -> None:
         """Raise NotFollowedError if the time for a kernel's rings is over."""
         if self.until is not None and time.process_time() > self.until:
-            raise NotFollowedError(f"the order of its rings is not shown within {MOST_SECONDS} s")
+            raise NotFollowedError(
+                f"the order of its rings is not shown within {MOST_SECONDS} s; numbers as sizes, or fewer "
+                "groups, take less"
+            )
 
 
 def symbol_named(text: str) -> Symbol:

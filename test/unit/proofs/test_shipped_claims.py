@@ -21,7 +21,7 @@ LONG = {
     "cluster_product.py product",
     "first_day/bitonic_sort.py sort", "grouped_matmul.py grouped_product", "warp_roles.py product", "matmul",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",
-    "grouped products", "grouped depths", "attention",
+    "grouped products", "grouped depths", "attention", "packed attention",
 }  # fmt: skip
 NAMES = [
     *shipped_kernels.BUILT,

@@ -10,13 +10,15 @@ from role_kernels import staged
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32, spec
-from lego_mlir.expr.verdict import Proved, Refuted
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.kernels import batched_products, fused_attention, grouped_products, packed_attention, transpose
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
+from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 from lego_mlir.proofs.unneeded import unneeded_barriers
 
+TOO_LONG = r"the order of its rings is not shown within -?\d+ s; .* take less"
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
 
@@ -177,6 +179,21 @@ def stored_from_a_stage(waits):
 def test_an_arrival_does_not_wait_for_copies_out_of_a_stage():
     assert ring_proof(stored_from_a_stage(True).trace()).reasons == ()
     assert "goes on while" in ring_proof(stored_from_a_stage(False).trace()).reasons[0]
+
+
+def test_a_proof_that_takes_too_long_ends_as_unknown_with_its_reason_and_a_remedy(monkeypatch):
+    monkeypatch.setattr(values, "MOST_SECONDS", -1)
+    trace = staged().trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    assert isinstance(claim.verdict, Unknown)
+    assert re.fullmatch(TOO_LONG, claim.verdict.reason)
+
+
+def test_reads_that_take_too_long_to_follow_are_not_shown_to_come_after_writes(monkeypatch):
+    proof = ring_proof(staged().trace())
+    monkeypatch.setattr(values, "MOST_SECONDS", -1)
+    assert set(proof.unfilled) == proof.guarded
+    assert all(re.fullmatch(TOO_LONG, reason) for reason in proof.unfilled.values())
 
 
 @pytest.mark.parametrize("fault", FAULTS)
