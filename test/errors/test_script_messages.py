@@ -118,7 +118,7 @@ def test_the_pipeline_needs_copies(tmp_path):
 
 def test_a_loop_too_short_for_its_pipeline(tmp_path):
     said = failure(build((32, 64, 64)), "matmul_sm80.mlir", stages=5)
-    assert "pipeline.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations" in said
+    assert "matmul_sm80.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations" in said
     assert "this one has 2 iterations; take fewer stages" in said
 
 

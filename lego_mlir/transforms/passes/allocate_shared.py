@@ -17,7 +17,7 @@ from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import walk
-from lego_mlir.transforms.passes.base import Pass
+from lego_mlir.transforms.passes.base import Pass, UnreadError
 from lego_mlir.transforms.passes.operations import is_shared, loops_around, users
 from lego_mlir.transforms.tile_names import ATTRIBUTES, declared, located
 
@@ -42,7 +42,7 @@ class AllocateShared(Pass):
                     found = True
             found |= any(op.name == "memref.alloc" and is_shared(op.results[0].type) for op in walk(function))
         if not found:
-            raise self.no_match("shared tiles that one scf.for uses", module)
+            raise UnreadError(str(self.no_match("shared tiles that one scf.for uses", module)))
 
 
 def attributions(function: Op) -> list[Op]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op
 from lego_mlir.hardware.targets import Target
-from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.base import Pass, UnreadError
 from lego_mlir.transforms.passes.carried_values import carrying, repeat, yielding
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, WAIT
 from lego_mlir.transforms.passes.operations import is_shared, loops, named, needed, operations, producer
@@ -108,7 +108,7 @@ def _head(body: Block, first: list[Op]) -> list[Op]:
     order = operations(body)
     loads = [number for number, op in enumerate(order) if op.name in LOADS]
     if len(waits) != 1 or len(barriers) != 1 or not first or order.index(barriers[0]) > min(loads):
-        raise PassError(
+        raise UnreadError(
             "lego-rotate-fragments needs a loop that waits once, meets at one barrier, and then loads fragments; this "
             f"one has {len(waits)} {WAIT}, {len(barriers)} {BARRIER} and {len(first)} loads of first fragments: "
             "pipeline it first (pipeline.mlir)"

@@ -17,6 +17,8 @@ COMPOSITIONS = (
     "warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
     "persistent(blocks=3), warpgroups, pipeline(stages=3), roles",
     "persistent(blocks=2), warpgroups, pipeline(stages=3), clusters(blocks=2), roles",
+    "persistent(blocks=3), warpgroups, pipeline(stages=3), lockstep(every=2), roles",
+    "persistent(blocks=2), warpgroups, pipeline(stages=3), clusters(blocks=2), lockstep(every=2), roles",
 )
 STORED_BY_THREADS = ("doubled", "computed", "gathered")
 IN_A_PUSH = ("gathered",)

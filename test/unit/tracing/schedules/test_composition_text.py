@@ -13,9 +13,9 @@ from lego_mlir.tracing.schedules.composition import SCHEDULES, apply, parse
 from lego_mlir.tracing.schedules.copied_out import CopiedOut
 from lego_mlir.tracing.schedules.copying_roles import Roles
 from lego_mlir.tracing.schedules.dependent import DependentLaunch
-from lego_mlir.tracing.schedules.lockstep import Lockstep
 from lego_mlir.tracing.schedules.overlay import Overlay
 from lego_mlir.tracing.schedules.persistent import Persistent
+from lego_mlir.tracing.schedules.producer_lockstep import Lockstep
 from lego_mlir.tracing.schedules.promoted_sums import Exact
 from lego_mlir.tracing.schedules.resident import Resident
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline

@@ -1,4 +1,4 @@
-"""Products as users write them through `tiles_sm80.mlir`: right values, no race, tensor cores, nothing spilled."""
+"""Products as users write them through `matmul_sm80.mlir`: right values, no race, tensor cores, nothing spilled."""
 
 import re
 
@@ -11,6 +11,7 @@ from lego_mlir import Col, Row, f16, f32, i32
 from lego_mlir.errors import ScheduleError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -21,7 +22,7 @@ from lego_mlir.tracing.trace import Barrier, MlirOperation
 
 CLOSE = 0.02  # of sums of at most 320 products of magnitude 1/4, rounded to f16
 SMALL = Tile(64, 64, 32)
-SCHEDULE = "warps, pipeline(stages=2), overlay, ahead"
+SCRIPT, STAGES = "matmul_sm80.mlir", {"stages": 2}
 
 
 def products(*pushed):
@@ -40,27 +41,34 @@ def emulated(kernel, memories):
     return PtxRun(target="sm_80")(kernel, memories, {})
 
 
+def interpreted_after_script(kernel, memories):
+    module = compile_kernel(kernel, target="sm_80", transform=SCRIPT, parameters=STAGES, emit="transformed").text
+    return run_kernel(kernel, memories, module=module, counts=False)
+
+
+def emulated_after_script(kernel, memories):
+    return PtxRun("sm_80", SCRIPT, STAGES)(kernel, memories, {})
+
+
 def require(kernel, reference, machine, close=CLOSE):
     faults, difference = run(kernel, reference, machine)
     assert not faults, faults[0]
     assert difference <= close
 
 
-@products("two_sums", "doubled")  # loops that share tiles, stores of threads
+@products("two_sums", "doubled", "symmetric")  # loops that share tiles, stores of threads, a loop in a branch
 def test_values_and_races(name):
     kernel, reference = made(name)
-    scheduled = kernel.schedule(SCHEDULE)
-    require(scheduled, reference, interpreted)
-    require(scheduled, reference, emulated)
+    require(kernel, reference, interpreted_after_script)
+    require(kernel, reference, emulated_after_script)
 
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
 @products("doubled")
 def test_instructions_and_registers(name):
-    kernel, _ = made(name, Tile())
-    options = {"stages": 2, "overlay": True}
-    text = compile_kernel(kernel, target="sm_80", transform="tiles_sm80.mlir", parameters=options).text
+    kernel, _ = made(name, Tile(columns=32) if name == "gated" else Tile())  # two sums in a thread's registers
+    text = compile_kernel(kernel, target="sm_80", transform=SCRIPT, parameters=STAGES).text
     assert "cp.async.cg.shared.global" in text
     assert re.search(r"\bmma\.sync", text)
     assert "ldmatrix" in text
