@@ -1,4 +1,4 @@
-"""What a code generator asks of a linear layout: contiguity, copies, its family (sections 4.3 and 5.1).
+"""What a code generator asks of a linear layout: contiguity, copies, its family, its canonical form (sections 4.3, 5.1).
 
 >>> from lego_mlir.f2.linear import LinearLayout
 >>> L = LinearLayout({"register": [(0, 1), (1, 0)], "lane": [(2, 0), (0, 0)]}, {"dim0": 4, "dim1": 2})
@@ -97,3 +97,18 @@ def _surjective(layout: LinearLayout) -> Verdict:
     missing = split(matrix.complement()[0], layout.outs)
     named = dict(zip(layout.out_sizes, missing, strict=True))
     return Refuted(named, f"no input is mapped to {named}")
+
+
+def canonical(layout: LinearLayout) -> LinearLayout:
+    """The representative of all layouts that differ by the order of registers, and by registers that hold copies.
+
+    Outputs are in the order `dim0, dim1, ..`; registers are independent and sorted by row-major flat number. Neither
+    costs an instruction, so equality of representatives is equality up to what is free.
+    """
+    rows = layout.with_outs(tuple(sorted(layout.outs, key=lambda out: (len(out[0]), out[0]))))
+    minor = rows.with_outs(rows.outs[::-1])
+    echelon = Echelon()
+    kept = [c for c in sorted(filter(None, minor.columns_of("register"))) if not echelon.add(c)]
+    ins = (("register", len(kept)), *((n, len(minor.columns_of(n))) for n in ("lane", "warp")))
+    columns = (*kept, *minor.columns_of("lane"), *minor.columns_of("warp"))
+    return LinearLayout.of(ins, minor.outs, columns).with_outs(rows.outs)
