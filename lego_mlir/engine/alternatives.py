@@ -14,10 +14,14 @@ import numpy as np
 
 from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_bound, conversion_slots, is_free, operation_slots
 from lego_mlir.engine.tile_graph import (
+    RELABELS,
+    FreeTile,
     GivenTile,
     MapTile,
     MultiplyTiles,
+    PinTile,
     ReadTile,
+    ReduceTile,
     TileGraph,
     TileNode,
     TileState,
@@ -71,9 +75,12 @@ class Alternatives:
 
     def _options(self, n: TileNode) -> list[StateOption]:
         """The ways to compute a node, the cheapest of each result and needs."""
-        source = n.operands[0] if _computes_like_operand(n) else n
+        source = n.operands[0] if isinstance(n.operation, ReduceTile) else n
         found: dict[tuple[int, tuple[int, ...]], StateOption] = {}
+        fixed = n.operation.layout if isinstance(n.operation, GivenTile | PinTile) else None
         for state in self.layouts[source]:
+            if fixed is not None and state != fixed:
+                continue
             needed = required(n, state, self.graph.warps)
             result = self._number[n].get(result_of(n, state))
             if needed is None or result is None:
@@ -84,10 +91,10 @@ class Alternatives:
                 continue
             at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
             slots = n.weight * operation_slots(n, state)
-            if -1 not in at and slots < IMPOSSIBLE and (best := found.get((result, at), None)) is None:
-                found[result, at] = StateOption(result, at, slots, state)
-            elif -1 not in at and best is not None and slots < best.slots:
-                found[result, at] = StateOption(result, at, slots, state)
+            if -1 in at or slots >= IMPOSSIBLE:
+                continue
+            option = StateOption(result, at, slots, state)
+            found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
         return list(found.values())
 
     def _bounds(self, n: TileNode) -> np.ndarray:
@@ -168,16 +175,8 @@ class Alternatives:
         return ways
 
 
-def _computes_like_operand(n: TileNode) -> bool:
-    from lego_mlir.engine.tile_graph import ReduceTile
-
-    return isinstance(n.operation, ReduceTile)
-
-
 def _value_of(node: TileNode) -> TileNode | None:
     """The node behind new labels that is chosen; None for a tile that is free anywhere."""
-    from lego_mlir.engine.tile_graph import RELABELS, FreeTile
-
     while isinstance(node.operation, RELABELS):
         node = node.operands[0]
     return None if isinstance(node.operation, FreeTile) else node

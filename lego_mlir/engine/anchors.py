@@ -30,6 +30,7 @@ from lego_mlir.engine.tile_graph import (
 )
 from lego_mlir.engine.tile_memory import Coordinate, TileMemory
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.boxed import padded
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 
@@ -41,19 +42,22 @@ MOST_ORDERS: Final = 4
 Order = tuple[Coordinate, ...]
 
 
-def anchors(node: TileNode, orders: Sequence[Order], vectors: Sequence[int], warp_bits: int) -> list[LinearLayout]:
+def anchors(
+    shape: Sequence[int], orders: Sequence[Order], vectors: Sequence[int], warp_bits: int
+) -> list[LinearLayout]:
     """Layouts of a tile for one or two orders of memory, and vectors of so many elements."""
     found: dict[LinearLayout, None] = {}
     for vector in vectors:
         count = vector.bit_length() - 1
         registers = list(dict.fromkeys(b for order in orders for b in order[:count]))
-        rest = [[b for b in order if b not in registers] for order in orders]
-        for lanes in _lanes(rest, len(node.shape)):
+        rest = [[b for b in order if b not in registers and _is_low(b, shape)] for order in orders]
+        registers += [b for b in orders[0] if not _is_low(b, shape)]
+        for lanes in _lanes(rest, len(shape)):
             left = [b for b in rest[0] if b not in lanes]
-            for warps in _choices(left, warp_bits, len(node.shape)):
+            for warps in _choices(left, warp_bits, len(shape)):
                 kept = [*registers, *(b for b in left if b not in warps)]
-                layout = _layout(node.padded, kept, lanes, warps, warp_bits)
-                if fits(layout, node.shape):
+                layout = _layout(padded(shape), kept, lanes, warps, warp_bits)
+                if fits(layout, tuple(shape)):
                     found[layout] = None
     return list(found)
 
@@ -96,11 +100,12 @@ def _layout(
 
 def inside_first(memory: TileMemory, shape: Sequence[int]) -> Order:
     """The order of memory with the bits at and above an odd factor of a size last, so that registers hold them."""
+    return tuple(sorted(memory.order, key=lambda bit: not _is_low(bit, shape)))
 
-    def low(bit: Coordinate) -> bool:
-        return all(value < (n & -n) or n & (n - 1) == 0 for value, n in zip(bit, shape, strict=True))
 
-    return tuple(sorted(memory.order, key=lambda bit: not low(bit)))
+def _is_low(bit: Coordinate, shape: Sequence[int]) -> bool:
+    """Whether the elements that a bit tells apart are inside a box together, so that lanes and warps may hold it."""
+    return all(value < (n & -n) or n & (n - 1) == 0 for value, n in zip(bit, shape, strict=True))
 
 
 def orders_of(graph: TileGraph) -> dict[TileNode, list[Order]]:

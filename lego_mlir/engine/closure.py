@@ -77,11 +77,11 @@ def _accesses(
     if not isinstance(node.operation, LoadTile | StoreTile) or node.operation.memory is None:
         return
     vectors = node.operation.memory.vectors()
-    own = anchors(node, [inside_first(node.operation.memory, node.shape)], vectors, graph.warp_bits)
+    own = anchors(node.shape, [inside_first(node.operation.memory, node.shape)], vectors, graph.warp_bits)
     joint = [
         layout
         for pair in combinations(orders, 2)
-        for layout in anchors(node, pair, [v for v in vectors[:2] if v > 1], graph.warp_bits)
+        for layout in anchors(node.shape, pair, [v for v in vectors[:2] if v > 1], graph.warp_bits)
     ]
     for group, count in ((own, OWN_ANCHORS), (joint, JOINT_ANCHORS)):
         yield from sorted(dict.fromkeys(group), key=lambda layout: cost(node, layout))[:count]
@@ -89,7 +89,7 @@ def _accesses(
 
 def _plain(graph: TileGraph, node: TileNode) -> list[LinearLayout]:
     memory = row_major(node.padded, node.bits)
-    return anchors(node, [inside_first(memory, node.shape)], memory.vectors(), graph.warp_bits)
+    return anchors(node.shape, [inside_first(memory, node.shape)], memory.vectors(), graph.warp_bits)
 
 
 def _close(

@@ -1,9 +1,9 @@
 """The least sum of tables over shared variables, exactly: variable elimination, after bounds that remove values.
 
-A factor is a table of costs over a few variables; the sum of all factors is minimised over all assignments. Eliminating
-a variable replaces the tables in which it occurs by one table of the least sums over its values. Min-sum diffusion moves
-costs between tables that share a variable, which keeps their sum, until the sum of the least entries is a good lower
-bound; a value of a variable whose bound is above the cost of a known assignment is removed.
+A factor is a table of costs over a few variables; the sum of all factors is minimised over all assignments.
+Eliminating a variable replaces the tables in which it occurs by one table of the least sums over its values. Min-sum
+diffusion moves costs between tables that share a variable, which keeps their sum, until the sum of the least entries is
+a good lower bound; a value of a variable whose bound is above the cost of a known assignment is removed.
 
 >>> tables = [(("x", "y"), np.array([[0.0, 3.0], [3.0, 1.0]])), (("x",), np.array([2.0, 0.0]))]
 >>> least({"x": 2, "y": 2}, tables)
@@ -22,8 +22,8 @@ Factor: TypeAlias = tuple[tuple[V, ...], np.ndarray]
 """Variables, and costs by their values."""
 
 INFEASIBLE: Final = 1e9
-TURNS: Final = 12
-"""Turns of the diffusion; values are removed after every fourth."""
+TURNS: Final = 10
+"""Turns of the diffusion; values are removed after every second."""
 _SLACK: Final = 1e-6
 LARGEST: Final = 1 << 24
 """Entries of the largest table that is made."""
@@ -79,7 +79,7 @@ def kept(sizes: Mapping[V, int], factors: Sequence[Factor[V]], most: float) -> d
                 for k, now in zip(own, found, strict=True):
                     shape = [-1 if u == v else 1 for u in scopes[k]]
                     tables[k] = np.minimum(tables[k] + (mean - now).reshape(shape), INFEASIBLE)
-        if turn % 4 != 3:
+        if turn % 2 == 0:
             continue
         bounds = [table.min() for table in tables]
         stay = {}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,9 @@ MOST_CANDIDATES: Final = 16
 MOST_ROUNDS: Final = 16
 """Rounds of search and planning."""
 _SLACK: Final = 1e-6
+
+Assignment: TypeAlias = dict[TileNode, tuple[Group, Way]]
+"""Of each value the layouts in which it is available, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class _Search:
     def run(self, most_rounds: int) -> LayoutChoice:
         """The best assignment."""
         best, found = INFEASIBLE, dict[TileNode, tuple[Group, Way]]()
-        for start in (self._greedy(), self._without_conversions()):
+        for start in (self._greedy(), self._pairwise(), self._without_conversions()):
             if start is not None and (slots := self._planned(start)) < best:
                 best, found = slots, start
         bound, rounds = 0.0, 0
@@ -108,7 +111,7 @@ class _Search:
     def _slots(self, n: TileNode, way: Way) -> float:
         return sum(o.slots for o in way.computed) + sum(float(self.all.bounds[n][s, k]) for s, k in way.moved)
 
-    def _planned(self, chosen: dict[TileNode, tuple[Group, Way]]) -> float:
+    def _planned(self, chosen: Assignment) -> float:
         """The cost of an assignment, its conversions planned."""
         for n, (_, way) in chosen.items():
             for s, k in way.moved:
@@ -117,18 +120,29 @@ class _Search:
 
     # -- first assignments
 
-    def _greedy(self) -> dict[TileNode, tuple[Group, Way]] | None:
+    def _greedy(self) -> Assignment | None:
         """Forward propagation: accesses and products in their cheapest state, others where their first operand is."""
         at: dict[TileNode, StateOption] = {}
-        needed: dict[TileNode, set[int]] = {n: set() for n in self.nodes}
         for n in self.nodes:
             options, operands = self.all.options[n], self.all.operands[n]
             fits = [o for o in options if operands and o.needs[0] == at[operands[0]].result]
             fixed = not operands or isinstance(n.operation, MultiplyTiles)
             at[n] = min(options if fixed or not fits else fits, key=lambda o: o.slots)
-            for u, k in zip(operands, at[n].needs, strict=True):
+        return self._converted(at)
+
+    def _pairwise(self) -> Assignment | None:
+        """Every value computed once, and each use pays its share of a conversion."""
+        options = self.all.options
+        solved = least({n: len(options[n]) for n in self.nodes}, self._shares())
+        return None if solved is None else self._converted({n: options[n][k] for n, k in solved[1].items()})
+
+    def _converted(self, at: dict[TileNode, StateOption]) -> Assignment | None:
+        """Every value computed by one option, and converted to what its users need."""
+        needed: dict[TileNode, set[int]] = {n: set() for n in self.nodes}
+        for n in self.nodes:
+            for u, k in zip(self.all.operands[n], at[n].needs, strict=True):
                 needed[u].add(k)
-        found = {}
+        found: Assignment = {}
         for n in self.nodes:
             own = at[n].result
             others = tuple(sorted(needed[n] - {own}))
@@ -138,8 +152,8 @@ class _Search:
             found[n] = (tuple(sorted({own, *others})), way)
         return found
 
-    def _without_conversions(self) -> dict[TileNode, tuple[Group, Way]] | None:
-        groups = {n: [(k,) for k in range(len(self.all.layouts[n]))] for n in self.nodes}
+    def _without_conversions(self) -> Assignment | None:
+        groups: dict[TileNode, list[Group]] = {n: [(k,) for k in range(len(self.all.layouts[n]))] for n in self.nodes}
         ways, factors = self._tables(groups)
         solved = least({n: len(g) for n, g in groups.items()}, factors)
         if solved is None or solved[0] >= INFEASIBLE:
@@ -148,7 +162,7 @@ class _Search:
 
     # -- a round
 
-    def _round(self, best: float) -> tuple[float, dict[TileNode, tuple[Group, Way]]] | None:
+    def _round(self, best: float) -> tuple[float, Assignment] | None:
         """The best assignment by the present bounds, and its cost; None where a table would be too large."""
         every = self.all.options
         self.all.options = self._relaxed(best)
@@ -167,6 +181,12 @@ class _Search:
 
     def _relaxed(self, best: float) -> dict[TileNode, list[StateOption]]:
         """The options of each value that an assignment as cheap as `best` may have, by the relaxed problem."""
+        options = self.all.options
+        left = kept({n: len(options[n]) for n in self.nodes}, self._shares(), best)
+        return {n: [options[n][k] for k in left[n]] for n in self.nodes}
+
+    def _shares(self) -> list[Factor[TileNode]]:
+        """The tables of the relaxed problem: options of each value, and shares of conversions or recomputing."""
         edges = {n: sum(self.all.operands[m].count(n) for m in self.all.users[n]) for n in self.nodes}
         options = self.all.options
         factors: list[Factor[TileNode]] = [((n,), np.array([o.slots for o in options[n]])) for n in self.nodes]
@@ -176,8 +196,7 @@ class _Search:
                 share = np.minimum(self.all.bounds[u], again) / edges[u]
                 made, needed = [o.result for o in options[u]], [o.needs[j] for o in options[n]]
                 factors.append(((n, u), share[np.ix_(made, needed)].T))
-        left = kept({n: len(options[n]) for n in self.nodes}, factors, best)
-        return {n: [options[n][k] for k in left[n]] for n in self.nodes}
+        return factors
 
     def _alive(self) -> dict[TileNode, list[int]]:
         """The layouts of each value that some option computes or needs."""
@@ -213,9 +232,7 @@ class _Search:
             factors.append(((n, *others), np.minimum(table, INFEASIBLE)))
         return ways, factors
 
-    def _chosen(
-        self, groups: dict[TileNode, Group], ways: dict[tuple[TileNode, Group], list[Way]]
-    ) -> dict[TileNode, tuple[Group, Way]]:
+    def _chosen(self, groups: dict[TileNode, Group], ways: dict[tuple[TileNode, Group], list[Way]]) -> Assignment:
         """The cheapest way of each value that its operands' groups allow."""
         found = {}
         for n in self.nodes:

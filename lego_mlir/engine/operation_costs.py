@@ -197,13 +197,17 @@ def conversion_slots(node: TileNode, source: LinearLayout, target: LinearLayout)
 
 @lru_cache(maxsize=262144)
 def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> float:
-    """A lower bound of the slots of a conversion, without its plan."""
+    """A lower bound of the slots of a conversion, without its plan.
+
+    Every word is stored once and loaded once. Where no element leaves its warp, those that stay in their lane are a
+    proper subspace, at most half of them: at least half of the words are shuffled.
+    """
     if is_free(source, target):
         return 0.0
     words = [max(1.0, (1 << len(x.columns_of("register"))) * bits / WORD_BITS) for x in (source, target)]
     inside = _stays(source, target, ("register", "lane"), ("warp",))
     moved = sum(words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)
-    return min(moved + WARP_BARRIER_SLOTS, 1.0) if inside else moved + BARRIER_SLOTS
+    return min(moved + WARP_BARRIER_SLOTS, max(1.0, words[1] / 2)) if inside else moved + BARRIER_SLOTS
 
 
 def is_free(source: LinearLayout, target: LinearLayout) -> bool:
@@ -218,4 +222,3 @@ def _stays(source: LinearLayout, target: LinearLayout, inner: tuple[str, ...], o
         return False
     pairs = zip(source.columns_of(*outer), target.columns_of(*outer), strict=True)
     return all(a ^ b in span for a, b in pairs)
-

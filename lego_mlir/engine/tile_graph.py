@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError
@@ -171,7 +171,7 @@ RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile)
 
 @dataclass(eq=False, slots=True)
 class TileNode:
-    """One value: an operation, its operands, the shape of its tile, the bits of an element.
+    """One value: an operation, its operands, the shape of its tile, the bits of an element, its type in the program.
 
     `weight` is how often the operation runs, `uniform` whether all threads of the block reach it, `movable` whether its
     elements are data. `source` is the line of the kernel, `word` what stands there.
@@ -187,6 +187,7 @@ class TileNode:
     movable: bool = True
     source: str = ""
     word: str = ""
+    element: Any = None
     users: list[TileNode] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -223,6 +224,7 @@ class TileGraph:
         movable: bool = True,
         source: str = "",
         word: str = "",
+        element: object = None,
     ) -> TileNode:
         """A further node."""
         node = TileNode(
@@ -236,6 +238,7 @@ class TileGraph:
             movable,
             source,
             word or type(operation).__name__,
+            element,
         )
         self.nodes.append(node)
         for operand in dict.fromkeys(operands):
@@ -284,7 +287,7 @@ def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLa
             parent = accumulators(node.shape, warps).get(state)
             return None if parent is None else (*_operands_of(node, product, parent), state)
         case ReduceTile():
-            return (state,)
+            return (state,) * len(node.operands)
         case _:
             return (canonical(carried_back(node, state)),) * len(node.operands)
 
@@ -357,11 +360,11 @@ def forward(node: TileNode, given: LinearLayout) -> list[LinearLayout]:
 def backward(node: TileNode, layout: LinearLayout, warps: int) -> list[tuple[TileNode, LinearLayout]]:
     """The layouts of the operands, each with its operand, for a result in this layout."""
     if isinstance(node.operation, ReduceTile):
-        (operand,) = node.operands
-        if len(operand.shape) == 1:
-            return [(operand, layout)]
+        shape = node.operands[0].padded
+        if len(shape) == 1:
+            return [(operand, layout) for operand in node.operands]
         wide = shape_ops.expand_dims(layout, node.operation.axis)
-        return [(operand, new) for new in grown(wide, operand.padded)]
+        return [(operand, new) for new in grown(wide, shape) for operand in node.operands]
     if isinstance(node.operation, MultiplyTiles):
         return []
     return list(zip(node.operands, required(node, layout, warps) or (), strict=False))
@@ -403,4 +406,3 @@ def behind(node: TileNode, layout: LinearLayout) -> tuple[TileNode, LinearLayout
         layout = canonical(carried_back(node, layout))
         node = node.operands[0]
     return None if isinstance(node.operation, FreeTile) else (node, layout)
-

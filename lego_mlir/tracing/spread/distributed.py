@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, SymbolicBranchError, brief
@@ -34,6 +34,7 @@ from lego_mlir.tracing.tracer import current
 if TYPE_CHECKING:
     from lego_mlir.tracing.cache_hints import Cache, Evict
     from lego_mlir.tracing.mma import Part
+    from lego_mlir.tracing.spread.open_tiles import OpenTile
     from lego_mlir.tracing.tensor import View
 
 V = TypeVar("V")
@@ -52,6 +53,8 @@ def _reflected(function: Callable[..., object]) -> Callable[[Spread, object], Sp
 
 def _comparison(function: Callable[..., object]) -> Callable[[Spread, object], Spread]:
     def compare(self: Spread, other: object) -> Spread:
+        if (tile := open_tile(self, other)) is not None:
+            return tile.compared(function, self, other)
         if self.dtype.family == "index":
             from lego_mlir.tracing.spread.index_comparisons import compare_indices
 
@@ -73,6 +76,8 @@ class Spread(PerElement):
     layout: LinearLayout
     dtype: DType
     registers: Sequence[Operand]
+    is_open = False
+    """Whether the layout is open until the layout engine chooses it: `spread.open_tiles`."""
 
     def __init__(self, layout: LinearLayout, dtype: DType, registers: Sequence[Operand]) -> None:
         self.layout = checked_layout(layout)
@@ -306,7 +311,13 @@ class Spread(PerElement):
         layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
+<<<<<<< HEAD
         layout = common_layout(tiles)
+=======
+        if (tile := open_tile(*tiles)) is not None:
+            return tile.map(function, *operands)
+        layout = _common_layout(tiles)
+>>>>>>> 16dbee5c (Choose the layouts of tiles that have none)
         aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 
         def of_register(register: int) -> object:
@@ -358,6 +369,11 @@ class Spread(PerElement):
 
     def __invert__(self) -> Spread:
         return self.map(operator.invert, self)
+
+
+def open_tile(*values: object) -> OpenTile | None:
+    """The first of some values that is a tile without a layout."""
+    return next((cast("OpenTile", x) for x in values if isinstance(x, Spread) and x.is_open), None)
 
 
 def dtype_of(value: object) -> DType | None:

@@ -15,16 +15,16 @@ from typing import Final
 
 from lego_mlir.aliases import Operand
 from lego_mlir.f2 import shape_ops
-from lego_mlir.f2.boxed import BoxedLayout, linear
-from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.boxed import linear, padded
 from lego_mlir.f2.fibers import Combine, Fibers, Values, pairwise
+from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing import functions, warps
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import compute, convert
 from lego_mlir.tracing.spread.accesses import load
-from lego_mlir.tracing.spread.distributed import Spread
-from lego_mlir.tracing.spread.filled import arange, require_axis
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
+from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
 from lego_mlir.tracing.tracer import Tracer, current
 
@@ -35,10 +35,10 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
     """The reduction of that name along an axis, or of all elements without one; see the methods of `Spread`."""
     tracer = current(f"a reduction, {called},")
     if axis is None:
-        if isinstance(x.layout, BoxedLayout) and len(x.shape) > 1:
+        if padded(x.shape) != x.shape and len(x.shape) > 1:
             return folded(called, folded(called, x, -1, combine), None, combine)
         x, axis = x if len(x.shape) == 1 else x.reshape(_count(x)), 0
-    axis = require_axis(called, x.layout, axis)
+    axis = require_axis(called, x.shape, axis)
     if x.dtype.family == "index":
         raise tracer.error(f"{called} of a tile of indices; convert it, for example with .to(lego.i32)")
     if called in ("any", "all"):
@@ -47,9 +47,9 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
         found = folded("max" if called == "any" else "min", x.to(i32), axis)
         return found != 0
     if called in ("argmin", "argmax"):
-        return _fold((x, arange(x.layout, axis).to(i32)), axis, _first_of(called == "argmax"))[1]
+        return _fold((x, x.index(axis).to(i32)), axis, _first_of(called == "argmax"))[-1]
     function = combine or (lambda a, b: compute(_NAMED[called], a, b))
-    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),))[0]
+    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),))[-1]
 
 
 def _count(x: Spread) -> int:
@@ -75,7 +75,9 @@ def _first_of(greatest: bool) -> Combine:
 
 
 def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
-    """Tiles of one layout reduced together along an axis."""
+    """Tiles of one layout reduced together along an axis; of those without a layout the last one's result."""
+    if (tile := open_tile(tiles[0])) is not None:
+        return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine)[-1]),)
     layout = tiles[0].layout
     if len(layout.outs) == 1:
         grown = _fold([tile.expand_dims(1) for tile in tiles], 0, combine)
