@@ -14,7 +14,7 @@ bound that was reached: the choice is at most that far from the best one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -34,6 +34,8 @@ MOST_ROUNDS: Final = 16
 """Rounds of search and planning."""
 _SLACK: Final = 1e-6
 
+Use: TypeAlias = tuple[TileNode, int]
+"""An operand of an operation, by its number."""
 Assignment: TypeAlias = dict[TileNode, tuple[Group, Way]]
 """Of each value the layouts in which it is available, and how."""
 
@@ -81,6 +83,14 @@ class _Search:
     def __init__(self, alternatives: Alternatives) -> None:
         self.all = alternatives
         self.nodes = alternatives.nodes
+
+    def is_possible(self, dropped: Collection[Use]) -> bool:
+        """Whether there is an assignment of any cost that need not satisfy some uses."""
+        groups = {n: self.all.groups(n, list(range(len(self.all.layouts[n])))) for n in self.nodes}
+        _, factors = self._tables(groups, dropped)
+        free = [(scope, np.where(table < INFEASIBLE, 0.0, 1.0)) for scope, table in factors]
+        solved = least({n: len(g) for n, g in groups.items()}, free)
+        return solved is None or solved[0] < 1.0
 
     def run(self, most_rounds: int) -> LayoutChoice:
         """The best assignment."""
@@ -208,7 +218,7 @@ class _Search:
         return {n: sorted(found) for n, found in alive.items()}
 
     def _tables(
-        self, groups: dict[TileNode, list[Group]]
+        self, groups: dict[TileNode, list[Group]], dropped: Collection[Use] = ()
     ) -> tuple[dict[tuple[TileNode, Group], list[Way]], list[Factor[TileNode]]]:
         """A table for each operation over the groups of its result and its operands."""
         has = {}
@@ -226,7 +236,9 @@ class _Search:
                 for way in ways[n, group]:
                     part = np.array(way.slots)
                     for u in others:
-                        need = sorted(_needed(operands, way.needs, u))
+                        need = sorted(
+                            k for j, v in enumerate(operands) if v is u and (n, j) not in dropped for k in way.needs[j]
+                        )
                         part = part[..., None] + np.where(has[u][:, need].all(1), 0.0, INFEASIBLE)
                     table[k] = np.minimum(table[k], part)
             factors.append(((n, *others), np.minimum(table, INFEASIBLE)))
@@ -246,18 +258,29 @@ class _Search:
         return found
 
 
-def _needed(operands: list[TileNode], needs: Iterable[frozenset[int]], u: TileNode) -> set[int]:
-    """The layouts that a way needs of an operand, which may be several operands."""
-    return set().union(*(need for need, v in zip(needs, operands, strict=True) if v is u))
-
-
 def no_assignment(alternatives: Alternatives) -> LayoutError:
-    """The error for a graph without an assignment: a value, and the two uses of it that conflict."""
+    """The error for a graph without an assignment, with two uses that conflict.
+
+    A use is an operand of an operation. Uses are left out one by one while there is still no assignment; those that
+    remain conflict, and no part of them does.
+    """
     for n in alternatives.nodes:
         if not alternatives.options[n]:
-            return LayoutError(f"{n!r} has no layout: {_why(alternatives, n)}")
-    return LayoutError("no layouts fit together")
-
-
-def _why(alternatives: Alternatives, n: TileNode) -> str:
-    return f"its operands are {alternatives.operands[n]}"
+            operands = " and ".join(f"({u!r})" for u in dict.fromkeys(alternatives.operands[n])) or "its place"
+            where = "" if n.uniform else "; it runs where threads diverge, and must not exchange between warps"
+            return LayoutError(
+                f"{n!r}: no layout of {operands} fits this operation{where}; give the tile another shape"
+            )
+    search = _Search(alternatives)
+    uses = [(n, j) for n in alternatives.nodes for j in range(len(alternatives.operands[n]))]
+    dropped: set[Use] = set()
+    for use in uses:
+        if not search.is_possible(dropped | {use}):
+            dropped.add(use)
+    (first, i), *_, (last, j) = [use for use in uses if use not in dropped] * 2
+    one, other = alternatives.operands[first][i], alternatives.operands[last][j]
+    return LayoutError(
+        f"no layouts fit together: ({first!r}) uses ({one!r}), and ({last!r}) uses ({other!r}), which conflict: "
+        "between them elements move to other warps where threads diverge; move one of them out of the branch, or give "
+        "both one layout"
+    )

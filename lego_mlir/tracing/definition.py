@@ -165,6 +165,13 @@ class Kernel(Referenced, OnArrays):
         self.trace()
         return self._choice
 
+    def placed(self, choice: LayoutChoice) -> Kernel:
+        """The kernel with its tiles without a layout in those of another choice for the same graph."""
+        found = object.__new__(type(self))
+        found.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_traced", "params")})
+        found._texts, found._choice = {}, choice
+        return found
+
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         recorded = self._run(maps, self._choice)
         layouts = recorded[0].open_layouts

@@ -533,7 +533,7 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
 
 
 OUR_PACKAGES = (
-    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "schedule", "runtime", "formats")),
+    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "engine", "schedule", "runtime", "formats")),
     "sympy.",
     "contextlib",
 )

@@ -52,8 +52,7 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
     tracer = current("lego.convert")
     if (tile := open_tile(value)) is not None:
         return tile.pinned(to)
-    if not isinstance(value, Spread):
-        movable("lego.convert", value)  # raises
+    _require_spread(tracer, "lego.convert", value)
     target = checked_layout(to)
     if value.shape != shape_of_box(target):
         raise tracer.error(
@@ -104,8 +103,7 @@ def _as_bits(value: Spread, dtype: DType) -> Spread:
 def movable(called: str, value: Spread) -> Spread:
     """The value as data of at least 8 bits: conditions as bytes. Raises TraceError for anything but a spread value."""
     tracer = current(called)
-    if not isinstance(value, Spread):
-        raise tracer.error(f"{called} takes a spread value, such as that of lego.load(x, layout), got {value!r}")
+    _require_spread(tracer, called, value)
     if value.dtype.family == "index":
         raise tracer.error(
             f"{called} moves data, got a spread value of indices; convert it, such as x.to(lego.i32)", TraceError
@@ -114,6 +112,11 @@ def movable(called: str, value: Spread) -> Spread:
     if value.dtype is i1:
         return value.map(lambda r: to_dtype(Scalar(as_value(r, i1)), u8), value)
     return value
+
+
+def _require_spread(tracer: Tracer, called: str, value: object) -> None:
+    if not isinstance(value, Spread):
+        raise tracer.error(f"{called} takes a spread value, such as that of lego.load(x, layout), got {value!r}")
 
 
 def restored(value: Spread, dtype: DType) -> Spread:

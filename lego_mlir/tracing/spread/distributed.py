@@ -121,7 +121,7 @@ class Spread(PerElement):
 
     def store(
         self,
-        target: View,
+        target: View | Part,
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
@@ -311,13 +311,7 @@ class Spread(PerElement):
         layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
-<<<<<<< HEAD
         layout = common_layout(tiles)
-=======
-        if (tile := open_tile(*tiles)) is not None:
-            return tile.map(function, *operands)
-        layout = _common_layout(tiles)
->>>>>>> 16dbee5c (Choose the layouts of tiles that have none)
         aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 
         def of_register(register: int) -> object:

@@ -11,7 +11,7 @@ Words are those of spread values, and both meet in one expression: a value with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.engine.tile_graph import (
@@ -51,13 +51,10 @@ from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of
-from lego_mlir.tracing.spread.variables import tile_variable
+from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Load
 from lego_mlir.tracing.tracer import Tracer, current
-
-if TYPE_CHECKING:
-    from lego_mlir.tracing.spread.variables import SpreadVariable
 
 
 class OpenTile(Spread):
@@ -131,7 +128,7 @@ class OpenTile(Spread):
             counted.append(max(0.5, slots_of(statements)))
             return found
 
-        word, shape = getattr(on_element, "__name__", "map"), tiles[0].shape
+        word, shape = getattr(on_element, "__name__", "map").replace("<lambda>", "map"), tiles[0].shape
         if all(_is_free(tile.node) for tile in tiles):
             return self.layouts.free(tiles, shape, sample, lambda _, given: on_spread(*filled_in(given)), word)
         return self.layouts.tile(
@@ -144,7 +141,7 @@ class OpenTile(Spread):
 
     # -- memory, layouts
 
-    def store(self, target: View, at: Sequence[Operand] | None = None) -> None:
+    def store(self, target: View | Part, at: Sequence[Operand] | None = None) -> None:
         """Store the tile with its first element at the index `at`: `Spread.store`."""
         x = self.get()
         tracer = x.layouts.tracer
@@ -182,7 +179,7 @@ class OpenTile(Spread):
         """A variable that holds this tile first: `lego.register`."""
         x = self.get()
 
-        def compute(given: Sequence[Spread], _: LinearLayout) -> SpreadVariable:
+        def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
             return tile_variable(given[0])
 
         made = x.layouts.tile(
@@ -322,7 +319,7 @@ class OpenVariable(OpenTile):
             self.sample.set(given.sample)
 
         def compute(values: Sequence[Spread], _: LinearLayout) -> None:
-            values[0].set(values[1])
+            cast(SpreadVariable, values[0]).set(values[1])
 
         self.layouts.tile(AssignTile, [self, given], self.shape, sample, compute, "set", self.dtype)
 

@@ -9,6 +9,7 @@ acc.store(b)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
@@ -16,6 +17,9 @@ from lego_mlir.tracing import control
 from lego_mlir.tracing.scalar import Scalar, as_value, convert
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.tracer import current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.spread.open_tiles import OpenVariable
 
 
 class SpreadVariable(Spread):
@@ -53,7 +57,7 @@ class SpreadVariable(Spread):
         return self
 
 
-def tile_variable(initial: object) -> SpreadVariable:
+def tile_variable(initial: object) -> SpreadVariable | OpenVariable:
     """A variable with the values of a tile. Raises TraceError for anything else, and for a tile of indices."""
     tracer = current("lego.register")
     if not isinstance(initial, Spread):
