@@ -33,7 +33,6 @@ from lego_mlir.tracing.uncompared import Uncompared
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread
-    from lego_mlir.tracing.spread.open_tiles import OpenVariable
     from lego_mlir.tracing.spread.variables import SpreadVariable
 
 T = TypeVar("T")
@@ -341,12 +340,10 @@ def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cel
 
 
 @overload
-def register(dtype: Spread) -> SpreadVariable | OpenVariable: ...
+def register(dtype: Spread) -> SpreadVariable: ...
 
 
-def register(
-    dtype: DType | Spread, initial: Any = None, width: int | None = None
-) -> Cell | SpreadVariable | OpenVariable:
+def register(dtype: DType | Spread, initial: Any = None, width: int | None = None) -> Cell | SpreadVariable:
     """A mutable variable of this element type, or a vector of `width`, that loops and branches may change.
 
     `lego.register(tile)` is one that holds a spread value.

@@ -95,19 +95,13 @@ class OpenLayouts:
         tracer = self.tracer
         if not self.is_recording:
             return self._met(word, tuple(shape))
-        threads = warps.threads(tracer)
-        if not isinstance(threads, int) or threads % WARP or (threads // WARP) & (threads // WARP - 1):
-            raise tracer.error(
-                f"a tile without a layout is spread over 1, 2, 4, .. warps, and {tracer.name} has {threads!r} threads; "
-                "give the block a power of two of warps, or the tile a layout",
-                LayoutError,
-            )
+        count = warps_of_block(tracer)
         if self.graph is None:
-            self.graph = TileGraph(threads // WARP)
-        if self.graph.warps != threads // WARP:
+            self.graph = TileGraph(count)
+        if self.graph.warps != count:
             raise tracer.error(
-                f"tiles without a layout are in roles of {self.graph.warps} and of {threads // WARP} warps; give those "
-                "of one role their layouts",
+                f"tiles without a layout are in roles of {self.graph.warps} and of {count} warps; give those of one "
+                "role their layouts",
                 LayoutError,
             )
         return self.graph.add(
@@ -249,6 +243,18 @@ class OpenLayouts:
             for source, target in self.choice.values[node].moved:
                 values[target] = _as(values[source], target, node.shape)
         return OpenTile(self, node, x.dtype, x.registers[0])
+
+
+def warps_of_block(tracer: Tracer) -> int:
+    """The warps of the block, or of the role's group. Raises LayoutError for another number than a power of two."""
+    threads = warps.threads(tracer)
+    if not isinstance(threads, int) or threads % WARP or (threads // WARP) & (threads // WARP - 1):
+        raise tracer.error(
+            f"a tile without a layout is spread over 1, 2, 4, .. warps, and {tracer.name} has {threads!r} threads; "
+            "give the block a power of two of warps, or the tile a layout",
+            LayoutError,
+        )
+    return threads // WARP
 
 
 def layouts_of(tracer: Tracer) -> OpenLayouts:

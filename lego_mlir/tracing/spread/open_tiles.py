@@ -41,7 +41,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import control, scalar, warps
+from lego_mlir.tracing import control, scalar
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
@@ -50,7 +50,7 @@ from lego_mlir.tracing.spread import multiplication as products
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
-from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of
+from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
 from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Load
@@ -449,8 +449,7 @@ def _checked(tracer: Tracer, called: str, shape: Sequence[int]) -> tuple[int, ..
 
 
 def _warp_bits(tracer: Tracer) -> int:
-    threads = warps.threads(tracer)
-    return (threads // WARP).bit_length() - 1 if isinstance(threads, int) else 0
+    return warps_of_block(tracer).bit_length() - 1
 
 
 def _count(shape: Sequence[int]) -> int:

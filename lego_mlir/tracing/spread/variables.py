@@ -9,7 +9,7 @@ acc.store(b)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import cast
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
@@ -17,9 +17,6 @@ from lego_mlir.tracing import control
 from lego_mlir.tracing.scalar import Scalar, as_value, convert
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.tracer import current
-
-if TYPE_CHECKING:
-    from lego_mlir.tracing.spread.open_tiles import OpenVariable
 
 
 class SpreadVariable(Spread):
@@ -57,7 +54,7 @@ class SpreadVariable(Spread):
         return self
 
 
-def tile_variable(initial: object) -> SpreadVariable | OpenVariable:
+def tile_variable(initial: object) -> SpreadVariable:
     """A variable with the values of a tile. Raises TraceError for anything else, and for a tile of indices."""
     tracer = current("lego.register")
     if not isinstance(initial, Spread):
@@ -70,7 +67,7 @@ def tile_variable(initial: object) -> SpreadVariable | OpenVariable:
             "lego.register takes a tile of data, got one of indices; convert it, for example with .to(lego.i32)"
         )
     if (tile := open_tile(initial)) is not None:
-        return tile.variable()
+        return cast("SpreadVariable", tile.variable())  # with the same methods
     dtype = initial.dtype
     cells = once_each(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
     return SpreadVariable(initial.layout, dtype, cells)
