@@ -29,6 +29,7 @@ from lego_mlir.engine.tile_graph import (
     ReduceTile,
     StoreTile,
     TileNode,
+    VoteTile,
 )
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.banks import WORD_BITS
@@ -143,6 +144,8 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
             return made * (a.lines + ACCESS_SLOTS * a.requests + SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts) + kept
         case MapTile(slots):
             return slots * words + kept
+        case VoteTile():
+            return 1.0 + n
         case ReduceTile(axis, values):
             found = reduction(state, axis, node.bits)
             if found.crosses_warps and not node.uniform:

@@ -125,6 +125,11 @@ class MultiplyTiles:
 
 
 @dataclass(frozen=True, slots=True)
+class VoteTile:
+    """Whether a condition holds for any or for all elements that a warp holds."""
+
+
+@dataclass(frozen=True, slots=True)
 class PinTile:
     """The operand in a layout that a person gave."""
 
@@ -160,6 +165,7 @@ TileOperation: TypeAlias = (
     | JoinTiles
     | HalfTile
     | MultiplyTiles
+    | VoteTile
     | PinTile
     | TileState
     | AssignTile
@@ -294,15 +300,20 @@ def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLa
 
 def carried_back(node: TileNode, layout: LinearLayout) -> LinearLayout:
     """The operands' layout from the result's, registers in their order. Raises LayoutError where there is none."""
-    match node.operation:
+    return _carried_back(node.operation, node.operands[0].padded, layout)
+
+
+@lru_cache(maxsize=16384)
+def _carried_back(operation: TileOperation, shape: tuple[int, ...], layout: LinearLayout) -> LinearLayout:
+    match operation:
         case NewAxis(axis):
             return shape_ops.expand_dims_backward(layout, axis)
         case GrowTile():
-            return shape_ops.broadcast_backward(layout, node.operands[0].padded)
+            return shape_ops.broadcast_backward(layout, shape)
         case TransposeTile(order):
             return shape_ops.trans_backward(layout, order)
         case ReshapeTile():
-            return shape_ops.reshape(layout, node.operands[0].padded)
+            return shape_ops.reshape(layout, shape)
         case JoinTiles():
             return shape_ops.join_backward(layout)
         case HalfTile():
@@ -313,17 +324,22 @@ def carried_back(node: TileNode, layout: LinearLayout) -> LinearLayout:
 
 def carried(node: TileNode, layout: LinearLayout) -> LinearLayout:
     """The result's layout from an operand's, registers in their order. Raises LayoutError where there is none."""
-    match node.operation:
-        case ReduceTile(axis) if len(node.operands[0].shape) > 1:
+    return _carried(node.operation, node.padded, layout)
+
+
+@lru_cache(maxsize=16384)
+def _carried(operation: TileOperation, shape: tuple[int, ...], layout: LinearLayout) -> LinearLayout:
+    match operation:
+        case ReduceTile(axis) if len(layout.outs) > 1:
             return shape_ops.reduced(layout, axis)
         case NewAxis(axis):
             return shape_ops.expand_dims(layout, axis)
         case GrowTile():
-            return shape_ops.broadcast(layout, node.padded)
+            return shape_ops.broadcast(layout, shape)
         case TransposeTile(order):
             return shape_ops.trans(layout, order)
         case ReshapeTile():
-            return shape_ops.reshape(layout, node.padded)
+            return shape_ops.reshape(layout, shape)
         case JoinTiles():
             return shape_ops.join_tensors(layout)
         case HalfTile():
@@ -345,7 +361,7 @@ def result_of(node: TileNode, state: LinearLayout) -> LinearLayout:
     return canonical(carried(node, state)) if isinstance(node.operation, ReduceTile) else state
 
 
-def forward(node: TileNode, given: LinearLayout) -> list[LinearLayout]:
+def forward(node: TileNode, given: LinearLayout) -> Sequence[LinearLayout]:
     """The layouts of the result for which an operand stays in the layout `given`; of products none."""
     if isinstance(node.operation, MultiplyTiles):
         return []
@@ -370,7 +386,8 @@ def backward(node: TileNode, layout: LinearLayout, warps: int) -> list[tuple[Til
     return list(zip(node.operands, required(node, layout, warps) or (), strict=False))
 
 
-def grown(layout: LinearLayout, shape: Sequence[int]) -> list[LinearLayout]:
+@lru_cache(maxsize=16384)
+def grown(layout: LinearLayout, shape: tuple[int, ...]) -> tuple[LinearLayout, ...]:
     """Axes of size 1 grown: the new elements in registers, or first in the lanes and warps that hold copies."""
     old = shape_ops.shape_of(layout)
     new = [
@@ -384,7 +401,7 @@ def grown(layout: LinearLayout, shape: Sequence[int]) -> list[LinearLayout]:
         bases[place] = [b if any(b) or not waiting else waiting.pop(0) for b in bases[place]]
     bases["register"] = [*bases["register"], *waiting]
     spread = canonical(LinearLayout(bases, dict(zip(layout.out_sizes, shape, strict=True))))
-    return list(dict.fromkeys([canonical(shape_ops.broadcast(layout, shape)), spread]))
+    return tuple(dict.fromkeys([canonical(shape_ops.broadcast(layout, shape)), spread]))
 
 
 @lru_cache(maxsize=65536)

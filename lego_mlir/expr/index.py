@@ -98,6 +98,10 @@ class PerElement:
         """The function of the operands, for each value; operands of other kinds are the same for all of them."""
         raise NotImplementedError  # every subclass defines it
 
+    def vote(self, kind: str) -> Any:
+        """Whether "any" or "all" of the values that a warp has are true."""
+        raise NotImplementedError  # every subclass defines it
+
 
 _BINARY = (
     *(f"__{side}{name}__" for side in ("", "r") for name in (

@@ -11,6 +11,8 @@ number, across dimensions.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.f2.dims import offsets, split
 from lego_mlir.f2.linear import LinearLayout
@@ -99,6 +101,7 @@ def _surjective(layout: LinearLayout) -> Verdict:
     return Refuted(named, f"no input is mapped to {named}")
 
 
+@lru_cache(maxsize=16384)
 def canonical(layout: LinearLayout) -> LinearLayout:
     """The representative of all layouts that differ by the order of registers, and by registers that hold copies.
 

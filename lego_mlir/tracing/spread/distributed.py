@@ -13,6 +13,7 @@ Registers that hold copies of one element (dependent bases of the layout) share 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
@@ -301,6 +302,17 @@ class Spread(PerElement):
         from lego_mlir.tracing.spread.filled import arange
 
         return arange(self.layout, axis)
+
+    def vote(self, kind: str) -> Scalar:
+        """Whether a condition holds for "any" or "all" of the elements that the warp holds: `lego.warp_any`."""
+        if kind not in ("any", "all") or self.dtype.family != "bool":
+            raise current(f"lego.warp_{kind}").error(
+                f"lego.warp_{kind} takes {'a condition' if kind == 'ballot' else 'conditions'} of a thread, got "
+                f"{self!r}; compare a tile first, for lego.warp_any or lego.warp_all"
+            )
+        made = {id(v): v for v in self.get().registers if v is not None}.values()
+        joined = functools.reduce(operator.or_ if kind == "any" else operator.and_, made)
+        return (warps.warp_any if kind == "any" else warps.warp_all)(joined)
 
     # -- operators
 

@@ -34,6 +34,7 @@ from lego_mlir.engine.tile_graph import (
     TileOperation,
     TileState,
     TransposeTile,
+    VoteTile,
     carried_back,
     required,
 )
@@ -142,11 +143,15 @@ class OpenLayouts:
         return product
 
     def _is_uniform(self) -> bool:
+        """Whether all threads of the block surely reach this point: under no condition of threads or of data."""
+        tracer = self.tracer
         try:
-            require_uniform(self.tracer, "a tile")
+            require_uniform(tracer, "a tile")
         except LegoError:
             return False
-        return True
+        loops, from_data = {symbol for symbol, _ in tracer.loops}, set(tracer.from_data)
+        under = [condition.free_symbols for condition in tracer.path[tracer.path_of_role :]]
+        return not any(symbols & from_data and not symbols & loops for symbols in under)
 
     # -- values
 
@@ -301,7 +306,7 @@ def _has_no_layout(node: TileNode) -> bool:
     """Whether the result of a node is no tile."""
     operation = node.operation
     to_data = isinstance(operation, ReduceTile) and len(node.operands[0].shape) == 1
-    return to_data or isinstance(operation, StoreTile | AssignTile | PinTile)
+    return to_data or isinstance(operation, StoreTile | AssignTile | PinTile | VoteTile)
 
 
 def _type_of(element: Operand) -> DType:

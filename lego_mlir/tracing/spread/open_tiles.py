@@ -34,6 +34,7 @@ from lego_mlir.engine.tile_graph import (
     TileOperation,
     TileState,
     TransposeTile,
+    VoteTile,
 )
 from lego_mlir.errors import LayoutError, LegoError, brief
 from lego_mlir.f2.boxed import linear, padded
@@ -42,7 +43,8 @@ from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import control, scalar
-from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.cache_hints import Cache, Evict
+from lego_mlir.tracing.dtypes import DType, i1
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread import accesses, filled
@@ -141,7 +143,13 @@ class OpenTile(Spread):
 
     # -- memory, layouts
 
-    def store(self, target: View | Part, at: Sequence[Operand] | None = None) -> None:
+    def store(
+        self,
+        target: View | Part,
+        at: Sequence[Operand] | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> None:
         """Store the tile with its first element at the index `at`: `Spread.store`."""
         x = self.get()
         tracer = x.layouts.tracer
@@ -157,7 +165,7 @@ class OpenTile(Spread):
             return StoreTile(accesses.first_access("a store", target, x.shape, at, bits, stored=True)[0])
 
         def compute(given: Sequence[Spread], _: LinearLayout) -> None:
-            accesses.store(target, given[0], at)
+            accesses.store(target, given[0], at, cache, evict)
 
         name = view.buffer.name if isinstance(view, View) else "?"
         x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype)
@@ -289,6 +297,21 @@ class OpenTile(Spread):
             lambda: ReduceTile(axis, len(tiles)), tiles, shape, sample, lambda given, _: fold(given), "reduction"
         )
 
+    def vote(self, kind: str) -> Scalar:
+        """Whether a condition holds for "any" or "all" of the elements that the warp holds, as they are placed."""
+        x = self.get()
+        if kind not in ("any", "all") or x.dtype.family != "bool":
+            return super().vote(kind)
+
+        def compute(given: Sequence[Spread], _: LinearLayout) -> Scalar:
+            return given[0].vote(kind)
+
+        def sample() -> Scalar:
+            return Scalar(x.layouts.tracer.value(i1))
+
+        found: Scalar = x.layouts.tile(VoteTile, [x], x.shape, sample, compute, f"lego.warp_{kind}", i1)
+        return found
+
     def index(self, axis: int) -> OpenTile:
         """The index of each element along an axis."""
         return arange(self.shape, axis)
@@ -336,7 +359,14 @@ class OpenVariable(OpenTile):
         return self
 
 
-def load(source: View | Part, shape: Sequence[int], at: Sequence[IndexLike] | None, other: Operand) -> OpenTile:
+def load(
+    source: View | Part,
+    shape: Sequence[int],
+    at: Sequence[IndexLike] | None,
+    other: Operand,
+    cache: Cache | None,
+    evict: Evict | None,
+) -> OpenTile:
     """The tile of `source` of this shape, whose first element is at the index `at`: `lego.load`."""
     tracer = current("lego.load")
     shape, layouts = _checked(tracer, "lego.load", shape), layouts_of(tracer)
@@ -357,7 +387,7 @@ def load(source: View | Part, shape: Sequence[int], at: Sequence[IndexLike] | No
         (),
         shape,
         sample,
-        lambda _, layout: accesses.load(source, layout, at, other),
+        lambda _, layout: accesses.load(source, layout, at, other, cache, evict),
         f"load of {view.buffer.name}",
         view.dtype,
     )
