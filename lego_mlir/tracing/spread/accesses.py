@@ -59,7 +59,7 @@ def load(
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
     fewer dimensions spans the last ones. Elements outside the tensor are `other`. `cache` and `evict` are hints: see
-    `tracing.cache_hints`. A shape in place of a layout leaves the layout to the engine: docs/reference/layout-engine.md.
+    `tracing.cache_hints`. A shape in place of a layout leaves it to the engine: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")
     if isinstance(layout, tuple | list):
