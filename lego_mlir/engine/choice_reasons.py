@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import permutations
-from typing import Any
 
 from lego_mlir.engine.layout_choice import ChosenValue, LayoutChoice
 from lego_mlir.engine.operation_costs import plan, plan_slots, reduction
@@ -27,7 +26,7 @@ from lego_mlir.engine.tile_graph import (
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.boxed import linear, padded
 from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged
-from lego_mlir.f2.encodings import Blocked, MmaOperand
+from lego_mlir.f2.encodings import Blocked, Encoding, MmaOperand
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
@@ -133,7 +132,7 @@ def written(layout: LinearLayout, shape: tuple[int, ...], warps: int) -> str:
     return repr(layout) if shape == tuple(layout.out_sizes.values()) else f"boxed({layout!r}, {shape})"
 
 
-def _same(encoding: Any, layout: LinearLayout, shape: tuple[int, ...]) -> bool:
+def _same(encoding: Encoding, layout: LinearLayout, shape: tuple[int, ...]) -> bool:
     try:
         return canonical(linear(encoding.layout(shape))) == layout
     except LayoutError:

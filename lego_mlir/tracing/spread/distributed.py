@@ -323,6 +323,8 @@ class Spread(PerElement):
         layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
+        if (tile := open_tile(*tiles)) is not None:
+            return tile.map(function, *operands)
         layout = common_layout(tiles)
         aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 

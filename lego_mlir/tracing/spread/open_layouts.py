@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
@@ -59,7 +59,7 @@ ASSUMED_TRIPS: Final = 16
 """Iterations of a loop whose number is not known while tracing."""
 INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsqrt": 4.0, "sqrt": 6.0, "tanh": 8.0}
 """Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
-TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Any]
+TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ class OpenLayouts:
         compute: TileFunction,
         word: str,
         dtype: DType | None = None,
-    ) -> Any:
+    ) -> Operand:
         """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
 
         The result of a reduction of one axis to none is data, that of a store or an assignment None.
@@ -182,7 +182,7 @@ class OpenLayouts:
             return found
         return OpenTile(self, node, node.element, None)
 
-    def _computed(self, node: TileNode, compute: TileFunction) -> Any:
+    def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
         """The spread values of a node in all of its chosen layouts; the result of one without any."""
         assert self.choice is not None and self.graph is not None
         chosen, values = self.choice.values[node], self._values.setdefault(node, {})

@@ -11,7 +11,7 @@ Words are those of spread values, and both meet in one expression: a value with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.engine.tile_graph import (
@@ -113,7 +113,7 @@ class OpenTile(Spread):
         return self._combined(on_spread, function, operands)
 
     def _combined(
-        self, on_spread: Callable[..., Any], on_element: Callable[..., object], operands: Sequence[object]
+        self, on_spread: Callable[..., Operand], on_element: Callable[..., object], operands: Sequence[object]
     ) -> OpenTile:
         values = [o.get() if isinstance(o, Spread | control.Cell) else o for o in operands]
         tiles = _aligned(self.layouts, [v for v in values if isinstance(v, Spread)])
