@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.trace import Accessing, KernelTrace
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
@@ -56,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
             with spec.blame(*loaded.files):
                 trace = kernel.trace()
             if args.json:
-                found["kernels"].append(_kernel_dict(trace))
+                found["kernels"].append(_kernel_dict(trace) | {"layouts": list(_tile_layouts(kernel))})
             else:
-                progress.print("\n".join(_kernel(trace)))
+                progress.print("\n".join((*_kernel(trace), *(f"  {line}" for line in _tile_layouts(kernel)))))
     if args.json:
         print_json(args.command, {"spec": args.spec, **found})
     return 0
@@ -105,6 +106,14 @@ def roundings_of(trace: KernelTrace) -> Iterator[str]:
         where = "" if one.product == one.total else f" in line {one.product.line}"
         how = f"two roundings, {one.reason}" if one.reason else "one rounding, fma"
         yield f"{one.total}: a sum and its product{where}: {how}{f' ({times} times)' if times > 1 else ''}"
+
+
+def _tile_layouts(kernel: Kernel) -> Iterator[str]:
+    """The layouts that the engine chose for tiles without one, and why."""
+    from lego_mlir.engine.choice_reasons import reasons
+
+    if kernel.layout_choice is not None:
+        yield from reasons(kernel.layout_choice)
 
 
 def _verb(statement: Accessing) -> str:

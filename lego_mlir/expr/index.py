@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from lego_mlir.aliases import Array, Cond, Expr, IndexLike
+from lego_mlir.aliases import Array, Cond, Expr, IndexLike, Operand
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
 from lego_mlir.expr.frozen import Frozen
 
@@ -96,6 +96,10 @@ class PerElement:
 
     def map(self, function: Callable[..., object], *operands: object) -> Any:
         """The function of the operands, for each value; operands of other kinds are the same for all of them."""
+        raise NotImplementedError  # every subclass defines it
+
+    def vote(self, kind: str) -> Operand:
+        """Whether "any" or "all" of the values that a warp has are true."""
         raise NotImplementedError  # every subclass defines it
 
 

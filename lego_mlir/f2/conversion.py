@@ -57,11 +57,8 @@ def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Co
 
     Raises LayoutError if the layouts do not map to one tensor, or the source lacks an element.
     """
-    place = target.invert_and_compose(source)
-    if _only_registers(place):
-        renamed = tuple(combine(place.columns_of("register"), k) for k in range(target.in_sizes["register"]))
-        same = target.in_sizes == source.in_sizes and renamed == tuple(range(len(renamed)))
-        return Unchanged() if same else Renamed(renamed)
+    if (renamed := renaming(source, target)) is not None:
+        return renamed
     by_shuffles = shuffle_plan(source, target, bits)
     if by_shuffles is not None and shuffle_slots(by_shuffles) <= _fewest_memory_slots(source, target, bits):
         return by_shuffles
@@ -69,6 +66,16 @@ def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Co
     if by_shuffles is not None and shuffle_slots(by_shuffles) <= memory_slots(by_memory):
         return by_shuffles
     return by_memory
+
+
+def renaming(source: LinearLayout, target: LinearLayout) -> Unchanged | Renamed | None:
+    """The conversion where no element leaves its thread; None where one does."""
+    place = target.invert_and_compose(source)
+    if not _only_registers(place):
+        return None
+    renamed = tuple(combine(place.columns_of("register"), k) for k in range(target.in_sizes["register"]))
+    same = target.in_sizes == source.in_sizes and renamed == tuple(range(len(renamed)))
+    return Unchanged() if same else Renamed(renamed)
 
 
 def memory_plan(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:

@@ -1,4 +1,4 @@
-"""What a code generator asks of a linear layout: contiguity, copies, its family (sections 4.3 and 5.1).
+"""What a code generator asks of a linear layout: contiguity, copies, family, canonical form (sections 4.3, 5.1).
 
 >>> from lego_mlir.f2.linear import LinearLayout
 >>> L = LinearLayout({"register": [(0, 1), (1, 0)], "lane": [(2, 0), (0, 0)]}, {"dim0": 4, "dim1": 2})
@@ -11,8 +11,10 @@ number, across dimensions.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
-from lego_mlir.f2.dims import split
+from lego_mlir.f2.dims import offsets, split
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import BitMatrix, Echelon
 
@@ -97,3 +99,27 @@ def _surjective(layout: LinearLayout) -> Verdict:
     missing = split(matrix.complement()[0], layout.outs)
     named = dict(zip(layout.out_sizes, missing, strict=True))
     return Refuted(named, f"no input is mapped to {named}")
+
+
+@lru_cache(maxsize=16384)
+def canonical(layout: LinearLayout) -> LinearLayout:
+    """The representative of all layouts that differ by the order of registers, and by registers that hold copies.
+
+    Outputs are in the order `dim0, dim1, ..`; registers are independent and sorted by row-major flat number. Neither
+    costs an instruction, so equality of representatives is equality up to what is free.
+    """
+    outs = tuple(sorted(layout.outs, key=lambda out: (len(out[0]), out[0])))
+    rows = layout if outs == layout.outs else layout.with_outs(outs)
+    places = [(start, bits) for start, (_, bits) in zip(offsets(outs), outs, strict=True)]
+
+    def row_major(column: int) -> int:
+        flat = 0
+        for start, bits in places:
+            flat = flat << bits | column >> start & ((1 << bits) - 1)
+        return flat
+
+    echelon = Echelon()
+    kept = [c for c in sorted(filter(None, rows.columns_of("register")), key=row_major) if not echelon.add(c)]
+    threads = {name: rows.columns_of(name) for name in ("lane", "warp")}
+    ins = (("register", len(kept)), *((name, len(columns)) for name, columns in threads.items()))
+    return LinearLayout.of(ins, outs, (*kept, *threads["lane"], *threads["warp"]))

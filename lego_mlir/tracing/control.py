@@ -184,12 +184,14 @@ class Loop(Opened):
         tracer = self._open()
         symbol, facts = tracer.loop_symbol(*self._bounds)
         source = tracer.here()
+        tracer.loops.append((symbol, self._bounds[2]))
         with tracer.region(*facts, variable=symbol) as body:
             try:
                 yield Index(symbol) if self._from is None else Index(self._from) - Index(symbol)
             except GeneratorExit:
                 tracer.abandoned = source
                 raise
+        tracer.loops.pop()
         tracer.append(For(symbol, *self._bounds, tuple(body), source))
 
 

@@ -64,6 +64,8 @@ from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike, Module, Symbol
+    from lego_mlir.engine.layout_choice import LayoutChoice
+    from lego_mlir.engine.tile_graph import TileGraph
     from lego_mlir.tracing.roundings import Roundings
     from lego_mlir.tracing.schedules.composition import Schedule
 
@@ -128,6 +130,7 @@ class Kernel(Referenced, OnArrays):
         self.signature = signature_of(function, self.source, names)
         update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
+        self._choice: LayoutChoice | None = None
         self._texts: dict[tuple[str, bool, bool], str] = {}
 
     def __repr__(self) -> str:
@@ -153,9 +156,46 @@ class Kernel(Referenced, OnArrays):
         """The trace, validated as that of a whole kernel."""
         return _complete(trace)
 
+    @property
+    def layout_choice(self) -> LayoutChoice | None:
+        """The layouts that the engine chose for tiles without one; None where the kernel has no such tiles.
+
+        Raises LayoutError, with the uses that conflict, where no layouts fit together.
+        """
+        self.trace()
+        return self._choice
+
+    def placed(self, choice: LayoutChoice) -> Kernel:
+        """The kernel with its tiles without a layout in those of another choice for the same graph."""
+        found = object.__new__(type(self))
+        found.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_traced", "params")})
+        found._texts, found._choice = {}, choice
+        return found
+
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
+        recorded = self._run(maps, self._choice)
+        layouts = recorded[0].open_layouts
+        if self._choice is not None or layouts is None or layouts.graph is None:
+            return recorded
+        self._choice = self._chosen(layouts.graph)
+        return self._run(maps, self._choice)
+
+    def _chosen(self, graph: TileGraph) -> LayoutChoice:
+        from lego_mlir.engine.layout_choice import chosen_layouts
+
+        try:
+            return chosen_layouts(graph)
+        except LayoutError as error:
+            raise located(error, self.source) from None
+
+    def _run(self, maps: NamedMaps, choice: LayoutChoice | None) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
+        """The function's statements; with a choice of layouts, those of the tiles in their layouts."""
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
         tracer.contracts, tracer.fast = self.contract, self.fast
+        if choice is not None:
+            from lego_mlir.tracing.spread.open_layouts import OpenLayouts
+
+            tracer.open_layouts = OpenLayouts.filled(tracer, choice)
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
         for name, kind in self.signature.items():

@@ -50,6 +50,7 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.requirements import Requirement
+    from lego_mlir.tracing.spread.open_layouts import OpenLayouts
     from lego_mlir.tracing.wgmma_products import WarpgroupProduct
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
@@ -105,6 +106,8 @@ class Tracer:
         self.common: list[CommonIndex] = []  # indices that have to be the same for all threads that run a word
         self.phases: tuple[frozenset[str], ...] = ()  # shared tiles that are used one after the other
         self.at: Source | None = None  # the line of the statement that a schedule rewrites
+        self.loops: list[tuple[Symbol, Expr]] = []  # the variables of the open loops, with their steps
+        self.open_layouts: OpenLayouts | None = None  # those of tiles without one
         self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
@@ -530,7 +533,7 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
 
 
 OUR_PACKAGES = (
-    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "schedule", "runtime", "formats")),
+    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "engine", "schedule", "runtime", "formats")),
     "sympy.",
     "contextlib",
 )

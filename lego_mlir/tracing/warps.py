@@ -27,7 +27,7 @@ from typing import Final
 import sympy
 
 from lego_mlir.aliases import Expr, Operand
-from lego_mlir.expr.index import Condition, Index, as_expr, is_symbolic, where
+from lego_mlir.expr.index import Condition, Index, PerElement, as_expr, is_symbolic, where
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
@@ -145,12 +145,12 @@ def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP) -> Scalar:
 
 
 def warp_any(condition: Operand) -> Scalar:
-    """Whether a condition holds in some lane of the warp, as an i1."""
+    """Whether a condition holds in some lane of the warp, as an i1; of a tile, for some element that the warp holds."""
     return _voted(current("lego.warp_any"), "any", condition)
 
 
 def warp_all(condition: Operand) -> Scalar:
-    """Whether a condition holds in all lanes of the warp, as an i1."""
+    """Whether a condition holds in all lanes of the warp, as an i1; of a tile, for all elements that the warp holds."""
     return _voted(current("lego.warp_all"), "all", condition)
 
 
@@ -220,6 +220,8 @@ def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, widt
 
 
 def _voted(tracer: Tracer, kind: str, condition: Operand) -> Scalar:
+    if isinstance(condition, PerElement):
+        return condition.vote(kind)
     if isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.warp_{kind} takes a condition, got {condition!r}; compare it with a number")
     if not isinstance(condition, Scalar | Condition | bool):

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CREATES = "a method of every layout returns a layout of another kind"
+OPEN = "a word takes a tile without a layout, too"
 SPREAD = "a method of a spread value is a function of its family, defined beside the others"
 CLOSING = {
     ("lego_mlir", "lego_mlir.notebook"): "a session of IPython gets displays, which load what they draw when they draw",
@@ -44,6 +45,10 @@ CLOSING = {
         "lego_mlir.tracing.spread.multiplication",
     ): "lego.mma takes spread values and parts of tiles",
     ("lego_mlir.tracing.control", "lego_mlir.tracing.spread.variables"): "lego.register holds a spread value, too",
+    ("lego_mlir.tracing.spread.accesses", "lego_mlir.tracing.spread.open_tiles"): OPEN,
+    ("lego_mlir.tracing.spread.filled", "lego_mlir.tracing.spread.open_tiles"): OPEN,
+    ("lego_mlir.tracing.spread.multiplication", "lego_mlir.tracing.spread.open_tiles"): OPEN,
+    ("lego_mlir.tracing.spread.open_layouts", "lego_mlir.tracing.spread.open_tiles"): "a node is made with its tile",
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.accesses"): SPREAD,
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.copied_stores"): SPREAD,
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.filled"): SPREAD,

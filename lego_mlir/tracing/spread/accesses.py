@@ -18,9 +18,11 @@ from typing import Final, TypeAlias
 import sympy
 
 from lego_mlir.aliases import Cond, IndexLike, Operand
+from lego_mlir.engine.anchors import anchors, inside_first
+from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Condition, Index
-from lego_mlir.f2.boxed import is_inside, whole_bits
+from lego_mlir.f2.boxed import boxed, is_inside, padded, whole_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shape_ops import shape_of
@@ -47,7 +49,7 @@ Group: TypeAlias = tuple[list[int], TensorAccess]
 
 def load(
     source: View | Part,
-    layout: LinearLayout,
+    layout: LinearLayout | Sequence[int],
     at: Sequence[IndexLike] | None = None,
     other: Operand = 0,
     cache: Cache | None = None,
@@ -57,9 +59,13 @@ def load(
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
     fewer dimensions spans the last ones. Elements outside the tensor are `other`. `cache` and `evict` are hints: see
-    `tracing.cache_hints`.
+    `tracing.cache_hints`. A shape in place of a layout leaves it to the engine: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")
+    if isinstance(layout, tuple | list):
+        from lego_mlir.tracing.spread.open_tiles import load as open_load
+
+        return open_load(source, layout, at, other, cache, evict)
     layout = checked_layout(layout)
     tile = _Tile.located(tracer, "lego.load", source, layout, at)
     found: dict[int, Scalar] = {}
@@ -169,6 +175,41 @@ def accesses_of(
     layout = checked_layout(layout)
     tile = _Tile.located(current(called), called, given, layout, at)
     return {tuple(registers): access for registers, access in tile.accesses(distinct(layout), stored=stored)}
+
+
+def first_access(
+    called: str,
+    given: View | Part,
+    shape: Sequence[int],
+    at: Sequence[IndexLike] | None,
+    warp_bits: int,
+    *,
+    stored: bool = False,
+) -> tuple[TileMemory, TensorAccess]:
+    """The memory of a tile without a layout, as the layout engine sees it, and an access of its first elements.
+
+    Its width is what is proved of alignment and masks: in a layout whose registers have the low bits of the address.
+    """
+    tracer = current(called)
+    view = given.view if isinstance(given, Part) else given
+    if not isinstance(view, View):
+        raise tracer.error(
+            f"{called} takes a tensor, a shared tile or a part of one, got {brief(repr(given))}", LayoutError
+        )
+    steps = strides(view.layout)
+    known = [int(s) if s.is_Integer else 0 for s in (steps or ())[-len(shape) :]] or [0] * len(shape)
+    wide, bits = padded(shape), view.dtype.bits
+    memory = TileMemory(wide, max(8, bits), tuple(known), WIDEST_ACCESS, view.buffer.space)
+    order = inside_first(memory, shape)
+    layout = next(iter(anchors(shape, [order], memory.vectors(), warp_bits)), None)
+    if layout is None:
+        raise tracer.error(
+            f"{called}: no layout of a tile of {list(shape)} is known: it ends inside what lanes hold", LayoutError
+        )
+    layout = checked_layout(boxed(layout, shape))
+    tile = _Tile.located(tracer, called, given, layout, at)
+    registers, access = next(iter(tile.accesses(distinct(layout), stored=stored)))
+    return replace(memory, widest=len(registers) * view.dtype.bytes), access
 
 
 @dataclass(frozen=True, slots=True)

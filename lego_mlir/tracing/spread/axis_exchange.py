@@ -15,6 +15,7 @@ from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import BoxedLayout
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
+from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import warps
 from lego_mlir.tracing.reductions import require_uniform
@@ -100,7 +101,7 @@ def of_numbers(called: str, tiles: Spread | Sequence[Spread]) -> list[Spread]:
 def exchange_along(called: str, tiles: Sequence[Spread], axis: int) -> tuple[AxisExchange, list[Spread]]:
     """The exchanges along an axis, and the tiles in their layout. Raises LayoutError for padded tiles."""
     tracer, layout = current(called), tiles[0].layout
-    axis = require_axis(called, layout, axis)
+    axis = require_axis(called, shape_of(layout), axis)
     if isinstance(layout, BoxedLayout):
         raise tracer.error(
             f"{called} of a tile of shape {list(tiles[0].shape)}, padded to {list(layout.out_sizes.values())}; load it "

@@ -23,7 +23,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq
 from lego_mlir.f2.banks import WORD_BITS, MemoryAccesses
 from lego_mlir.f2.boxed import BoxedLayout, linear, shape_of_box
-from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged, conversion_plan
+from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged, conversion_plan, renaming
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS
 from lego_mlir.f2.matrix import Echelon
@@ -34,7 +34,7 @@ from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
-from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element, open_tile
 from lego_mlir.tracing.spread.fragments import row_position, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
@@ -50,15 +50,21 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
     block. Linear Layouts, section 5.4.
     """
     tracer = current("lego.convert")
-    data, target = movable("lego.convert", value), checked_layout(to)
+    if (tile := open_tile(value)) is not None:
+        return tile.pinned(to)
+    _require_spread(tracer, "lego.convert", value)
+    target = checked_layout(to)
     if value.shape != shape_of_box(target):
         raise tracer.error(
             f"lego.convert: the value has the shape {list(value.shape)}, the layout "
             f"{list(shape_of_box(target))}; both must be the same",
             LayoutError,
         )
+    if (renamed := renaming(linear(value.layout), linear(target))) is not None:
+        return by_plan(value.get(), target, renamed)
+    data = movable("lego.convert", value)
     plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits)
-    if isinstance(target, BoxedLayout) and not isinstance(plan, Unchanged | Renamed):  # what is outside moves as zeros
+    if isinstance(target, BoxedLayout):  # what is outside moves as zeros
         zero = to_dtype(0, data.dtype)
         padded = Spread(linear(value.layout), data.dtype, [zero if v is None else v for v in data.registers])
         moved = by_plan(padded, linear(target), plan)
@@ -69,7 +75,7 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
 
 
 def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread:
-    """Data of at least 8 bits in another layout, moved by a plan."""
+    """A value in another layout, moved by a plan; where registers are not only renamed, data of at least 8 bits."""
     if isinstance(plan, Unchanged):
         registers = value.registers
     elif isinstance(plan, Renamed):
@@ -97,8 +103,7 @@ def _as_bits(value: Spread, dtype: DType) -> Spread:
 def movable(called: str, value: Spread) -> Spread:
     """The value as data of at least 8 bits: conditions as bytes. Raises TraceError for anything but a spread value."""
     tracer = current(called)
-    if not isinstance(value, Spread):
-        raise tracer.error(f"{called} takes a spread value, such as that of lego.load(x, layout), got {value!r}")
+    _require_spread(tracer, called, value)
     if value.dtype.family == "index":
         raise tracer.error(
             f"{called} moves data, got a spread value of indices; convert it, such as x.to(lego.i32)", TraceError
@@ -107,6 +112,11 @@ def movable(called: str, value: Spread) -> Spread:
     if value.dtype is i1:
         return value.map(lambda r: to_dtype(Scalar(as_value(r, i1)), u8), value)
     return value
+
+
+def _require_spread(tracer: Tracer, called: str, value: object) -> None:
+    if not isinstance(value, Spread):
+        raise tracer.error(f"{called} takes a spread value, such as that of lego.load(x, layout), got {value!r}")
 
 
 def restored(value: Spread, dtype: DType) -> Spread:

@@ -13,9 +13,10 @@ Registers that hold copies of one element (dependent bases of the layout) share 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, SymbolicBranchError, brief
@@ -34,6 +35,7 @@ from lego_mlir.tracing.tracer import current
 if TYPE_CHECKING:
     from lego_mlir.tracing.cache_hints import Cache, Evict
     from lego_mlir.tracing.mma import Part
+    from lego_mlir.tracing.spread.open_tiles import OpenTile
     from lego_mlir.tracing.tensor import View
 
 V = TypeVar("V")
@@ -52,6 +54,8 @@ def _reflected(function: Callable[..., object]) -> Callable[[Spread, object], Sp
 
 def _comparison(function: Callable[..., object]) -> Callable[[Spread, object], Spread]:
     def compare(self: Spread, other: object) -> Spread:
+        if (tile := open_tile(self, other)) is not None:
+            return tile.compared(function, self, other)
         if self.dtype.family == "index":
             from lego_mlir.tracing.spread.index_comparisons import compare_indices
 
@@ -73,6 +77,8 @@ class Spread(PerElement):
     layout: LinearLayout
     dtype: DType
     registers: Sequence[Operand]
+    is_open = False
+    """Whether the layout is open until the layout engine chooses it: `spread.open_tiles`."""
 
     def __init__(self, layout: LinearLayout, dtype: DType, registers: Sequence[Operand]) -> None:
         self.layout = checked_layout(layout)
@@ -116,7 +122,7 @@ class Spread(PerElement):
 
     def store(
         self,
-        target: View,
+        target: View | Part,
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
@@ -297,6 +303,17 @@ class Spread(PerElement):
 
         return arange(self.layout, axis)
 
+    def vote(self, kind: str) -> Scalar:
+        """Whether a condition holds for "any" or "all" of the elements that the warp holds: `lego.warp_any`."""
+        if kind not in ("any", "all") or self.dtype.family != "bool":
+            raise current(f"lego.warp_{kind}").error(
+                f"lego.warp_{kind} takes {'a condition' if kind == 'ballot' else 'conditions'} of a thread, got "
+                f"{self!r}; compare a tile first, for lego.warp_any or lego.warp_all"
+            )
+        made = {id(v): v for v in self.get().registers if v is not None}.values()
+        joined = functools.reduce(operator.or_ if kind == "any" else operator.and_, made)
+        return (warps.warp_any if kind == "any" else warps.warp_all)(joined)
+
     # -- operators
 
     def map(self, function: Callable[..., object], *operands: object) -> Spread:
@@ -306,6 +323,8 @@ class Spread(PerElement):
         layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
+        if (tile := open_tile(*tiles)) is not None:
+            return tile.map(function, *operands)
         layout = common_layout(tiles)
         aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 
@@ -358,6 +377,11 @@ class Spread(PerElement):
 
     def __invert__(self) -> Spread:
         return self.map(operator.invert, self)
+
+
+def open_tile(*values: object) -> OpenTile | None:
+    """The first of some values that is a tile without a layout."""
+    return next((cast("OpenTile", x) for x in values if isinstance(x, Spread) and x.is_open), None)
 
 
 def dtype_of(value: object) -> DType | None:

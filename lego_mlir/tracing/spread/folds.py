@@ -4,38 +4,29 @@
     lanes       `shuffle_xor` with the distances that differ along the axis
     warps       one value of each warp in shared memory, and a barrier
 
-A place, that is register, lane and warp, holds an element; P is its part off the axis, A its part along it. Lanes l and
-l ^ d hold parts of one sum if P(d) is 0, or the P of some register. The elements that a thread has combined so far are
-a coset of a linear space along the axis, F: the other lane's coset is equal, which makes it a copy that must not count
-twice, or disjoint, which is one shuffle and makes F larger. Shared memory joins the cosets that remain; it is a
-tile with an axis of these cosets, stored and loaded as any other.
+`f2.fibers` finds the lanes that exchange. Shared memory joins the cosets that remain; it is a tile with an axis of
+these cosets, stored and loaded as any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from lego_mlir.aliases import Operand
 from lego_mlir.f2 import shape_ops
-from lego_mlir.f2.boxed import BoxedLayout, linear
-from lego_mlir.f2.dims import offsets, split
+from lego_mlir.f2.boxed import linear, padded
+from lego_mlir.f2.fibers import Combine, Fibers, Values, pairwise
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import Echelon, complement, independent, solve
-from lego_mlir.f2.matrix import combine as combined
 from lego_mlir.tracing import functions, warps
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import compute, convert
 from lego_mlir.tracing.spread.accesses import load
-from lego_mlir.tracing.spread.distributed import Spread
-from lego_mlir.tracing.spread.filled import arange, require_axis
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
+from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
 from lego_mlir.tracing.tracer import Tracer, current
-
-Values: TypeAlias = tuple[Operand, ...]
-"""One element, or an element with its index."""
-Combine: TypeAlias = Callable[[Values, Values], Values]
 
 _NAMED: Final = {"sum": "add", "prod": "mul", "min": "minimum", "max": "maximum"}
 
@@ -44,10 +35,10 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
     """The reduction of that name along an axis, or of all elements without one; see the methods of `Spread`."""
     tracer = current(f"a reduction, {called},")
     if axis is None:
-        if isinstance(x.layout, BoxedLayout) and len(x.shape) > 1:
+        if padded(x.shape) != x.shape and len(x.shape) > 1:
             return folded(called, folded(called, x, -1, combine), None, combine)
         x, axis = x if len(x.shape) == 1 else x.reshape(_count(x)), 0
-    axis = require_axis(called, x.layout, axis)
+    axis = require_axis(called, x.shape, axis)
     if x.dtype.family == "index":
         raise tracer.error(f"{called} of a tile of indices; convert it, for example with .to(lego.i32)")
     if called in ("any", "all"):
@@ -56,9 +47,9 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
         found = folded("max" if called == "any" else "min", x.to(i32), axis)
         return found != 0
     if called in ("argmin", "argmax"):
-        return _fold((x, arange(x.layout, axis).to(i32)), axis, _first_of(called == "argmax"))[1]
+        return _fold((x, x.index(axis).to(i32)), axis, _first_of(called == "argmax"))[-1]
     function = combine or (lambda a, b: compute(_NAMED[called], a, b))
-    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),))[0]
+    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),))[-1]
 
 
 def _count(x: Spread) -> int:
@@ -84,7 +75,9 @@ def _first_of(greatest: bool) -> Combine:
 
 
 def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
-    """Tiles of one layout reduced together along an axis."""
+    """Tiles of one layout reduced together along an axis; of those without a layout the last one's result."""
+    if (tile := open_tile(tiles[0])) is not None:
+        return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine)[-1]),)
     layout = tiles[0].layout
     if len(layout.outs) == 1:
         grown = _fold([tile.expand_dims(1) for tile in tiles], 0, combine)
@@ -115,79 +108,6 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
     return tuple(Spread(boxed_result, tile.dtype, [v[k] for v in joined]) for k, tile in enumerate(tiles))
 
 
-class Fibers:
-    """The places of a layout whose elements differ along an axis only, and what a thread has combined of them."""
-
-    def __init__(self, layout: LinearLayout, axis: int) -> None:
-        self.layout, self.axis = layout, axis
-        self.bits = layout.outs[axis][1]
-        self._start = offsets(layout.outs)[axis]
-        self._combined: list[int] = []  # independent vectors along the axis: F
-        self._registers = layout.columns_of("register")
-
-    def _along(self, flat: int) -> int:
-        return flat >> self._start & ((1 << self.bits) - 1)
-
-    def _off(self, flat: int) -> int:
-        return flat & ~(((1 << self.bits) - 1) << self._start)
-
-    @property
-    def missing(self) -> int:
-        """The number of bits of the axis that are not combined yet."""
-        return self.bits - len(self._combined)
-
-    def in_registers(self, values: Sequence[Values], combine: Combine) -> dict[int, Values]:
-        """The values of a thread combined, by the part of their elements off the axis."""
-        groups: dict[int, dict[int, Values]] = {}
-        for register, value in enumerate(values):
-            if value[0] is None:
-                continue  # outside of the box
-            element = combined(self._registers, register)
-            groups.setdefault(self._off(element), {}).setdefault(self._along(element), value)
-        for element in groups[0]:
-            self._join(element)
-        return {p: _pairwise(list(group.values()), combine) for p, group in groups.items()}
-
-    def across(self, place: str) -> Iterator[tuple[int, int]]:
-        """Distances between lanes whose cosets are disjoint, each with the register part that is exchanged there."""
-        columns = (*self._registers, *self.layout.columns_of(place))
-        echelon = Echelon(map(self._off, self._registers))
-        for column in columns[len(self._registers) :]:
-            found = echelon.add(self._off(column))
-            if found and self._join(self._along(combined(columns, found))):
-                registers = found & ((1 << len(self._registers)) - 1)
-                yield found >> len(self._registers), self._off(combined(self._registers, registers))
-
-    def _join(self, vector: int) -> bool:
-        """Add a vector to F; whether it was not in it."""
-        new = bool(independent([vector], self._combined))
-        if new:
-            self._combined.append(vector)
-        return new
-
-    def of_result(self) -> list[int]:
-        """For each register of the result the part of its element off the axis."""
-        columns = [self._off(column) for column in self._registers if self._off(column)]
-        return [combined(columns, register) for register in range(1 << len(columns))]
-
-    def partial(self, result: LinearLayout) -> LinearLayout:
-        """The layout of the partial results: that of the result, with the number of the coset as a new last axis."""
-        basis = (*self._combined, *complement(self._combined, self.bits))
-
-        def place(column: int) -> tuple[int, ...]:
-            (found,) = solve(basis, [self._along(column)])
-            assert found is not None
-            rest = [c for k, c in enumerate(split(column, self.layout.outs)) if k != self.axis]
-            return (*rest, found >> len(self._combined))
-
-        bases = {
-            name: [place(column) for column in self.layout.columns_of(name) if name != "register" or self._off(column)]
-            for name in ("register", "lane", "warp")
-        }
-        names = shape_ops.standard_dims(len(result.outs) + 1)
-        return LinearLayout(bases, dict(zip(names, (*result.out_sizes.values(), 1 << self.missing), strict=True)))
-
-
 def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) -> list[Spread]:
     """All partial results of this thread's elements, through shared memory: the number of the part in low registers."""
     parts = partial[0].shape[-1]
@@ -210,12 +130,4 @@ def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) 
 
 def _in_order(values: Sequence[Values], count: int, combine: Combine) -> list[Values]:
     """Each `count` consecutive values combined."""
-    return [_pairwise(values[start : start + count], combine) for start in range(0, len(values), count)]
-
-
-def _pairwise(values: Sequence[Values], combine: Combine) -> Values:
-    """Values combined as a balanced tree: short chains, and errors of float sums that grow with the logarithm."""
-    while len(values) > 1:
-        pairs = [combine(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
-        values = [*pairs, *values[2 * len(pairs) :]]
-    return values[0]
+    return [pairwise(values[start : start + count], combine) for start in range(0, len(values), count)]

@@ -34,7 +34,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.fragments import (
     Block,
     MemoryOperand,
@@ -97,6 +97,10 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroup
     acc = acc.get()
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     kind = _kind(tracer, a, b, acc)
+    if open_tile(a, b, acc) is not None:
+        from lego_mlir.tracing.spread.open_tiles import multiplied
+
+        return multiplied(a, b, acc, kind.neighbours, warpgroups)
     tile = MmaSync((1, 1)).layout(PIECE)
     pieces = fragments_of(acc.layout, tile)
     if pieces is None:

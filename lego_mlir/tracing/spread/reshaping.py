@@ -21,7 +21,7 @@ from lego_mlir.f2.boxed import registers_of
 from lego_mlir.f2.dims import split as split_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
-from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
 from lego_mlir.tracing.tracer import current
 
 
@@ -47,6 +47,8 @@ def expand_dims(x: Spread, axis: int) -> Spread:
 
 def join(a: Spread, b: Spread) -> Spread:
     """A tile with a new last axis of size 2: a at 0 and b at 1. Raises LayoutError for different layouts or types."""
+    if (tile := open_tile(b)) is not None:
+        return tile.joined(a, first=False)
     if not isinstance(b, Spread) or b.layout != a.layout or b.dtype != a.dtype:
         raise current("join").error(
             f"join takes two spread values of one layout and element type, got {a!r} and {brief(repr(b))}; convert "
@@ -78,7 +80,7 @@ def with_new_axes(x: Spread, index: object) -> Spread:
         )
     for axis, entry in enumerate(entries):
         if entry is None:
-            x = expand_dims(x, axis)
+            x = x.expand_dims(axis)
     return x
 
 

@@ -26,6 +26,7 @@ from lego_mlir.errors import brief
 from lego_mlir.expr.index import Condition, Index
 from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.matrix import combine as combined
+from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import warps
 from lego_mlir.tracing.dtypes import i1
@@ -55,7 +56,7 @@ def scan(
     """
     tracer = current("lego.scan")
     several, given = not isinstance(tiles, Spread), of_numbers("lego.scan", tiles)
-    axis = require_axis("lego.scan", given[0].layout, axis)
+    axis = require_axis("lego.scan", shape_of(given[0].layout), axis)
     dtypes = tuple(tile.dtype for tile in given)
 
     def checked(a: Values, b: Values) -> Values:

@@ -18,6 +18,7 @@ from typing import TypeAlias, cast
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.dims import offsets
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.tracing import functions
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.scalar import Scalar, select
@@ -56,7 +57,7 @@ def topk(x: Spread, k: int, axis: int) -> tuple[Spread, Spread]:
     """The k greatest elements along an axis and their indices: the method `Spread.topk`."""
     x = of_numbers("topk", x)[0]
     tracer, layout = current("topk"), x.layout
-    axis = require_axis("topk", layout, axis)
+    axis = require_axis("topk", shape_of(layout), axis)
     size = x.shape[axis]
     if type(k) is not int or not 1 <= k <= size or k & (k - 1):
         raise tracer.error(

@@ -9,12 +9,13 @@ acc.store(b)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
 from lego_mlir.tracing import control
 from lego_mlir.tracing.scalar import Scalar, as_value, convert
-from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each
+from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.tracer import current
 
 
@@ -65,6 +66,8 @@ def tile_variable(initial: object) -> SpreadVariable:
         raise tracer.error(
             "lego.register takes a tile of data, got one of indices; convert it, for example with .to(lego.i32)"
         )
+    if (tile := open_tile(initial)) is not None:
+        return cast("SpreadVariable", tile.variable())  # with the same methods
     dtype = initial.dtype
     cells = once_each(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
     return SpreadVariable(initial.layout, dtype, cells)

@@ -1,0 +1,182 @@
+"""The ways to have each value of a tile program, and what they need from its operands.
+
+The variable of the search is, for each value, the *set* of layouts in which it is available: one, two, or, of several
+users, three. A value is computed in some of them, and converted to the others. So one conversion serves all users, and
+a value that is computed twice (rematerialised) is a set with two computed layouts: neither is a special case.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_bound, conversion_slots, is_free, operation_slots
+from lego_mlir.engine.tile_graph import (
+    RELABELS,
+    FreeTile,
+    GivenTile,
+    MapTile,
+    MultiplyTiles,
+    PinTile,
+    ReadTile,
+    ReduceTile,
+    TileGraph,
+    TileNode,
+    TileState,
+    behind,
+    required,
+    result_of,
+)
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.linear import LinearLayout
+
+MOST_FOR_TRIPLES: Final = 10
+"""Layouts of a value up to which it may be available in three."""
+
+Group: TypeAlias = tuple[int, ...]
+"""The numbers of the layouts in which a value is available."""
+
+
+class StateOption(NamedTuple):
+    """One way to compute a value: the layout of the result, those of the operands that are needed, slots, the state."""
+
+    result: int
+    needs: tuple[int, ...]
+    slots: float
+    state: LinearLayout
+
+
+class Way(NamedTuple):
+    """One way to have a value in a group: slots, what it needs of each operand, the options computed, conversions."""
+
+    slots: float
+    needs: tuple[frozenset[int], ...]
+    computed: tuple[StateOption, ...]
+    moved: tuple[tuple[int, int], ...]
+
+
+class Alternatives:
+    """All ways of a graph, for candidate layouts of its values.
+
+    Raises LayoutError, with the operation, where one has no state in the layouts of its operands.
+    """
+
+    def __init__(self, graph: TileGraph, layouts: dict[TileNode, list[LinearLayout]]) -> None:
+        self.graph, self.layouts = graph, layouts
+        self.nodes = graph.chosen
+        self.operands = {n: [u for operand in n.operands if (u := _value_of(operand))] for n in self.nodes}
+        self.users = {n: [m for m in self.nodes if n in self.operands[m]] for n in self.nodes}
+        self._number = {n: {layout: k for k, layout in enumerate(found)} for n, found in layouts.items()}
+        self.options = {n: self._options(n) for n in self.nodes}
+        self.bounds = {n: self._bounds(n) for n in self.nodes}
+        self.planned: set[tuple[TileNode, int, int]] = set()
+
+    def _options(self, n: TileNode) -> list[StateOption]:
+        """The ways to compute a node, the cheapest of each result and needs."""
+        source = n.operands[0] if isinstance(n.operation, ReduceTile) else n
+        found: dict[tuple[int, tuple[int, ...]], StateOption] = {}
+        fixed = n.operation.layout if isinstance(n.operation, GivenTile | PinTile) else None
+        for state in self.layouts[source]:
+            if fixed is not None and state != fixed:
+                continue
+            needed = required(n, state, self.graph.warps)
+            result = self._number[n].get(result_of(n, state))
+            if needed is None or result is None:
+                continue
+            try:
+                places = [behind(u, layout) for u, layout in zip(n.operands, needed, strict=True)]
+            except LayoutError:
+                continue
+            at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
+            slots = n.weight * operation_slots(n, state)
+            if -1 in at or slots >= IMPOSSIBLE:
+                continue
+            option = StateOption(result, at, slots, state)
+            found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
+        return list(found.values())
+
+    def _bounds(self, n: TileNode) -> np.ndarray:
+        """Lower bounds of the conversions between the layouts of a value."""
+        found = self.layouts[n]
+        table = np.zeros((len(found), len(found)))
+        if not self.users[n]:
+            return table
+        for i, a in enumerate(found):
+            for j, b in enumerate(found):
+                if i != j:
+                    table[i, j] = self._bound(n, a, b)
+        return table
+
+    @staticmethod
+    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout) -> float:
+        if isinstance(n.operation, TileState) or not n.movable:
+            return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
+        return n.weight * conversion_bound(a, b, n.bits)
+
+    def plan(self, n: TileNode, source: int, target: int) -> float:
+        """The increase of a conversion's slots from its bound to its plan, which replaces the bound."""
+        if (n, source, target) in self.planned:
+            return 0.0
+        self.planned.add((n, source, target))
+        found = self.layouts[n]
+        slots = n.weight * conversion_slots(n, found[source], found[target])
+        if self.bounds[n][source, target] >= IMPOSSIBLE:
+            return 0.0
+        more = slots - self.bounds[n][source, target]
+        if more < -1e-6:
+            raise AssertionError(f"{n!r}: a conversion of {slots} slots has the bound {slots - more}")
+        self.bounds[n][source, target] = slots
+        return more
+
+    def is_converted_later(self, n: TileNode) -> bool:
+        """Whether a value is converted, if at all, after its only user, which is as narrow."""
+        users = self.users[n]
+        if len(users) != 1 or not isinstance(users[0].operation, MapTile):
+            return False
+        return self.operands[users[0]] == [n] and users[0].bits <= n.bits and users[0].weight <= n.weight
+
+    def groups(self, n: TileNode, alive: list[int]) -> list[Group]:
+        """The sets of layouts in which a value may be available."""
+        computed = {option.result for option in self.options[n]}
+        found: list[Group] = [(k,) for k in alive if k in computed]
+        users = self.users[n]
+        if not users or isinstance(n.operation, TileState) or self.is_converted_later(n):
+            return found
+        for size in (2, 3) if len(users) > 1 and len(alive) <= MOST_FOR_TRIPLES else (2,):
+            found += [g for g in combinations(alive, size) if computed.intersection(g)]
+        return found
+
+    def ways(self, n: TileNode, group: Group) -> list[Way]:
+        """The ways to have a value in all layouts of a group."""
+        by_result: dict[int, list[StateOption]] = {}
+        for option in self.options[n]:
+            by_result.setdefault(option.result, []).append(option)
+        ways = []
+        once = isinstance(n.operation, MultiplyTiles | TileState | ReadTile | GivenTile)
+        for size in range(1, len(group) + 1):
+            if size > 1 and once:
+                break
+            for computed in combinations(group, size):
+                if any(k not in by_result for k in computed):
+                    continue
+                moved, slots = [], 0.0
+                for k in group:
+                    if k not in computed:
+                        found, source = min((self.bounds[n][s, k], s) for s in computed)
+                        slots += found
+                        moved.append((source, k))
+                if slots >= IMPOSSIBLE:
+                    continue
+                for chosen in product(*(by_result[k] for k in computed)):
+                    needs = tuple(frozenset(o.needs[j] for o in chosen) for j in range(len(self.operands[n])))
+                    ways.append(Way(slots + sum(o.slots for o in chosen), needs, chosen, tuple(moved)))
+        return ways
+
+
+def _value_of(node: TileNode) -> TileNode | None:
+    """The node behind new labels that is chosen; None for a tile that is free anywhere."""
+    while isinstance(node.operation, RELABELS):
+        node = node.operands[0]
+    return None if isinstance(node.operation, FreeTile) else node

@@ -1,0 +1,118 @@
+"""The candidate layouts of each value: anchors, and their images under all operations, forward and backward.
+
+An anchor enters with all of its images or not at all, so that every operation has a state for every layout of its
+result: a limit for each value alone would leave operations without any. Products, and layouts that a person gave, enter
+first and always; then the first anchor of each access; then the further ones in turns, so that no access starves
+another, while no value has more than `most` candidates.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from lego_mlir.engine.anchors import Order, anchors, inside_first, orders_of
+from lego_mlir.engine.tile_graph import (
+    GivenTile,
+    LoadTile,
+    MultiplyTiles,
+    PinTile,
+    StoreTile,
+    TileGraph,
+    TileNode,
+    accumulators,
+    backward,
+    fits,
+    forward,
+    required,
+)
+from lego_mlir.engine.tile_memory import row_major
+from lego_mlir.f2.linear import LinearLayout
+
+OWN_ANCHORS: Final = 12
+"""Anchors that an access has of its own order of memory."""
+JOINT_ANCHORS: Final = 8
+"""Anchors that it has of two orders."""
+
+Seed = tuple[TileNode, LinearLayout]
+
+
+def candidates(
+    graph: TileGraph, most: int, cost: Callable[[TileNode, LinearLayout], float]
+) -> dict[TileNode, list[LinearLayout]]:
+    """The layouts of each value; `cost` orders the anchors of an access, the cheapest first."""
+    found: dict[TileNode, dict[LinearLayout, None]] = {n: {} for n in graph.nodes}
+    for seeds in _fixed(graph):
+        _close(graph, found, seeds, None)
+    orders = orders_of(graph)
+    ranked = [
+        (turn, n.number, n, layout)
+        for n in graph.nodes
+        for turn, layout in enumerate(_accesses(graph, n, orders[n], cost))
+    ]
+    for turn, _, n, layout in sorted(ranked, key=lambda seed: seed[:2]):
+        _close(graph, found, [(n, layout)], None if turn == 0 else most)
+    for n in graph.chosen:
+        if not found[n]:  # of no access, product or given layout: anchors of row-major order
+            _close(graph, found, [(n, layout) for layout in _plain(graph, n)[:1]], None)
+    return {n: list(layouts) for n, layouts in found.items()}
+
+
+def _fixed(graph: TileGraph) -> Iterator[list[Seed]]:
+    """Layouts that always enter: those of products, and those that a person gave."""
+    for n in graph.nodes:
+        if isinstance(n.operation, MultiplyTiles):
+            for layout in accumulators(n.shape, graph.warps):
+                yield [(n, layout), *zip(n.operands, required(n, layout, graph.warps) or (), strict=False)]
+        elif isinstance(n.operation, GivenTile | PinTile):
+            yield [(n, n.operation.layout)]
+
+
+def _accesses(
+    graph: TileGraph, node: TileNode, orders: Sequence[Order], cost: Callable[[TileNode, LinearLayout], float]
+) -> Iterator[LinearLayout]:
+    """The anchors of a load or store, the cheapest first: of its own order of memory, then of two orders."""
+    if not isinstance(node.operation, LoadTile | StoreTile) or node.operation.memory is None:
+        return
+    vectors = node.operation.memory.vectors()
+    own = anchors(node.shape, [inside_first(node.operation.memory, node.shape)], vectors, graph.warp_bits)
+    joint = [
+        layout
+        for pair in combinations(orders, 2)
+        for layout in anchors(node.shape, pair, [v for v in vectors[:2] if v > 1], graph.warp_bits)
+    ]
+    for group, count in ((own, OWN_ANCHORS), (joint, JOINT_ANCHORS)):
+        yield from sorted(dict.fromkeys(group), key=lambda layout: cost(node, layout))[:count]
+
+
+def _plain(graph: TileGraph, node: TileNode) -> list[LinearLayout]:
+    memory = row_major(node.padded, node.bits)
+    return anchors(node.shape, [inside_first(memory, node.shape)], memory.vectors(), graph.warp_bits)
+
+
+def _close(
+    graph: TileGraph, found: dict[TileNode, dict[LinearLayout, None]], seeds: list[Seed], most: int | None
+) -> None:
+    """Add anchors with all their images; nothing where a value would have more than `most` candidates."""
+    new: dict[TileNode, dict[LinearLayout, None]] = {}
+    queue = deque(seeds)
+    while queue:
+        n, layout = queue.popleft()
+        if layout in found[n] or layout in new.get(n, ()) or not fits(layout, n.shape):
+            continue
+        new.setdefault(n, {})[layout] = None
+        if most is not None and len(found[n]) + len(new[n]) > most:
+            return
+        queue += _images(graph, n, layout)
+    for n, layouts in new.items():
+        found[n].update(layouts)
+
+
+def _images(graph: TileGraph, node: TileNode, layout: LinearLayout) -> Iterator[Seed]:
+    """The layouts of the neighbours of a value for which nothing moves."""
+    for user in node.users:
+        for moved in forward(user, layout):
+            yield user, moved
+    yield from backward(node, layout, graph.warps)

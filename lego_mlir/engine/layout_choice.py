@@ -1,0 +1,286 @@
+"""The search: the assignment of layouts of least cost, with conversions and rematerialisation.
+
+Conversions start at lower bounds. The best assignment by these bounds is found, its conversions are planned, which may
+raise their costs, and the search is repeated until all conversions of the best one are planned: it is then the best of
+all, although few plans were made. Each round first removes what cannot be part of it:
+
+1. *Relaxed problem*: every value is computed once, and each use pays its share of a conversion, or of computing the
+   value again. Its tables have two variables; diffusion gives a lower bound for each state.
+2. The same diffusion on the sets of layouts that are left.
+
+After `MOST_ROUNDS` rounds, or where a table would be too large, the best assignment so far is returned, with the lower
+bound that was reached: the choice is at most that far from the best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from lego_mlir.engine.alternatives import Alternatives, Group, StateOption, Way
+from lego_mlir.engine.closure import candidates
+from lego_mlir.engine.elimination import INFEASIBLE, Factor, kept, least, restricted
+from lego_mlir.engine.operation_costs import operation_slots
+from lego_mlir.engine.tile_graph import MultiplyTiles, TileGraph, TileNode
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.linear import LinearLayout
+
+MOST_CANDIDATES: Final = 16
+"""Layouts of a value that are considered."""
+MOST_ROUNDS: Final = 16
+"""Rounds of search and planning."""
+_SLACK: Final = 1e-6
+
+Use: TypeAlias = tuple[TileNode, int]
+"""An operand of an operation, by its number."""
+Assignment: TypeAlias = dict[TileNode, tuple[Group, Way]]
+"""Of each value the layouts in which it is available, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenValue:
+    """How a value is made: states in which it is computed, each with its result, and conversions between layouts."""
+
+    node: TileNode
+    computed: tuple[tuple[LinearLayout, LinearLayout], ...]
+    moved: tuple[tuple[LinearLayout, LinearLayout], ...]
+    slots: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice:
+    """An assignment: every value's layouts, its cost in slots of a warp, and a lower bound of all assignments' costs.
+
+    `alternatives` has what was not chosen.
+    """
+
+    values: dict[TileNode, ChosenValue]
+    slots: float
+    bound: float
+    rounds: int
+    alternatives: Alternatives
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no assignment of the candidates is cheaper."""
+        return self.slots - self.bound <= 1e-6 * max(1.0, self.slots)
+
+
+def chosen_layouts(graph: TileGraph, most: int = MOST_CANDIDATES, rounds: int = MOST_ROUNDS) -> LayoutChoice:
+    """The layouts of a graph. Raises LayoutError, with the uses that conflict, where there is no assignment."""
+    layouts = candidates(graph, most, operation_slots)
+    alternatives = Alternatives(graph, layouts)
+    for n in alternatives.nodes:
+        if not alternatives.options[n]:
+            raise no_assignment(alternatives)
+    return _Search(alternatives).run(rounds)
+
+
+class _Search:
+    def __init__(self, alternatives: Alternatives) -> None:
+        self.all = alternatives
+        self.nodes = alternatives.nodes
+
+    def is_possible(self, dropped: Collection[Use]) -> bool:
+        """Whether there is an assignment of any cost that need not satisfy some uses."""
+        groups = {n: self.all.groups(n, list(range(len(self.all.layouts[n])))) for n in self.nodes}
+        _, factors = self._tables(groups, dropped)
+        free = [(scope, np.where(table < INFEASIBLE, 0.0, 1.0)) for scope, table in factors]
+        solved = least({n: len(g) for n, g in groups.items()}, free)
+        return solved is None or solved[0] < 1.0
+
+    def run(self, most_rounds: int) -> LayoutChoice:
+        """The best assignment."""
+        best, found = INFEASIBLE, dict[TileNode, tuple[Group, Way]]()
+        for start in (self._greedy(), self._pairwise(), self._without_conversions()):
+            if start is not None and (slots := self._planned(start)) < best:
+                best, found = slots, start
+        bound, rounds = 0.0, 0
+        while rounds < most_rounds and best - bound > _SLACK * max(1.0, best):
+            rounds += 1
+            solved = self._round(best)
+            if solved is None:
+                break
+            bound, chosen = max(bound, solved[0]), solved[1]
+            slots = self._planned(chosen)
+            if slots < best or not found:
+                best, found = slots, chosen
+        if not found or best >= INFEASIBLE:
+            raise no_assignment(self.all)
+        values = {n: self._value(n, way) for n, (_, way) in found.items()}
+        return LayoutChoice(values, best, min(bound, best), rounds, self.all)
+
+    def _value(self, n: TileNode, way: Way) -> ChosenValue:
+        layouts = self.all.layouts[n]
+        computed = tuple((option.state, layouts[option.result]) for option in way.computed)
+        return ChosenValue(n, computed, tuple((layouts[s], layouts[k]) for s, k in way.moved), self._slots(n, way))
+
+    def _slots(self, n: TileNode, way: Way) -> float:
+        return sum(o.slots for o in way.computed) + sum(float(self.all.bounds[n][s, k]) for s, k in way.moved)
+
+    def _planned(self, chosen: Assignment) -> float:
+        """The cost of an assignment, its conversions planned."""
+        for n, (_, way) in chosen.items():
+            for s, k in way.moved:
+                self.all.plan(n, s, k)
+        return sum(self._slots(n, way) for n, (_, way) in chosen.items())
+
+    # -- first assignments
+
+    def _greedy(self) -> Assignment | None:
+        """Forward propagation: accesses and products in their cheapest state, others where their first operand is."""
+        at: dict[TileNode, StateOption] = {}
+        for n in self.nodes:
+            options, operands = self.all.options[n], self.all.operands[n]
+            fits = [o for o in options if operands and o.needs[0] == at[operands[0]].result]
+            fixed = not operands or isinstance(n.operation, MultiplyTiles)
+            at[n] = min(options if fixed or not fits else fits, key=lambda o: o.slots)
+        return self._converted(at)
+
+    def _pairwise(self) -> Assignment | None:
+        """Every value computed once, and each use pays its share of a conversion."""
+        options = self.all.options
+        solved = least({n: len(options[n]) for n in self.nodes}, self._shares())
+        return None if solved is None else self._converted({n: options[n][k] for n, k in solved[1].items()})
+
+    def _converted(self, at: dict[TileNode, StateOption]) -> Assignment | None:
+        """Every value computed by one option, and converted to what its users need."""
+        needed: dict[TileNode, set[int]] = {n: set() for n in self.nodes}
+        for n in self.nodes:
+            for u, k in zip(self.all.operands[n], at[n].needs, strict=True):
+                needed[u].add(k)
+        found: Assignment = {}
+        for n in self.nodes:
+            own = at[n].result
+            others = tuple(sorted(needed[n] - {own}))
+            if any(self.all.bounds[n][own, k] >= INFEASIBLE for k in others):
+                return None
+            way = Way(0.0, tuple(frozenset([k]) for k in at[n].needs), (at[n],), tuple((own, k) for k in others))
+            found[n] = (tuple(sorted({own, *others})), way)
+        return found
+
+    def _without_conversions(self) -> Assignment | None:
+        groups: dict[TileNode, list[Group]] = {n: [(k,) for k in range(len(self.all.layouts[n]))] for n in self.nodes}
+        ways, factors = self._tables(groups)
+        solved = least({n: len(g) for n, g in groups.items()}, factors)
+        if solved is None or solved[0] >= INFEASIBLE:
+            return None
+        return self._chosen({n: groups[n][k] for n, k in solved[1].items()}, ways)
+
+    # -- a round
+
+    def _round(self, best: float) -> tuple[float, Assignment] | None:
+        """The best assignment by the present bounds, and its cost; None where a table would be too large."""
+        every = self.all.options
+        self.all.options = self._relaxed(best)
+        try:
+            alive = self._alive()
+            groups = {n: self.all.groups(n, alive[n]) for n in self.nodes}
+            ways, factors = self._tables(groups)
+        finally:
+            self.all.options = every
+        left = kept({n: len(g) for n, g in groups.items()}, factors, best)
+        groups = {n: [g for k, g in enumerate(groups[n]) if k in set(left[n].tolist())] for n in self.nodes}
+        solved = least({n: len(g) for n, g in groups.items()}, restricted(factors, left))
+        if solved is None or solved[0] >= INFEASIBLE:
+            return None
+        return solved[0], self._chosen({n: groups[n][k] for n, k in solved[1].items()}, ways)
+
+    def _relaxed(self, best: float) -> dict[TileNode, list[StateOption]]:
+        """The options of each value that an assignment as cheap as `best` may have, by the relaxed problem."""
+        options = self.all.options
+        left = kept({n: len(options[n]) for n in self.nodes}, self._shares(), best)
+        return {n: [options[n][k] for k in left[n]] for n in self.nodes}
+
+    def _shares(self) -> list[Factor[TileNode]]:
+        """The tables of the relaxed problem: options of each value, and shares of conversions or recomputing."""
+        edges = {n: sum(self.all.operands[m].count(n) for m in self.all.users[n]) for n in self.nodes}
+        options = self.all.options
+        factors: list[Factor[TileNode]] = [((n,), np.array([o.slots for o in options[n]])) for n in self.nodes]
+        for n in self.nodes:
+            for j, u in enumerate(self.all.operands[n]):
+                again = INFEASIBLE if isinstance(u.operation, MultiplyTiles) else min(o.slots for o in options[u])
+                share = np.minimum(self.all.bounds[u], again) / edges[u]
+                made, needed = [o.result for o in options[u]], [o.needs[j] for o in options[n]]
+                factors.append(((n, u), share[np.ix_(made, needed)].T))
+        return factors
+
+    def _alive(self) -> dict[TileNode, list[int]]:
+        """The layouts of each value that some option computes or needs."""
+        alive = {n: {o.result for o in self.all.options[n]} for n in self.nodes}
+        for n in self.nodes:
+            for o in self.all.options[n]:
+                for u, k in zip(self.all.operands[n], o.needs, strict=True):
+                    alive[u].add(k)
+        return {n: sorted(found) for n, found in alive.items()}
+
+    def _tables(
+        self, groups: dict[TileNode, list[Group]], dropped: Collection[Use] = ()
+    ) -> tuple[dict[tuple[TileNode, Group], list[Way]], list[Factor[TileNode]]]:
+        """A table for each operation over the groups of its result and its operands."""
+        has = {}
+        for n in self.nodes:
+            has[n] = np.zeros((len(groups[n]), len(self.all.layouts[n])), bool)
+            for k, group in enumerate(groups[n]):
+                has[n][k, list(group)] = True
+        ways, factors = {}, []
+        for n in self.nodes:
+            operands = self.all.operands[n]
+            others = list(dict.fromkeys(operands))
+            table = np.full([len(groups[v]) for v in (n, *others)], INFEASIBLE)
+            for k, group in enumerate(groups[n]):
+                ways[n, group] = self.all.ways(n, group)
+                for way in ways[n, group]:
+                    part = np.array(way.slots)
+                    for u in others:
+                        need = sorted(
+                            k for j, v in enumerate(operands) if v is u and (n, j) not in dropped for k in way.needs[j]
+                        )
+                        part = part[..., None] + np.where(has[u][:, need].all(1), 0.0, INFEASIBLE)
+                    table[k] = np.minimum(table[k], part)
+            factors.append(((n, *others), np.minimum(table, INFEASIBLE)))
+        return ways, factors
+
+    def _chosen(self, groups: dict[TileNode, Group], ways: dict[tuple[TileNode, Group], list[Way]]) -> Assignment:
+        """The cheapest way of each value that its operands' groups allow."""
+        found = {}
+        for n in self.nodes:
+            operands = self.all.operands[n]
+            fits = [
+                way
+                for way in ways[n, groups[n]]
+                if all(need <= set(groups[u]) for need, u in zip(way.needs, operands, strict=True))
+            ]
+            found[n] = (groups[n], min(fits, key=lambda way: way.slots))
+        return found
+
+
+def no_assignment(alternatives: Alternatives) -> LayoutError:
+    """The error for a graph without an assignment, with two uses that conflict.
+
+    A use is an operand of an operation. Uses are left out one by one while there is still no assignment; those that
+    remain conflict, and no part of them does.
+    """
+    for n in alternatives.nodes:
+        if not alternatives.options[n]:
+            operands = " and ".join(f"({u!r})" for u in dict.fromkeys(alternatives.operands[n])) or "its place"
+            where = "" if n.uniform else "; it runs where threads diverge, and must not exchange between warps"
+            return LayoutError(
+                f"{n!r}: no layout of {operands} fits this operation{where}; give the tile another shape"
+            )
+    search = _Search(alternatives)
+    uses = [(n, j) for n in alternatives.nodes for j in range(len(alternatives.operands[n]))]
+    dropped: set[Use] = set()
+    for use in uses:
+        if not search.is_possible(dropped | {use}):
+            dropped.add(use)
+    (first, i), *_, (last, j) = [use for use in uses if use not in dropped] * 2
+    one, other = alternatives.operands[first][i], alternatives.operands[last][j]
+    return LayoutError(
+        f"no layouts fit together: ({first!r}) uses ({one!r}), and ({last!r}) uses ({other!r}), which conflict: "
+        "between them elements move to other warps where threads diverge; move one of them out of the branch, or give "
+        "both one layout"
+    )

@@ -1,0 +1,425 @@
+"""The graph of a tile program whose layouts are open, and the transfer functions of its operations.
+
+A node is the value of one operation. Its *state* is the layout in which the operation computes: that of the result, or,
+where the result has fewer elements or none (reductions, halves, stores), that of the operand. `required(node, state)`
+are the layouts of the operands for which nothing moves, `result_of(node, state)` is that of the result, and
+`forward(node, layout)` are those of the result for which an operand stays where it is. All layouts are canonical
+(`f2.queries.canonical`) and padded to powers of two; the shape of a node is that of its tile.
+
+>>> graph = TileGraph(warps=1)
+>>> x = graph.add(LoadTile(None), (), (8, 8), 32)
+>>> y = graph.add(TransposeTile((1, 0)), (x,), (8, 8), 32)
+>>> rows = LinearLayout({"register": [(0, 1)], "lane": [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)], "warp": []},
+...                     {"dim0": 8, "dim1": 8})
+>>> required(y, rows)[0].bases["register"], forward(y, rows)[0].bases["register"]
+([(1, 0)], [(1, 0)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Final, TypeAlias
+
+from lego_mlir.engine.tile_memory import TileMemory
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.boxed import boxed, linear, padded
+from lego_mlir.f2.encodings import MmaOperand, MmaSync
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.queries import canonical
+
+LANE_BITS: Final = 5
+"""Bits of the lane of a warp of 32."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTile:
+    """A tile from memory."""
+
+    memory: TileMemory | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTile:
+    """A tile into memory."""
+
+    memory: TileMemory | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTile:
+    """A tile whose layout a person gave."""
+
+    layout: LinearLayout
+
+
+@dataclass(frozen=True, slots=True)
+class FreeTile:
+    """A tile that any thread can make without others: one value everywhere, indices, and functions of such tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapTile:
+    """A function of the elements of tiles of one shape, of so many instructions an element."""
+
+    slots: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceTile:
+    """Elements combined along an axis; `values` is the number of values that travel together: 2 with an index."""
+
+    axis: int
+    values: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """A new axis of size 1."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrowTile:
+    """Axes of size 1 grown to the shape of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeTile:
+    """Axis k is axis `order[k]` of the operand."""
+
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeTile:
+    """The elements in row-major order under the shape of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTiles:
+    """Two tiles along a new last axis of size 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfTile:
+    """One half of a last axis of size 2."""
+
+    half: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyTiles:
+    """`acc + a @ b` by `mma.sync`: a is (M, K), b is (K, N); `tiles` are the operands in registers, then acc.
+
+    `neighbours` elements along K lie in one register of an operand; the others are in shared memory.
+    """
+
+    depth: int
+    tiles: tuple[int, ...]
+    neighbours: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoteTile:
+    """Whether a condition holds for any or for all elements that a warp holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinTile:
+    """The operand in a layout that a person gave."""
+
+    layout: LinearLayout
+
+
+@dataclass(frozen=True, slots=True)
+class TileState:
+    """A variable of the kernel that holds a tile, in one layout from its first value on."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignTile:
+    """A new value of a variable: operands are the variable and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTile:
+    """The value of a variable at this point."""
+
+
+TileOperation: TypeAlias = (
+    LoadTile
+    | StoreTile
+    | GivenTile
+    | FreeTile
+    | MapTile
+    | ReduceTile
+    | NewAxis
+    | GrowTile
+    | TransposeTile
+    | ReshapeTile
+    | JoinTiles
+    | HalfTile
+    | MultiplyTiles
+    | VoteTile
+    | PinTile
+    | TileState
+    | AssignTile
+    | ReadTile
+)
+RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile)
+"""Operations whose results are their operands under other labels; they take no instruction and are never chosen."""
+
+
+@dataclass(eq=False, slots=True)
+class TileNode:
+    """One value: an operation, its operands, the shape of its tile, the bits of an element, its type in the program.
+
+    `weight` is how often the operation runs, `uniform` whether all threads of the block reach it, `movable` whether its
+    elements are data. `source` is the line of the kernel, `word` what stands there.
+    """
+
+    operation: TileOperation
+    operands: tuple[TileNode, ...]
+    shape: tuple[int, ...]
+    bits: int
+    number: int
+    weight: float = 1.0
+    uniform: bool = True
+    movable: bool = True
+    source: str = ""
+    word: str = ""
+    element: Any = None
+    users: list[TileNode] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        where = f"{self.source}: " if self.source else ""
+        return f"{where}{self.word or type(self.operation).__name__}, {' x '.join(map(str, self.shape))}"
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The shape padded to powers of two."""
+        return padded(self.shape)
+
+
+class TileGraph:
+    """The nodes of a tile program for a block of so many warps, in the order of the program."""
+
+    def __init__(self, warps: int) -> None:
+        self.warps = warps
+        self.nodes: list[TileNode] = []
+
+    @property
+    def warp_bits(self) -> int:
+        """Bits of the warp of a block."""
+        return self.warps.bit_length() - 1
+
+    def add(
+        self,
+        operation: TileOperation,
+        operands: Sequence[TileNode],
+        shape: Sequence[int],
+        bits: int,
+        *,
+        weight: float = 1.0,
+        uniform: bool = True,
+        movable: bool = True,
+        source: str = "",
+        word: str = "",
+        element: object = None,
+    ) -> TileNode:
+        """A further node."""
+        node = TileNode(
+            operation,
+            tuple(operands),
+            tuple(shape),
+            bits,
+            len(self.nodes),
+            weight,
+            uniform,
+            movable,
+            source,
+            word or type(operation).__name__,
+            element,
+        )
+        self.nodes.append(node)
+        for operand in dict.fromkeys(operands):
+            operand.users.append(node)
+        return node
+
+    @cached_property
+    def chosen(self) -> list[TileNode]:
+        """The nodes whose layouts are chosen: all but those that are free anywhere, and new labels."""
+        return [n for n in self.nodes if not isinstance(n.operation, (*RELABELS, FreeTile))]
+
+
+def accumulators(shape: Sequence[int], warps: int) -> dict[LinearLayout, MmaSync]:
+    """The layouts of an accumulator, one for each division of the warps, with their encodings."""
+    return _accumulators(tuple(shape), warps)
+
+
+@lru_cache(maxsize=256)
+def _accumulators(shape: tuple[int, ...], warps: int) -> dict[LinearLayout, MmaSync]:
+    found: dict[LinearLayout, MmaSync] = {}
+    for k in range(warps.bit_length()):
+        parent = MmaSync((warps >> k, 1 << k))
+        try:
+            found.setdefault(canonical(linear(parent.layout(shape))), parent)
+        except LayoutError:
+            continue  # the tile ends inside a piece
+    return found
+
+
+def required(node: TileNode, state: LinearLayout, warps: int = 0) -> tuple[LinearLayout, ...] | None:
+    """The layouts of the operands for a state; None where the operation has no such state.
+
+    `warps` is the number of the block's warps, which products divide.
+    """
+    try:
+        return _required(node, state, warps)
+    except LayoutError:
+        return None
+
+
+def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLayout, ...] | None:
+    match node.operation:
+        case LoadTile() | GivenTile() | FreeTile():
+            return ()
+        case MultiplyTiles() as product:
+            parent = accumulators(node.shape, warps).get(state)
+            return None if parent is None else (*_operands_of(node, product, parent), state)
+        case ReduceTile():
+            return (state,) * len(node.operands)
+        case _:
+            return (canonical(carried_back(node, state)),) * len(node.operands)
+
+
+def carried_back(node: TileNode, layout: LinearLayout) -> LinearLayout:
+    """The operands' layout from the result's, registers in their order. Raises LayoutError where there is none."""
+    return _carried_back(node.operation, node.operands[0].padded, layout)
+
+
+@lru_cache(maxsize=16384)
+def _carried_back(operation: TileOperation, shape: tuple[int, ...], layout: LinearLayout) -> LinearLayout:
+    match operation:
+        case NewAxis(axis):
+            return shape_ops.expand_dims_backward(layout, axis)
+        case GrowTile():
+            return shape_ops.broadcast_backward(layout, shape)
+        case TransposeTile(order):
+            return shape_ops.trans_backward(layout, order)
+        case ReshapeTile():
+            return shape_ops.reshape(layout, shape)
+        case JoinTiles():
+            return shape_ops.join_backward(layout)
+        case HalfTile():
+            return shape_ops.join_tensors(layout)
+        case _:
+            return layout
+
+
+def carried(node: TileNode, layout: LinearLayout) -> LinearLayout:
+    """The result's layout from an operand's, registers in their order. Raises LayoutError where there is none."""
+    return _carried(node.operation, node.padded, layout)
+
+
+@lru_cache(maxsize=16384)
+def _carried(operation: TileOperation, shape: tuple[int, ...], layout: LinearLayout) -> LinearLayout:
+    match operation:
+        case ReduceTile(axis) if len(layout.outs) > 1:
+            return shape_ops.reduced(layout, axis)
+        case NewAxis(axis):
+            return shape_ops.expand_dims(layout, axis)
+        case GrowTile():
+            return shape_ops.broadcast(layout, shape)
+        case TransposeTile(order):
+            return shape_ops.trans(layout, order)
+        case ReshapeTile():
+            return shape_ops.reshape(layout, shape)
+        case JoinTiles():
+            return shape_ops.join_tensors(layout)
+        case HalfTile():
+            return shape_ops.join_backward(layout)
+        case _:
+            return layout
+
+
+def _operands_of(node: TileNode, product: MultiplyTiles, parent: MmaSync) -> list[LinearLayout]:
+    """The layouts of the operands in registers."""
+    found = []
+    for index, tile in zip(product.tiles, node.operands, strict=False):
+        found.append(canonical(linear(MmaOperand(index, parent, product.neighbours).layout(tile.shape))))
+    return found
+
+
+def result_of(node: TileNode, state: LinearLayout) -> LinearLayout:
+    """The layout of the result for a state."""
+    return canonical(carried(node, state)) if isinstance(node.operation, ReduceTile) else state
+
+
+def forward(node: TileNode, given: LinearLayout) -> Sequence[LinearLayout]:
+    """The layouts of the result for which an operand stays in the layout `given`; of products none."""
+    if isinstance(node.operation, MultiplyTiles):
+        return []
+    if isinstance(node.operation, GrowTile):
+        return grown(given, node.padded)
+    try:
+        return [canonical(carried(node, given))]
+    except LayoutError:
+        return []
+
+
+def backward(node: TileNode, layout: LinearLayout, warps: int) -> list[tuple[TileNode, LinearLayout]]:
+    """The layouts of the operands, each with its operand, for a result in this layout."""
+    if isinstance(node.operation, ReduceTile):
+        shape = node.operands[0].padded
+        if len(shape) == 1:
+            return [(operand, layout) for operand in node.operands]
+        wide = shape_ops.expand_dims(layout, node.operation.axis)
+        return [(operand, new) for new in grown(wide, shape) for operand in node.operands]
+    if isinstance(node.operation, MultiplyTiles):
+        return []
+    return list(zip(node.operands, required(node, layout, warps) or (), strict=False))
+
+
+@lru_cache(maxsize=16384)
+def grown(layout: LinearLayout, shape: tuple[int, ...]) -> tuple[LinearLayout, ...]:
+    """Axes of size 1 grown: the new elements in registers, or first in the lanes and warps that hold copies."""
+    old = shape_ops.shape_of(layout)
+    new = [
+        tuple(1 << k if d == axis else 0 for d in range(len(shape)))
+        for axis in reversed(range(len(shape)))
+        if old[axis] != shape[axis]
+        for k in range(shape[axis].bit_length() - 1)
+    ]
+    bases, waiting = layout.bases, list(new)
+    for place in ("lane", "warp"):
+        bases[place] = [b if any(b) or not waiting else waiting.pop(0) for b in bases[place]]
+    bases["register"] = [*bases["register"], *waiting]
+    spread = canonical(LinearLayout(bases, dict(zip(layout.out_sizes, shape, strict=True))))
+    return tuple(dict.fromkeys([canonical(shape_ops.broadcast(layout, shape)), spread]))
+
+
+@lru_cache(maxsize=65536)
+def fits(layout: LinearLayout, shape: tuple[int, ...]) -> bool:
+    """Whether the tile of this shape in a padded layout ends between registers: the rule of `f2.boxed`."""
+    try:
+        boxed(layout, shape)
+    except LayoutError:
+        return False
+    return True
+
+
+def behind(node: TileNode, layout: LinearLayout) -> tuple[TileNode, LinearLayout] | None:
+    """The node behind new labels, and its layout for which they give `layout`; None for a tile free anywhere.
+
+    Raises LayoutError where there is none.
+    """
+    while isinstance(node.operation, RELABELS):
+        layout = canonical(carried_back(node, layout))
+        node = node.operands[0]
+    return None if isinstance(node.operation, FreeTile) else (node, layout)

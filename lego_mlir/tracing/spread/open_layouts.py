@@ -1,0 +1,316 @@
+"""Layouts that are open while a kernel is recorded, and filled in when it is recorded again.
+
+The function of a kernel that has tiles without a layout runs twice. The first run records the graph of its tile
+operations for `lego_mlir.engine`; of each tile one element stands for all, so that ranges, types and the instructions
+of an element are known, and the statements are dropped. The engine chooses. In the second run the same words meet the
+same nodes of the graph, and make spread values in the chosen layouts at once, with the conversions behind them.
+
+Every word is one call of `OpenLayouts.tile` or `relabelled`: a node, a function for the element that stands for all,
+and a function from the operands' spread values to the result's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lego_mlir.aliases import Operand
+from lego_mlir.engine.layout_choice import LayoutChoice
+from lego_mlir.engine.tile_graph import (
+    RELABELS,
+    AssignTile,
+    FreeTile,
+    GivenTile,
+    GrowTile,
+    HalfTile,
+    NewAxis,
+    PinTile,
+    ReduceTile,
+    ReshapeTile,
+    StoreTile,
+    TileGraph,
+    TileNode,
+    TileOperation,
+    TileState,
+    TransposeTile,
+    VoteTile,
+    carried_back,
+    required,
+)
+from lego_mlir.errors import LayoutError, LegoError, TraceError
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.f2.boxed import boxed, linear
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.queries import canonical
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing import warps
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.reductions import require_uniform
+from lego_mlir.tracing.spread.conversion import convert
+from lego_mlir.tracing.spread.distributed import Spread, dtype_of
+from lego_mlir.tracing.trace import Compute, Constant, If, Statement
+from lego_mlir.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+ASSUMED_TRIPS: Final = 16
+"""Iterations of a loop whose number is not known while tracing."""
+INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsqrt": 4.0, "sqrt": 6.0, "tanh": 8.0}
+"""Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
+TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
+
+
+@dataclass(slots=True)
+class OpenLayouts:
+    """The tiles of a kernel without a layout: their graph, and in the second run their values.
+
+    `choice` is None while the graph is recorded.
+    """
+
+    tracer: Tracer
+    graph: TileGraph | None = None
+    choice: LayoutChoice | None = None
+    _next: int = 0
+    _makers: dict[TileNode, Callable[[LinearLayout], Spread]] = field(default_factory=dict)
+    _values: dict[TileNode, dict[LinearLayout, Spread]] = field(default_factory=dict)
+
+    @classmethod
+    def filled(cls, tracer: Tracer, choice: LayoutChoice) -> OpenLayouts:
+        """The layouts of the second run."""
+        graph = choice.alternatives.graph
+        return cls(tracer, graph, choice)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether this is the first run."""
+        return self.choice is None
+
+    # -- nodes
+
+    def node(
+        self, operation: TileOperation, operands: Sequence[TileNode], shape: Sequence[int], dtype: DType, word: str
+    ) -> TileNode:
+        """The node of the next word; in the second run that of the first. Raises TraceError where the runs differ."""
+        tracer = self.tracer
+        if not self.is_recording:
+            return self._met(word, tuple(shape))
+        count = warps_of_block(tracer)
+        if self.graph is None:
+            self.graph = TileGraph(count)
+        if self.graph.warps != count:
+            raise tracer.error(
+                f"tiles without a layout are in roles of {self.graph.warps} and of {count} warps; give those of one "
+                "role their layouts",
+                LayoutError,
+            )
+        return self.graph.add(
+            operation,
+            operands,
+            shape,
+            max(8, dtype.bits),
+            element=dtype,
+            weight=self._trips(),
+            uniform=self._is_uniform(),
+            movable=dtype.family != "index",
+            source=str(tracer.here()),
+            word=word,
+        )
+
+    def _met(self, word: str, shape: tuple[int, ...]) -> TileNode:
+        nodes = self.graph.nodes if self.graph is not None else []
+        found = nodes[self._next] if self._next < len(nodes) else None
+        if found is None or found.word != word or found.shape != shape:
+            raise self.tracer.error(
+                f"{self.tracer.name} has tiles without a layout and is traced twice, and its function did something "
+                f"else the second time: {word} of {list(shape)} where {found!r} was; a kernel's function must not "
+                "change what it reads from outside",
+                TraceError,
+            )
+        self._next += 1
+        return found
+
+    def _trips(self) -> float:
+        """How often the innermost region runs, about."""
+        product = 1.0
+        for symbol, step in self.tracer.loops:
+            known = self.tracer.ranges[symbol]
+            low, high = known.lo, known.hi
+            stride = bounds(step, self.tracer.ranges).lo or 1
+            fixed = isinstance(low, int) and isinstance(high, int) and high < 1 << 31
+            product *= max(1.0, (high - low) / stride) if fixed else ASSUMED_TRIPS
+        return product
+
+    def _is_uniform(self) -> bool:
+        """Whether all threads of the block surely reach this point: under no condition of threads or of data."""
+        tracer = self.tracer
+        try:
+            require_uniform(tracer, "a tile")
+        except LegoError:
+            return False
+        loops, from_data = {symbol for symbol, _ in tracer.loops}, set(tracer.from_data)
+        under = [condition.free_symbols for condition in tracer.path[tracer.path_of_role :]]
+        return not any(symbols & from_data and not symbols & loops for symbols in under)
+
+    # -- values
+
+    def tile(
+        self,
+        operation: Callable[[], TileOperation],
+        operands: Sequence[OpenTile],
+        shape: Sequence[int],
+        sample: Callable[[], Operand],
+        compute: TileFunction,
+        word: str,
+        dtype: DType | None = None,
+    ) -> Operand:
+        """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
+
+        The result of a reduction of one axis to none is data, that of a store or an assignment None.
+        """
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        nodes = [x.node for x in operands]
+        if self.is_recording:
+            element = sample()
+            node = self.node(operation(), nodes, shape, dtype or _type_of(element), word)
+            return element if _has_no_layout(node) else OpenTile(self, node, node.element, element)
+        node = self._met(word, tuple(shape))
+        found = self._computed(node, compute)
+        if _has_no_layout(node):
+            return found
+        return OpenTile(self, node, node.element, None)
+
+    def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
+        """The spread values of a node in all of its chosen layouts; the result of one without any."""
+        assert self.choice is not None and self.graph is not None
+        chosen, values = self.choice.values[node], self._values.setdefault(node, {})
+        shape = node.operands[0].shape if isinstance(node.operation, ReduceTile | StoreTile) else node.shape
+        for state, result in chosen.computed:
+            needed = required(node, state, self.graph.warps) or ()
+            given = [self._fetched(u, layout) for u, layout in zip(node.operands, needed, strict=True)]
+            made = compute(given, boxed(state, shape))
+            if _has_no_layout(node):
+                return made
+            values[result] = made if isinstance(node.operation, TileState) else _as(made, result, node.shape)
+        for source, target in chosen.moved:
+            values[target] = _as(values[source], target, node.shape)
+        return None
+
+    def _fetched(self, node: TileNode, layout: LinearLayout) -> Spread:
+        """The value of a node in a layout that was chosen for it, behind new labels where it is no value itself."""
+        operation = node.operation
+        if isinstance(operation, FreeTile):
+            return _as(self._makers[node](layout), layout, node.shape)
+        if not isinstance(operation, RELABELS):
+            return self._values[node][layout]
+        (operand,) = node.operands
+        x = self._fetched(operand, canonical(carried_back(node, layout)))
+        return _as(_labelled(operation, x, layout, node.shape), layout, node.shape)
+
+    def free(
+        self,
+        operands: Sequence[OpenTile],
+        shape: Sequence[int],
+        sample: Callable[[], Operand],
+        make: Callable[[LinearLayout, Sequence[Spread]], Spread],
+        word: str,
+    ) -> OpenTile:
+        """A tile that is made in any layout where it is used, from operands that are."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        element = sample() if self.is_recording else None
+        if element is None:
+            node = self._met(word, tuple(shape))
+        else:
+            node = self.node(FreeTile(), [x.node for x in operands], shape, _type_of(element), word)
+        self._makers[node] = lambda layout: make(
+            boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
+        )
+        return OpenTile(self, node, node.element, element)
+
+    def relabelled(self, operation: TileOperation, x: OpenTile, shape: Sequence[int], word: str) -> OpenTile:
+        """The same elements under other labels."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        return OpenTile(self, self.node(operation, [x.node], shape, x.dtype, word), x.dtype, x.sample)
+
+    def given(self, x: Spread) -> OpenTile:
+        """A spread value whose layout a person gave, as a tile of the graph."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        layout = canonical(linear(x.layout))
+        node = self.node(GivenTile(layout), (), x.shape, x.dtype, "a tile with a layout")
+        if not self.is_recording:
+            assert self.choice is not None
+            values = self._values.setdefault(node, {layout: _as(x, layout, node.shape)})
+            for source, target in self.choice.values[node].moved:
+                values[target] = _as(values[source], target, node.shape)
+        return OpenTile(self, node, x.dtype, x.registers[0])
+
+
+def warps_of_block(tracer: Tracer) -> int:
+    """The warps of the block, or of the role's group. Raises LayoutError for another number than a power of two."""
+    threads = warps.threads(tracer)
+    if not isinstance(threads, int) or threads % WARP or (threads // WARP) & (threads // WARP - 1):
+        raise tracer.error(
+            f"a tile without a layout is spread over 1, 2, 4, .. warps, and {tracer.name} has {threads!r} threads; "
+            "give the block a power of two of warps, or the tile a layout",
+            LayoutError,
+        )
+    return threads // WARP
+
+
+def layouts_of(tracer: Tracer) -> OpenLayouts:
+    """The open layouts of the kernel that is traced."""
+    if tracer.open_layouts is None:
+        tracer.open_layouts = OpenLayouts(tracer)
+    return tracer.open_layouts
+
+
+def slots_of(statements: Sequence[Statement]) -> float:
+    """The instructions of statements, about."""
+    total = 0.0
+    for statement in statements:
+        if isinstance(statement, If):
+            total += slots_of(statement.then) + slots_of(statement.otherwise)
+        elif isinstance(statement, Compute):
+            total += INSTRUCTIONS.get(statement.operation, 1.0)
+        elif not isinstance(statement, Constant):
+            total += 1.0
+    return total
+
+
+def _as(x: Spread, layout: LinearLayout, shape: tuple[int, ...]) -> Spread:
+    """A spread value in a canonical layout, moved only where elements leave their threads."""
+    return convert(x, boxed(layout, shape))
+
+
+def _labelled(operation: TileOperation, x: Spread, layout: LinearLayout, shape: tuple[int, ...]) -> Spread:
+    match operation:
+        case NewAxis(axis):
+            return x.expand_dims(axis)
+        case TransposeTile(order):
+            return x.transpose(order)
+        case ReshapeTile():
+            return x.reshape(*shape)
+        case HalfTile(half):
+            return x.split()[half]
+        case GrowTile():
+            return x.broadcast_to(boxed(layout, shape))
+    raise AssertionError(f"{operation!r} changes more than labels")
+
+
+def _has_no_layout(node: TileNode) -> bool:
+    """Whether the result of a node is no tile."""
+    operation = node.operation
+    to_data = isinstance(operation, ReduceTile) and len(node.operands[0].shape) == 1
+    return to_data or isinstance(operation, StoreTile | AssignTile | PinTile | VoteTile)
+
+
+def _type_of(element: Operand) -> DType:
+    found = dtype_of(element)
+    if found is None:
+        raise TraceError(f"{element!r} cannot be an element of a tile")
+    return found

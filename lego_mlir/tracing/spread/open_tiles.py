@@ -1,0 +1,489 @@
+"""Tiles without a layout: the class `OpenTile`, a spread value whose layout the layout engine chooses.
+
+    x = lego.load(a, (64, 128), at=(row, 0))       a shape in place of a layout
+    y = lego.exp2(x - x.max(axis=1)[:, None])      operations find their layouts, and convert where they must
+    y.store(b, at=(row, 0))
+
+Words are those of spread values, and both meet in one expression: a value with a layout is an anchor of the choice, and
+`lego.convert(x, to=layout)` gives a tile one. `open_layouts` records the tiles, and fills them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.engine.tile_graph import (
+    RELABELS,
+    AssignTile,
+    FreeTile,
+    GrowTile,
+    HalfTile,
+    JoinTiles,
+    LoadTile,
+    MapTile,
+    MultiplyTiles,
+    NewAxis,
+    PinTile,
+    ReadTile,
+    ReduceTile,
+    ReshapeTile,
+    StoreTile,
+    TileNode,
+    TileOperation,
+    TileState,
+    TransposeTile,
+    VoteTile,
+)
+from lego_mlir.errors import LayoutError, LegoError, brief
+from lego_mlir.f2.boxed import linear, padded
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.queries import canonical
+from lego_mlir.f2.shape_ops import shape_of
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing import control, scalar
+from lego_mlir.tracing.cache_hints import Cache, Evict
+from lego_mlir.tracing.dtypes import DType, i1
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.spread import accesses, filled
+from lego_mlir.tracing.spread import multiplication as products
+from lego_mlir.tracing.spread.conversion import convert
+from lego_mlir.tracing.spread.coordinates import ThreadElements
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
+from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import Load
+from lego_mlir.tracing.tracer import Tracer, current
+
+
+class OpenTile(Spread):
+    """A tile of one element type whose layout is open. Immutable.
+
+    `sample` is the element that stands for all while the graph is recorded.
+    """
+
+    __slots__ = ("layouts", "node", "sample")
+    is_open = True
+
+    def __init__(self, layouts: OpenLayouts, node: TileNode, dtype: DType, sample: Operand) -> None:
+        self.layouts, self.node, self.sample = layouts, node, sample
+        self.dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the tile."""
+        return self.node.shape
+
+    def get(self) -> OpenTile:
+        """This tile; of a variable, the current one."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{' x '.join(map(str, self.shape))} {self.dtype}, its layout open>"
+
+    @property
+    def layout(self) -> LinearLayout:  # type: ignore[override]
+        """No layout is known yet. Raises LayoutError."""
+        raise self._unknown("its layout is")
+
+    @property
+    def registers(self) -> Sequence[Operand]:  # type: ignore[override]
+        """No registers are known yet. Raises LayoutError."""
+        raise self._unknown("its registers are")
+
+    def _unknown(self, what: str) -> LegoError:
+        return current("a tile").error(
+            f"{what} asked for of {self!r}, which is chosen when the kernel is complete; give the tile a layout, such "
+            "as lego.convert(x, to=layout)",
+            LayoutError,
+        )
+
+    # -- elements
+
+    def map(self, function: Callable[..., object], *operands: object) -> OpenTile:
+        """The function of the operands, element by element; axes of size 1 grow to the others' size."""
+
+        def on_spread(*xs: object) -> Spread:
+            first = next(x for x in xs if isinstance(x, Spread))
+            return first.map(function, *xs)
+
+        return self._combined(on_spread, function, operands)
+
+    def _combined(
+        self, on_spread: Callable[..., Operand], on_element: Callable[..., object], operands: Sequence[object]
+    ) -> OpenTile:
+        values = [o.get() if isinstance(o, Spread | control.Cell) else o for o in operands]
+        tiles = _aligned(self.layouts, [v for v in values if isinstance(v, Spread)])
+        at = [k for k, v in enumerate(values) if isinstance(v, Spread)]
+        counted: list[float] = []
+
+        def filled_in(replaced: Sequence[object]) -> list[object]:
+            given = dict(zip(at, replaced, strict=True))
+            return [given.get(k, v) for k, v in enumerate(values)]
+
+        def sample() -> Operand:
+            with self.layouts.tracer.recorded() as statements:
+                found = on_element(*filled_in([tile.sample for tile in tiles]))
+            counted.append(max(0.5, slots_of(statements)))
+            return found
+
+        word, shape = getattr(on_element, "__name__", "map").replace("<lambda>", "map"), tiles[0].shape
+        if all(_is_free(tile.node) for tile in tiles):
+            return self.layouts.free(tiles, shape, sample, lambda _, given: on_spread(*filled_in(given)), word)
+        return self.layouts.tile(
+            lambda: MapTile(counted[0]), tiles, shape, sample, lambda given, _: on_spread(*filled_in(given)), word
+        )
+
+    def compared(self, function: Callable[..., object], *operands: object) -> OpenTile:
+        """A comparison, which of indices shares the part that registers have in common."""
+        return self._combined(function, function, operands)
+
+    # -- memory, layouts
+
+    def store(
+        self,
+        target: View | Part,
+        at: Sequence[Operand] | None = None,
+        cache: Cache | None = None,
+        evict: Evict | None = None,
+    ) -> None:
+        """Store the tile with its first element at the index `at`: `Spread.store`."""
+        x = self.get()
+        tracer = x.layouts.tracer
+        view = target.view if isinstance(target, Part) else target
+        if isinstance(view, View) and view.dtype != x.dtype:
+            raise tracer.error(
+                f"a tile of {x.dtype} is stored into {view.buffer.name} of {view.dtype}; convert it with "
+                f".to(lego.{view.dtype})"
+            )
+
+        def operation() -> StoreTile:
+            bits = _warp_bits(tracer)
+            return StoreTile(accesses.first_access("a store", target, x.shape, at, bits, stored=True)[0])
+
+        def compute(given: Sequence[Spread], _: LinearLayout) -> None:
+            accesses.store(target, given[0], at, cache, evict)
+
+        name = view.buffer.name if isinstance(view, View) else "?"
+        x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype)
+
+    def pinned(self, layout: LinearLayout) -> Spread:
+        """The tile in a layout that a person gives, from here on: `lego.convert`."""
+        x = self.get()
+        layout = checked_layout(layout)
+        count = layout.in_sizes["register"]
+
+        def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
+            return convert(given[0], layout)
+
+        operation = PinTile(canonical(linear(layout)))
+        found = x.layouts.tile(lambda: operation, [x], x.shape, lambda: x.sample, compute, "lego.convert", x.dtype)
+        return Spread(layout, x.dtype, [found] * count) if x.layouts.is_recording else found
+
+    def variable(self) -> OpenVariable:
+        """A variable that holds this tile first: `lego.register`."""
+        x = self.get()
+
+        def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
+            return tile_variable(given[0])
+
+        made = x.layouts.tile(
+            TileState,
+            [x],
+            x.shape,
+            lambda: control.register(x.dtype, scalar.convert(x.sample, x.dtype)),
+            compute,
+            "lego.register",
+            x.dtype,
+        )
+        return OpenVariable(made.layouts, made.node, made.dtype, made.sample)
+
+    # -- shape
+
+    def transpose(self, order: Sequence[int]) -> OpenTile:
+        """The tile whose axis k is axis `order[k]` of this one."""
+        x = self.get()
+        order = tuple(order)
+        if sorted(order) != list(range(len(x.shape))):
+            raise x.layouts.tracer.error(
+                f"transpose: the order names each of the axes 0..{len(x.shape) - 1} once, got {list(order)}",
+                LayoutError,
+            )
+        return x._labelled(TransposeTile(order), [x.shape[k] for k in order], "transpose")
+
+    def reshape(self, *shape: int) -> OpenTile:
+        """The same elements in row-major order under another shape of as many elements."""
+        x = self.get()
+        if padded(x.shape) != x.shape or padded(shape) != tuple(shape) or _count(x.shape) != _count(shape):
+            raise x.layouts.tracer.error(
+                f"a tile of {list(x.shape)} is reshaped to {list(shape)}; both have as many elements, and sizes "
+                "that are powers of two",
+                LayoutError,
+            )
+        return x._labelled(ReshapeTile(), shape, "reshape")
+
+    def expand_dims(self, axis: int) -> OpenTile:
+        """The tile with a new axis of size 1."""
+        x = self.get()
+        if type(axis) is not int or not 0 <= axis <= len(x.shape):
+            raise x.layouts.tracer.error(f"expand_dims: axis {axis!r} is outside 0..{len(x.shape)}", LayoutError)
+        return x._labelled(NewAxis(axis), [*x.shape[:axis], 1, *x.shape[axis:]], "new axis")
+
+    def broadcast_to(self, layout: LinearLayout | Sequence[int]) -> Spread:
+        """The tile with axes of size 1 grown to a shape; to a layout it is a spread value in that layout."""
+        if isinstance(layout, LinearLayout):
+            return self.get().grown_to(shape_of(layout)).pinned(layout)
+        return self.get().grown_to(tuple(layout))
+
+    def grown_to(self, shape: tuple[int, ...]) -> OpenTile:
+        """Axes of size 1 grown to a shape. Raises LayoutError for one that does not fit."""
+        if shape == self.shape:
+            return self
+        if len(shape) != len(self.shape) or any(a not in (1, b) for a, b in zip(self.shape, shape, strict=True)):
+            raise self.layouts.tracer.error(
+                f"a tile of shape {list(self.shape)} cannot be broadcast to {list(shape)}", LayoutError
+            )
+        return self._labelled(GrowTile(), shape, "broadcast")
+
+    def _labelled(self, operation: TileOperation, shape: Sequence[int], word: str) -> OpenTile:
+        return self.layouts.relabelled(operation, self, shape, word)
+
+    def join(self, other: Spread) -> OpenTile:
+        """A tile with a new last axis of size 2: this one at 0, `other` at 1."""
+        return self.joined(other, first=True)
+
+    def joined(self, other: object, *, first: bool) -> OpenTile:
+        """The two tiles joined, this one at 0 if it is the first."""
+        if not isinstance(other, Spread) or other.shape != self.shape or other.dtype != self.dtype:
+            raise self.layouts.tracer.error(
+                f"join takes two tiles of one shape and type, got {self!r} and {brief(repr(other))}", LayoutError
+            )
+        mine, theirs = self.get(), _as_open(self.layouts, other)
+        pair = (mine, theirs) if first else (theirs, mine)
+        return self.layouts.tile(
+            JoinTiles,
+            pair,
+            (*self.shape, 2),
+            lambda: mine.sample,
+            lambda given, _: given[0].join(given[1]),
+            "join",
+            self.dtype,
+        )
+
+    def split(self) -> tuple[Spread, Spread]:
+        """The halves of a last axis of size 2."""
+        x = self.get()
+        if x.shape[-1] != 2:
+            raise x.layouts.tracer.error(f"split takes a tile with a last axis of size 2, got {x!r}", LayoutError)
+        first, second = (x._labelled(HalfTile(half), x.shape[:-1], "split") for half in (0, 1))
+        return first, second
+
+    # -- reductions, indices
+
+    def reduced(self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand]) -> Operand:
+        """This tile and others reduced together along an axis by `fold`; the result is that of the last one."""
+        tiles = [self.get(), *(_as_open(self.layouts, x) for x in others)]
+        shape = self.shape if len(self.shape) == 1 else (*self.shape[:axis], *self.shape[axis + 1 :])
+        last = tiles[-1]
+        tracer = self.layouts.tracer
+
+        def sample() -> Operand:
+            return Scalar(tracer.value(last.dtype))
+
+        return self.layouts.tile(
+            lambda: ReduceTile(axis, len(tiles)), tiles, shape, sample, lambda given, _: fold(given), "reduction"
+        )
+
+    def vote(self, kind: str) -> Scalar:
+        """Whether a condition holds for "any" or "all" of the elements that the warp holds, as they are placed."""
+        x = self.get()
+        if kind not in ("any", "all") or x.dtype.family != "bool":
+            return super().vote(kind)
+
+        def compute(given: Sequence[Spread], _: LinearLayout) -> Scalar:
+            return given[0].vote(kind)
+
+        def sample() -> Scalar:
+            return Scalar(x.layouts.tracer.value(i1))
+
+        found: Scalar = x.layouts.tile(VoteTile, [x], x.shape, sample, compute, f"lego.warp_{kind}", i1)
+        return found
+
+    def index(self, axis: int) -> OpenTile:
+        """The index of each element along an axis."""
+        return arange(self.shape, axis)
+
+
+class OpenVariable(OpenTile):
+    """A mutable tile whose layout is open: in an expression it is read at that point."""
+
+    __slots__ = ()
+
+    def get(self) -> OpenTile:
+        """The current tile."""
+        return self.layouts.tile(
+            ReadTile, [self], self.shape, lambda: self.sample.get(), lambda given, _: given[0].get(), "read", self.dtype
+        )
+
+    def set(self, value: object) -> None:
+        """Replace the tile: by one of this shape and element type, or by one number everywhere."""
+        if not isinstance(value, Spread):
+            value = full(self.dtype, self.shape, value)
+        given = _as_open(self.layouts, value).grown_to(self.shape)
+        if given.dtype != self.dtype:
+            raise self.layouts.tracer.error(
+                f"a variable of {self.dtype} is set to a tile of {given.dtype}; convert it with .to(lego.{self.dtype})"
+            )
+
+        def sample() -> None:
+            self.sample.set(given.sample)
+
+        def compute(values: Sequence[Spread], _: LinearLayout) -> None:
+            cast(SpreadVariable, values[0]).set(values[1])
+
+        self.layouts.tile(AssignTile, [self, given], self.shape, sample, compute, "set", self.dtype)
+
+    def __iadd__(self, other: object) -> OpenVariable:
+        self.set(self + other)
+        return self
+
+    def __isub__(self, other: object) -> OpenVariable:
+        self.set(self - other)
+        return self
+
+    def __imul__(self, other: object) -> OpenVariable:
+        self.set(self * other)
+        return self
+
+
+def load(
+    source: View | Part,
+    shape: Sequence[int],
+    at: Sequence[IndexLike] | None,
+    other: Operand,
+    cache: Cache | None,
+    evict: Evict | None,
+) -> OpenTile:
+    """The tile of `source` of this shape, whose first element is at the index `at`: `lego.load`."""
+    tracer = current("lego.load")
+    shape, layouts = _checked(tracer, "lego.load", shape), layouts_of(tracer)
+    bits = _warp_bits(tracer)
+    found = accesses.first_access("lego.load", source, shape, at, bits) if layouts.is_recording else None
+    view = source.view if isinstance(source, Part) else source
+
+    def sample() -> Scalar:
+        assert found is not None
+        access = found[1]
+        result = Scalar(tracer.value(view.dtype, None if access.width == 1 else access.width))
+        with tracer.recorded():
+            tracer.append(Load(result.value, access, None, access.source))
+            return result if access.width == 1 else result[0]
+
+    return layouts.tile(
+        lambda: LoadTile(None if found is None else found[0]),
+        (),
+        shape,
+        sample,
+        lambda _, layout: accesses.load(source, layout, at, other, cache, evict),
+        f"load of {view.buffer.name}",
+        view.dtype,
+    )
+
+
+def full(dtype: DType, shape: Sequence[int], value: Operand) -> OpenTile:
+    """A tile with one value everywhere: `lego.full`."""
+    tracer = current("lego.full")
+    shape = _checked(tracer, "lego.full", shape)
+    value = scalar.convert(value.get() if isinstance(value, control.Cell) else value, dtype)
+    return layouts_of(tracer).free(
+        (), shape, lambda: value, lambda layout, _: filled.full(dtype, layout, value), "lego.full"
+    )
+
+
+def arange(shape: Sequence[int], axis: int) -> OpenTile:
+    """The index of each element along an axis: `lego.arange`."""
+    tracer = current("lego.arange")
+    shape = _checked(tracer, "lego.arange", shape)
+    axis = filled.require_axis("lego.arange", shape, axis)
+
+    def sample() -> Operand:
+        lanes = min(WARP, padded(shape)[axis])
+        unit = [0] * len(shape)
+        places = [tuple(1 << k if d == axis else v for d, v in enumerate(unit)) for k in range(lanes.bit_length() - 1)]
+        zeros = [tuple(unit)] * (5 - len(places) + _warp_bits(tracer))
+        threads = [*places, *zeros]
+        names = {f"dim{k}": n for k, n in enumerate(padded(shape))}
+        layout = LinearLayout({"register": [], "lane": threads[:5], "warp": threads[5:]}, names)
+        return ThreadElements(tracer, layout).of_register(0)[axis]
+
+    return layouts_of(tracer).free((), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange")
+
+
+def multiplied(
+    a: Spread | Part | View, b: Spread | Part | View, acc: Spread, neighbours: int, warpgroups: bool
+) -> OpenTile:
+    """`acc + a @ b` where a, b or acc has no layout: `lego.mma`, whose shapes and types were checked."""
+    layouts = layouts_of(current("lego.mma"))
+    tiles = [index for index, x in enumerate((a, b)) if isinstance(x, Spread)]
+    operands = [_as_open(layouts, x) for x in (a, b, acc) if isinstance(x, Spread)]
+    depth = (a.dims() if isinstance(a, View) else tuple(a.shape))[1]
+    bits = (a.view.dtype if isinstance(a, Part) else a.dtype).bits
+
+    def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
+        given = list(given)
+        left, right = (given.pop(0) if isinstance(x, Spread) else x for x in (a, b))
+        return products.mma(left, right, given[0], warpgroups)
+
+    return layouts.tile(
+        lambda: MultiplyTiles(depth, tuple(tiles), neighbours, bits),
+        operands,
+        acc.shape,
+        lambda: operands[-1].sample,
+        compute,
+        "lego.mma",
+        acc.dtype,
+    )
+
+
+def _as_open(layouts: OpenLayouts, x: Spread) -> OpenTile:
+    return x.get() if isinstance(x, OpenTile) else layouts.given(x.get())
+
+
+def _aligned(layouts: OpenLayouts, tiles: Sequence[Spread]) -> list[OpenTile]:
+    """Tiles of one shape: axes of size 1 grow to the others' size. Raises LayoutError for shapes that do not fit."""
+    shapes = list(dict.fromkeys(tile.shape for tile in tiles))
+    if len({len(shape) for shape in shapes}) > 1:
+        raise layouts.tracer.error(
+            f"tiles of the shapes {' and '.join(str(list(s)) for s in shapes)} are combined; give both the same number "
+            "of axes, such as x[:, None]",
+            LayoutError,
+        )
+    grown = tuple(map(max, zip(*shapes, strict=True)))
+    return [_as_open(layouts, tile).grown_to(grown) for tile in tiles]
+
+
+def _is_free(node: TileNode) -> bool:
+    """Whether a tile is made in any layout where it is used."""
+    while isinstance(node.operation, RELABELS):
+        node = node.operands[0]
+    return isinstance(node.operation, FreeTile)
+
+
+def _checked(tracer: Tracer, called: str, shape: Sequence[int]) -> tuple[int, ...]:
+    if not shape or not all(type(n) is int and n > 0 for n in shape):
+        raise tracer.error(f"{called}: the shape of a tile is a tuple of positive ints, got {shape!r}", LayoutError)
+    return tuple(shape)
+
+
+def _warp_bits(tracer: Tracer) -> int:
+    return warps_of_block(tracer).bit_length() - 1
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
