@@ -248,3 +248,11 @@ def test_a_role_is_not_proved_with_the_threads_of_another(wide_first):
     assert inside.reasons == ()
     outside = ring_proof(rows_read_by_a_wide_role(lambda t: t, wide_first).trace())
     assert "not shown which use's stage this read touches" in outside.reasons[0]
+
+
+def test_reads_of_stages_that_are_not_shown_in_time_are_unknown(monkeypatch):
+    proof = ring_proof(product().trace())
+    assert proof.guarded
+    monkeypatch.setattr(values, "MOST_SECONDS", -1)
+    assert {*proof.unfilled} == proof.guarded
+    assert all("is not shown within" in reason for reason in proof.unfilled.values())
