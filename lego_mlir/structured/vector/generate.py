@@ -26,6 +26,7 @@ from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, 
 from lego_mlir.structured.storage import Full, PitchedRows
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.vector import register_tiles, tile_code, updates, views
+from lego_mlir.structured.vector.fused_sums import fused_sums
 from lego_mlir.structured.vector.register_tiles import Element, Shape, ViewProduct
 from lego_mlir.structured.vector.roll import Code
 from lego_mlir.structured.vector.views import OperandView
@@ -127,7 +128,11 @@ class _Generator:
         self.f = function
         self.moved: dict[str, Leaf] = {}
         self.temporaries: dict[str, Leaf] = {}
+        panel = variant.width * variant.vectors
+        self.sums = {} if variant.rolled else fused_sums(lowered.steps, variant.width, panel)
         for leaf in lowered.temporaries:
+            if leaf.name in self.sums:
+                continue
             stride = self.stride(leaf.structure.columns) if leaf.structure.columns > 1 else 1
             self.temporaries[leaf.name] = replace(leaf, storage=PitchedRows(stride))
             self.f.allocate(leaf.name, self.temporaries[leaf.name].size)
@@ -147,7 +152,8 @@ class _Generator:
         for name, leaf in self.moved.items():
             self.copy_by_table(originals[name], leaf)
         for step in self.lowered.steps:
-            self.step(self.place(step))
+            if step.target.name not in self.sums:
+                self.step(self.place(step))
         for name in map(buffer_name, self.lowered.program.written):
             if name in self.moved:
                 self.copy_by_table(self.moved[name], originals[name])
@@ -159,15 +165,7 @@ class _Generator:
     def place(self, step: Step) -> Step:
         """The step with moved operands replaced by their full copies."""
 
-        def leaf(old: Leaf) -> Leaf:
-            if isinstance(old.storage, Within):
-                whole = factor(old.storage.whole)
-                return replace(old, name=whole.leaf.name, storage=Within(whole))
-            return self.moved.get(old.name) or self.temporaries.get(old.name, old)
-
-        def factor(old: Factor) -> Factor:
-            return replace(old, leaf=leaf(old.leaf))
-
+        leaf, factor = self.placed_leaf, self.placed
         match step:
             case Update(target, terms):
                 new = tuple(Term(t.number, tuple(map(leaf, t.scalars)), tuple(map(factor, t.factors))) for t in terms)
@@ -178,6 +176,25 @@ class _Generator:
                 return replace(step, target=leaf(target))
             case _:
                 assert_never(step)
+
+    def placed_leaf(self, old: Leaf) -> Leaf:
+        """The leaf, or the full copy in its place."""
+        if isinstance(old.storage, Within):
+            whole = self.placed(old.storage.whole)
+            return replace(old, name=whole.leaf.name, storage=Within(whole))
+        return self.moved.get(old.name) or self.temporaries.get(old.name, old)
+
+    def placed(self, old: Factor) -> Factor:
+        """The factor of the leaf in its place."""
+        return replace(old, leaf=self.placed_leaf(old.leaf))
+
+    def parts(self, factor: Factor) -> list[tuple[float, OperandView]]:
+        """The views whose sum is a factor, with their numbers; one, unless its sum is fused."""
+        parts = self.sums.get(factor.leaf.name)
+        if parts is None:
+            return [(1.0, views.of(factor))]
+        placed = [(number, self.placed(part)) for number, part in parts]
+        return [(number, views.of(part.T if factor.transposed else part)) for number, part in placed]
 
     def copy_by_table(self, source: Leaf, target: Leaf) -> None:
         """Copy the stored elements one by one, with positions from two constant tables."""
@@ -243,9 +260,9 @@ class _Generator:
         tile_code.emit(self.f, codes, self.variant.width)
 
     def update(self, step: Update) -> None:
-        normal = _Oriented.of(step, self.variant.width)
-        transposed = normal.T
-        chosen = transposed if transposed.score > normal.score and not _fixed(step) else normal
+        chosen = self.oriented(step)
+        if not chosen.fused and not _fixed(step) and chosen.T.score > chosen.score:
+            chosen = chosen.T
         rows, columns = chosen.out.rows, chosen.out.columns
         self.known.clear()
         ready = replace(chosen, terms=tuple(self.prepared(term, rows) for term in chosen.terms))
@@ -255,6 +272,27 @@ class _Generator:
         self.sum(ready.columns(slice(0, columns - 1)))
         last = chosen.columns(slice(columns - 1, columns)).T
         self.sum(replace(last, terms=tuple(self.prepared(term, 1) for term in last.terms)))
+
+    def oriented(self, step: Update) -> _Oriented:
+        """The sum as it is written, or transposed if a fused sum is a right factor.
+
+        Temporaries use whole vectors: a masked store would stall the loads after it.
+        """
+        leaf = step.target
+        read = [(term, [self.parts(factor) for factor in term.factors]) for term in step.terms]
+        turned = any(len(parts) > 1 for _, factors in read for parts in factors[1:])
+        terms: list[ViewProduct | Element] = []
+        for term, factors in read:
+            scale = (term.number, tuple(leaf.name for leaf in term.scalars))
+            if turned:
+                factors = [[(number, view.T) for number, view in parts] for parts in reversed(factors)]
+            ((_, first), *others), *right = factors
+            terms.append(ViewProduct(scale, first, right[0][0][1], tuple(others)) if right else Element(scale, first))
+        out, stored = views.of(Factor(leaf)), views.stored_in_place(Factor(leaf))
+        if isinstance(leaf.storage, PitchedRows) and leaf.structure.columns > 1:
+            stored = _whole_vectors(stored, self.variant.width)  # all lanes of every vector that has an element
+            out = _in_rows(leaf.name, stored, leaf.storage.stride)
+        return _Oriented(out.T, stored.T, tuple(terms)) if turned else _Oriented(out, stored, tuple(terms))
 
     def sum(self, chosen: _Oriented) -> None:
         """Emit a sum whose terms are readable as vectors."""
@@ -332,21 +370,6 @@ class _Oriented:
     stored: NDArray[np.bool_]
     terms: tuple[ViewProduct | Element, ...]
 
-    @classmethod
-    def of(cls, step: Update, width: int) -> _Oriented:
-        """The untransposed sum. Temporaries use whole vectors: a masked store would stall the loads after it."""
-        leaf = step.target
-        terms: list[ViewProduct | Element] = []
-        for term in step.terms:
-            scale = (term.number, tuple(leaf.name for leaf in term.scalars))
-            parts = [views.of(factor) for factor in term.factors]
-            terms.append(ViewProduct(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
-        out, stored = views.of(Factor(leaf)), views.stored_in_place(Factor(leaf))
-        if isinstance(leaf.storage, PitchedRows) and leaf.structure.columns > 1:
-            stored = _whole_vectors(stored, width)  # all lanes of every vector that has an element
-            out = _in_rows(leaf.name, stored, leaf.storage.stride)
-        return cls(out, stored, tuple(terms))
-
     def columns(self, which: slice) -> _Oriented:
         """Some of the columns."""
         every = slice(None)
@@ -358,12 +381,17 @@ class _Oriented:
         )
         return _Oriented(self.out.part(every, which), self.stored[:, which], terms)
 
+    @property
+    def fused(self) -> bool:
+        """Whether a left factor is a sum, which cannot be a right one."""
+        return any(isinstance(term, ViewProduct) and term.others for term in self.terms)
+
     def single_last_column(self, width: int) -> bool:
         """Whether the last column has a vector alone, at full cost, and is a sum along k that is cheaper as a row."""
         columns = self.out.columns
         inner = [int((t.right.kinds[:, -1] != ZERO).sum()) for t in self.terms if isinstance(t, ViewProduct)]
         worth = self.out.rows >= width and max(inner, default=0) >= LEAST_INNER
-        return width > 2 and columns > width and columns % width == 1 and worth
+        return width > 2 and columns > width and columns % width == 1 and worth and not self.fused
 
     @property
     def T(self) -> _Oriented:

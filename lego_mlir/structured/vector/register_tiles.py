@@ -68,15 +68,23 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class OuterProduct:
-    """accumulators += scale * (column of the left factor) * (row of the right one).
+class LeftColumn:
+    """A column of one part of the left factor: the kind of each row, and the part's number, 1 or -1."""
 
-    `left` is the kind of each row. Positions: the stored left elements; the bases of the right masks."""
+    buffer: str
+    number: float
+    kinds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OuterProduct:
+    """accumulators += scale * (column of the left factor, the sum of its parts) * (row of the right one).
+
+    Positions: the stored elements of each part; the bases of the right masks."""
 
     scale: Scale
-    left_buffer: str
+    left: tuple[LeftColumn, ...]
     right_buffer: str
-    left: tuple[int, ...]
     right: tuple[Segment, ...]
 
 
@@ -167,11 +175,17 @@ class StoreAccumulator:
 
 @dataclass(frozen=True, slots=True)
 class ViewProduct:
-    """A scaled product of two views, in the orientation of the tile grid."""
+    """A scaled product of two views, in the orientation of the tile grid; `others` are added to the left one."""
 
     scale: Scale
     left: OperandView
     right: OperandView
+    others: tuple[tuple[float, OperandView], ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[float, OperandView], ...]:
+        """The parts of the left factor, with their numbers."""
+        return ((1.0, self.left), *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +259,7 @@ class Steps:
         self, product: ViewProduct, shape: Shape, heights: Mapping[int, int], column_starts: Sequence[int]
     ) -> None:
         self.product = product
-        self.left = {i: _left_patterns(product.left, i, rows) for i, rows in heights.items()}
+        self.left = {i: _left_patterns(product.parts, i, rows) for i, rows in heights.items()}
         self.right = {j: _right_patterns(product.right, j, shape) for j in column_starts}
 
     def between(self, i: int, j: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
@@ -260,10 +274,9 @@ class Steps:
         for start, end in pairwise(cuts if count_runs else range(len(ks) + 1)):
             first, last = int(ks[start]), int(ks[end - 1])
             pattern, segments = left.patterns[left.numbers[first]], right.patterns[right.numbers[first]]
-            product = self.product
-            step = OuterProduct(product.scale, product.left.buffer, product.right.buffer, pattern, segments)
+            step = OuterProduct(self.product.scale, pattern, self.product.right.buffer, segments)
             rows = left.bases[first : last + 1]
-            yield from _runs(step, [[a, b] for a, b in zip(rows, right.bases[first : last + 1], strict=True)])
+            yield from _runs(step, [[*a, b] for a, b in zip(rows, right.bases[first : last + 1], strict=True)])
 
 
 def _runs(what: OuterProduct | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -> Iterator[Code]:
@@ -271,7 +284,7 @@ def _runs(what: OuterProduct | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -
     if len(rounds) == 1:
         yield counted(what, 1, rounds[0], [[0] * len(group) for group in rounds[0]])
         return
-    widths = [len(group) for group in rounds[0]]
+    ends = np.cumsum([len(group) for group in rounds[0]])[:-1]
     table = np.array([[position for group in one for position in group] for one in rounds], np.int64)
     steps = np.diff(table, axis=0)
     same = (steps[1:] == steps[:-1]).all(axis=1).tolist()
@@ -281,17 +294,17 @@ def _runs(what: OuterProduct | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -
         while end < len(same) + 1 and same[end - 1]:
             end += 1
         end = min(end, len(rounds) - 1)
-        step = steps[at].tolist() if end > at else [0] * table.shape[1]
-        yield counted(what, end - at + 1, rounds[at], [step[: widths[0]], step[widths[0] :]])
+        step = steps[at] if end > at else np.zeros(table.shape[1], np.int64)
+        yield counted(what, end - at + 1, rounds[at], [group.tolist() for group in np.split(step, ends)])
         at = end + 1
 
 
 @dataclass(frozen=True)
 class _Left:
     numbers: NDArray[np.int64]
-    patterns: list[tuple[int, ...]]
+    patterns: list[tuple[LeftColumn, ...]]
     useful: NDArray[np.bool_]
-    bases: list[list[int]]
+    bases: list[list[Bases]]
 
 
 @dataclass(frozen=True)
@@ -302,13 +315,22 @@ class _Right:
     bases: list[list[int]]
 
 
-def _left_patterns(left: OperandView, i: int, rows: int) -> _Left:
-    kinds = left.kinds[i : i + rows]
-    found, numbers = np.unique(kinds, axis=1, return_inverse=True)
-    patterns = [tuple(int(kind) for kind in column) for column in found.T]
-    stored = (kinds == STORED).T
-    bases = [at[there].tolist() for at, there in zip(left.at[i : i + rows].T, stored, strict=True)]
-    return _Left(numbers.ravel(), patterns, (kinds != ZERO).any(axis=0), bases)
+def _left_patterns(parts: Sequence[tuple[float, OperandView]], i: int, rows: int) -> _Left:
+    kinds = np.stack([view.kinds[i : i + rows] for _, view in parts])
+    found, numbers = np.unique(kinds.reshape(-1, kinds.shape[2]), axis=1, return_inverse=True)
+    patterns = [
+        tuple(
+            LeftColumn(view.buffer, number, tuple(map(int, column)))
+            for (number, view), column in zip(parts, columns.reshape(len(parts), -1), strict=True)
+        )
+        for columns in found.T
+    ]
+    at = np.stack([view.at[i : i + rows] for _, view in parts])
+    bases = [
+        [positions[there].tolist() for positions, there in zip(at[:, :, k], kinds[:, :, k] == STORED, strict=True)]
+        for k in range(kinds.shape[2])
+    ]
+    return _Left(numbers.ravel(), patterns, (kinds != ZERO).any(axis=(0, 1)), bases)
 
 
 def _right_patterns(right: OperandView, j: int, shape: Shape) -> _Right:

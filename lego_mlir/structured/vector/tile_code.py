@@ -11,7 +11,7 @@ from typing import Any
 
 from lego_mlir.errors import PrintError
 from lego_mlir.structured.function import SSA, Function
-from lego_mlir.structured.structures import STORED, ZERO
+from lego_mlir.structured.structures import ONE, STORED, ZERO
 from lego_mlir.structured.vector.register_tiles import (
     Add,
     Begin,
@@ -19,6 +19,7 @@ from lego_mlir.structured.vector.register_tiles import (
     Dot,
     EliminateRows,
     FoldDots,
+    LeftColumn,
     Multiply,
     OuterProduct,
     Scale,
@@ -272,15 +273,16 @@ class _Emitter:
         f = self.f
         sign = step.scale[0]
         factor = self.scale(step.scale, 1)
-        places = [next(integers) if kind == STORED else None for kind in step.left]
+        places = [[next(integers) if kind == STORED else None for kind in part.kinds] for part in step.left]
         right = [self.segment(step.right_buffer, segment, integers) for segment in step.right]
-        for row, (kind, place) in enumerate(zip(step.left, places, strict=True)):
+        for row, (kinds, at) in enumerate(
+            zip(zip(*(part.kinds for part in step.left), strict=True), zip(*places, strict=True), strict=True)
+        ):
             used = [v for v, value in enumerate(right) if value is not None and (row, v) in self.acc]
-            if kind == ZERO or not used:
+            if not any(kind != ZERO for kind in kinds) or not used:
                 continue
-            left: SSA | None = None
-            if place is not None:
-                left = f.load(step.left_buffer, self.index(place))
+            left = self.summed(step.left, kinds, at)
+            if left is not None:
                 left = left if factor is None else f.mul(left, factor)
             elif factor is not None:
                 left = factor
@@ -293,6 +295,28 @@ class _Emitter:
                     self.accumulate((row, v), sign, value)
                 else:
                     self.acc[row, v] = self.multiply_add(spread, value, self.acc[row, v])
+
+    def summed(
+        self, parts: Sequence[LeftColumn], kinds: Sequence[int], places: Sequence[LoopPolynomial | None]
+    ) -> SSA | None:
+        """An element of the left factor, the sum of its parts; None for one."""
+        f = self.f
+        ones = sum(part.number for part, kind in zip(parts, kinds, strict=True) if kind == ONE)
+        loads = [
+            (part.number, f.load(part.buffer, self.index(place)))
+            for part, place in zip(parts, places, strict=True)
+            if place is not None
+        ]
+        if not loads and ones == 1:
+            return None
+        loads.sort(key=lambda load: -load[0])
+        total = f.constant(ones) if ones or not loads else None
+        for number, value in loads:
+            if total is None:
+                total = value if number > 0 else f.neg(value)
+            else:
+                total = f.add(total, value) if number > 0 else f.sub(total, value)
+        return total
 
     def dot(self, dot: Dot, integers: Iterator[LoopPolynomial]) -> None:
         f = self.f
@@ -436,6 +460,8 @@ def _buffers(body: Sequence[object]) -> set[str]:
         instruction = outer.what if isinstance(outer, Placed) else outer
         for field in ("buffer", "left_buffer", "right_buffer"):
             found.add(getattr(instruction, field, ""))
+        if isinstance(instruction, OuterProduct):
+            found.update(part.buffer for part in instruction.left)
         found.update(getattr(instruction, "scale", (1.0, ()))[1])
     return found
 
