@@ -225,8 +225,8 @@ class Obligations:
             if access.on is not None:
                 self._in_phase(k, access, site)
         alike = dict[tuple[object, ...], tuple[AgentAccess, Expr]]()
-        for access, use in placed:
-            alike.setdefault((use, *_facts(access)), (access, use))
+        for one, use in placed:
+            alike.setdefault((use, *_facts(one)), (one, use))
         for (one, x), (other, y) in product(alike.values(), repeat=2):
             if one[1].buffer == other[1].buffer and one[1].kind != "read":
                 self._apart(one, x, other, y)
