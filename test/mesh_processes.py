@@ -52,17 +52,37 @@ def packed_by_kernels(rank, world, port):
     import numpy as np
 
     import lego_mlir as lego
-    from lego_mlir.distributions import Chunks, Cyclic, Sharded
 
     lego_mesh, _ = started(rank, world, port)
-    source = Sharded([12, 20], {"r": world}, [[("r", Chunks(world))], []])
-    target = Sharded([12, 20], {"r": world}, [[], [("r", Cyclic(world, 2))]])
-    plan = lego.redistribute(source, target)
+    plan = lego.redistribute(*division_pair(world))
     parts = [np.arange(plan.source.capacity(r), dtype=np.float32) + 1000 * r for r in range(world)]
     exchange = lego_mesh.Exchange(plan, rank, kernels=True)
     found = exchange(torch.from_numpy(parts[rank]))
     assert torch.equal(found, torch.from_numpy(plan.move(parts)[rank]))
     dist.destroy_process_group()
+
+
+def stored_at_peers(rank, world, port, parts, news):
+    """Every rank stores its messages into the shared memory of all, and finds its own part whole."""
+    import lego_mlir as lego
+
+    lego_mesh, _ = started(rank, world, port)
+    plan = lego.redistribute(*division_pair(world))
+    exchange = lego_mesh.PeerExchange(plan, rank)
+    dist.barrier()
+    exchange(parts[rank], news)
+    dist.barrier()
+    wanted = plan.move([part.numpy() for part in parts])[rank]
+    assert torch.equal(news[rank], torch.from_numpy(wanted))
+    dist.destroy_process_group()
+
+
+def division_pair(world):
+    """Rows in blocks of a processor each, and columns dealt two by two."""
+    from lego_mlir.distributions import Chunks, Cyclic, Sharded
+
+    source = Sharded([12, 20], {"r": world}, [[("r", Chunks(world))], []])
+    return source, Sharded([12, 20], {"r": world}, [[], [("r", Cyclic(world, 2))]])
 
 
 def dies(rank, world, port, told):

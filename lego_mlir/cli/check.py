@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(findings=[])
     check_formats.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    parser.add_argument("--strict", action="store_true", help="exit with code 3 if a claim is unknown")
     code_hosts.add_arguments(parser)
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
     parser.add_argument("--transform", metavar="FILE", help="check the kernels after this transform script as well")
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
+    """Print a verdict for each claim; CHECK_FAILED if one is refuted, by `--strict` NOT_PROVED if one is unknown."""
     from lego_mlir.cli import files, structured
     from lego_mlir.errors import RefutedLayoutError, SpecError
 
@@ -120,7 +121,7 @@ def _transformed(args: argparse.Namespace, kernels: Sequence[Kernel]) -> Iterato
 
 def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = False) -> int:
     """Print the number of verdicts of each kind, or everything as JSON; return the exit code."""
-    from lego_mlir.cli.main import CHECK_FAILED, DONE
+    from lego_mlir.cli.main import CHECK_FAILED, DONE, NOT_PROVED
 
     args.findings += (found for group in groups for found in group.findings(args.spec))
     verdicts = [type(line.verdict) for group in groups for line in group.lines if isinstance(line, Line)]
@@ -129,7 +130,9 @@ def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = F
         print_json(args.command, {"spec": args.spec, **counts, "groups": [group.to_dict() for group in groups]})
     elif summary:
         show(", ".join(f"{count} {name}" for name, count in counts.items()))
-    return CHECK_FAILED if counts["refuted"] else DONE
+    if counts["refuted"]:
+        return CHECK_FAILED
+    return NOT_PROVED if args.strict and counts["unknown"] else DONE
 
 
 def _program_group(args: argparse.Namespace) -> Group:

@@ -21,7 +21,7 @@ ACCESSES: Final = ("", "0, lane", "lane, 0")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file with layouts")
+    parser.add_argument("spec", help="the spec, a Python file with layouts, or with kernels that have shared tiles")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--export", metavar="FILE", help="write a page that works alone for the spec's layouts")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port on 127.0.0.1 (default: a free one)")
@@ -46,13 +46,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _texts(args: argparse.Namespace, loaded: Spec) -> dict[str, str]:
-    """The layouts of the spec that can be read back from their text, by name."""
+    """The layouts of the spec, and of its kernels' shared tiles, that can be read back from their text, by name."""
     from lego_mlir.layout.notation_parser import parse_layout
 
     sizes = sizes_of(args.size)
     found: dict[str, str] = {}
     refused = ""
-    for name, layout in loaded.layouts.items():
+    for name, layout in {**loaded.layouts, **_tiles(loaded)}.items():
         try:
             text = repr(_concrete(name, layout, sizes))
             parse_layout(text)
@@ -61,8 +61,19 @@ def _texts(args: argparse.Namespace, loaded: Spec) -> dict[str, str]:
             continue
         found[name] = text
     if not found:
-        raise SpecError(f"{loaded.path}: no layout can be explored; {refused or 'this spec has none'}")
+        reason = refused or "this spec has none, and its kernels have no shared tile"
+        raise SpecError(f"{loaded.path}: no layout can be explored; {reason}")
     return found
+
+
+def _tiles(loaded: Spec) -> dict[str, Layout]:
+    """The layouts of the shared tiles of the spec's kernels, such as `transpose.shared0`."""
+    return {
+        f"{kernel.name}.{tile.name}": tile.layout
+        for kernel in loaded.kernels.values()
+        for tile in kernel.trace().shared
+        if hasattr(tile, "layout")
+    }
 
 
 def _concrete(name: str, layout: Layout, sizes: dict[str, int]) -> Layout:

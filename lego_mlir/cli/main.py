@@ -35,6 +35,7 @@ from lego_mlir.errors import CacheWarning, LegoError, RegisterWarning, did_you_m
 DONE: Final = 0
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
+NOT_PROVED: Final = 3
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 

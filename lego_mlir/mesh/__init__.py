@@ -3,11 +3,15 @@
     lego.redistribute(source, target)              a `RedistributionPlan` between two `Sharded` distributions
     lego.mesh.redistribute(dtensor, placements)    a DTensor with other placements
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
+    lego.mesh.best_ranks(plan)                     the numbers of the target's ranks with which most elements stay
+    lego.mesh.PeerExchange(plan, rank)             the same by stores into the memory of peers
 
 axis_moves        runs of elements along one axis, between two chains of splits
 redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
 box_kernels       kernels that copy boxes: messages packed, unpacked, or stored at peers
 device_exchange   one rank's exchange by two of them
+relabelling       which process should be which rank of the target
+peer_exchange     one kernel that stores into the memory of peers
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 
@@ -16,13 +20,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.mesh.peer_exchange import PeerExchange
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
+from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign
 
-__all__ = ["Exchange", "Message", "RedistributionPlan", "StridedBox", "Traffic", "redistribute"]
+__all__ = [
+    "Exchange",
+    "Message",
+    "PeerExchange",
+    "RedistributionPlan",
+    "StridedBox",
+    "Traffic",
+    "best_ranks",
+    "redistribute",
+]
 
 
 def redistribute(tensor: Foreign, placements: Sequence[Foreign]) -> Foreign:

@@ -123,7 +123,7 @@ class PeerTile(ElementAccess):
         """The address of an index, before its width is chosen."""
         return Place(self._inside_kernel(), self.buffer, self.layout, index, block=self.rank)
 
-    def _atomic(self, name: str, *_: object) -> NoReturn:
+    def _atomic(self, name: str, *_: object, **__: object) -> NoReturn:
         raise self._inside_kernel().error(
             f"{self.buffer.name}.of_block({self.rank}).atomic_{name}: only the threads of a block update its shared "
             "tiles atomically; let each block update its own, and add the results after lego.cluster_barrier()"

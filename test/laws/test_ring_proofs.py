@@ -8,7 +8,7 @@ import ring_oracle
 import sympy
 from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, in_parts, order_of, rings_of
 
-from lego_mlir.expr.nodes import FloorDiv, Larger
+from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
@@ -122,3 +122,22 @@ def test_a_write_after_a_loop_is_not_ordered_by_a_count_of_which_only_a_lower_bo
     buffers = {"t": StagedBuffer("t", 2, HEIGHT, ring="once")}
     (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, {}))}
     assert "the read of use u may come while" in found
+
+
+@pytest.mark.parametrize("ring", ["full", "late"])
+def test_copies_of_one_line_into_two_buffers_are_each_compared_with_their_own_reads(ring):
+    """Both copies and both reads have the same places and counts; the read of the second waits for `full` alone."""
+    stages, k, span = 2, sympy.Symbol("k", integer=True), (sympy.Integer(0), SIZES["N"], sympy.Integer(1))
+
+    def access(kind, buffer, on=None):
+        return StageAccess(kind, buffer, HEIGHT * FloorMod(k, stages), HEIGHT, "a line", on, k if on else None)
+
+    copies = [RingWord(WAIT, "empty", k - stages), access("copy", "a", "full"), access("copy", "b", ring)]
+    copies += [RingWord(ARRIVE, name, k) for name in ("full", "late")]
+    reads = [RingWord(WAIT, "full", k), access("read", "a"), access("read", "b")]
+    reads += [RingWord(WAIT, "late", k), RingWord(ARRIVE, "empty", k)]
+    agents = [Agent(name, 1, (RingLoop(k, *span, tuple(body)),)) for name, body in (("c", copies), ("r", reads))]
+    rings = {name: RingShape(name, stages, 1) for name in ("full", "late", "empty")}
+    buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=on) for name, on in (("a", "full"), ("b", ring))}
+    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, {}))]
+    assert found == ([] if ring == "full" else ["b"])

@@ -111,28 +111,23 @@ class Obligations:
 
     def _arrival(self, k: int, word: RingWord, site: EventSite) -> None:
         order, n, stages = self.order, site.counts[word.counter], self.order.rings[word.ring].stages
-        if order.is_first_turn(n, stages):
-            return
         known = order.known(order.own(k, site, n), stages, k)
-        for b, counter in order.arrivers[word.ring]:
-            if known.get((b, counter), NEVER) < 1 - stages:
-                self._fail(
-                    word.ring,
-                    f"{word.place}: {order.agents[k].name} may arrive for use u + {stages} before "
-                    f"{order.agents[b].name} has for use u: nothing makes it wait",
-                )
+        behind = [b for b, counter in order.arrivers[word.ring] if known.get((b, counter), NEVER) < 1 - stages]
+        if behind and not order.is_first_turn(n, stages):
+            one, other = order.agents[k].name, order.agents[behind[0]].name
+            reason = f"{one} may arrive for use u + {stages} before {other} has for use u: nothing makes it wait"
+            self._fail(word.ring, f"{word.place}: {reason}")
 
     def _wait(self, k: int, word: RingWord, site: EventSite) -> None:
         order, n, stages = self.order, site.counts[word.counter], self.order.rings[word.ring].stages
         shift = order.shift[k, word.ring]
-        ends = (order.walks[b].totals[counter] for b, counter in order.arrivers[word.ring])
-        if any(order.is_first_turn(end - 1 - n - shift, stages) for end in ends):
-            return
         for arrival in order.arrivers[word.ring]:
             passed = order.known({arrival: 0}, 1).get((k, word.counter), NEVER)
             if passed + stages + shift >= 0:
                 return
-        self._fail(word.ring, f"{word.place}: the barrier may be two phases ahead of this wait (parity)")
+        ends = (order.walks[b].totals[counter] for b, counter in order.arrivers[word.ring])
+        if not any(order.is_first_turn(end - 1 - n - shift, stages) for end in ends):
+            self._fail(word.ring, f"{word.place}: the barrier may be two phases ahead of this wait (parity)")
 
     def arrivals(self) -> None:
         """As many arrivals for each use as the barrier expects."""
@@ -229,13 +224,11 @@ class Obligations:
             placed.append(((k, access, site), use))
             if access.on is not None:
                 self._in_phase(k, access, site)
-        done = set()
-        for (one, x), (other, y) in product(placed, repeat=2):
-            if one[1].buffer != other[1].buffer or one[1].kind == "read":
-                continue
-            key = (x, y, *(_facts(access) for access in (one, other)))
-            if key not in done:
-                done.add(key)
+        alike = dict[tuple[object, ...], tuple[AgentAccess, Expr]]()
+        for one, use in placed:
+            alike.setdefault((use, *_facts(one)), (one, use))
+        for (one, x), (other, y) in product(alike.values(), repeat=2):
+            if one[1].buffer == other[1].buffer and one[1].kind != "read":
                 self._apart(one, x, other, y)
 
     def use_of(self, access: StageAccess, site: EventSite) -> Expr | None:
@@ -354,4 +347,5 @@ def _has_circle(count: int, edges: Sequence[tuple[int, int, int, Counter]]) -> b
 def _facts(placed: AgentAccess) -> tuple[object, ...]:
     """What decides how an access is ordered; a read that goes on after an arrival has the line of the one before it."""
     k, access, site = placed
-    return k, access.kind, access.late, access.place, frozenset(site.counts.items())
+    counts = frozenset(site.counts.items())
+    return k, access.kind, access.buffer, access.on, access.late, access.place, counts

@@ -65,7 +65,8 @@ class OuterTurns:
         more = sympy.expand(least - most - 1)
         if more.is_Integer:
             return bool(more >= 0)
-        entered = (*facts, *(Le(1, self._rounds[n]) for n in self._numbers(use, turn)))
+        alike = (f for f in facts if not self._numbers(f, turn))  # rounds of inner loops differ between the two places
+        entered = (*alike, *(Le(1, self._rounds[n]) for n in self._numbers(use, turn)))
         if (more, entered) not in self._shown:
             possible = is_possible(sympy.Or(Le(0, more), *map(sympy.Not, entered)), self.order.ranges)
             self._shown[more, entered] = possible and holds(Le(0, more), self.order.ranges, facts=entered)
@@ -78,7 +79,7 @@ class OuterTurns:
             found |= walk.rounds
         return found
 
-    def _numbers(self, expr: Expr, turn: OuterTurn) -> list[Symbol]:
+    def _numbers(self, expr: Expr | Cond, turn: OuterTurn) -> list[Symbol]:
         """The numbers of rounds of inner loops in an expression."""
         return [s for s in sorted(expr.free_symbols, key=str) if s in self._rounds and s != turn.number]
 

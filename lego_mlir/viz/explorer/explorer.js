@@ -74,6 +74,8 @@ async function ask() {
   const answer = data.answers ? stored() : await fetched(question());
   if (number !== newest) return;
   field("message").textContent = answer.error ?? answer.access?.error ?? "";
+  document.body.classList.toggle("stale", Boolean(answer.error));
+  if (answer.error) clear();
   if (!answer.error) {
     shown = answer;
     render();
@@ -83,6 +85,12 @@ async function ask() {
     field("operations").textContent = index.text ? `${index.operations} operations, ${index.before} before simplification` : "";
   }
   document.body.dataset.state = "ready";
+}
+
+// After an error the last drawing stays, dimmed, and nothing is said about it.
+function clear() {
+  for (const id of ["cell", "expression", "operations", "counts"]) field(id).textContent = "";
+  field("repair").hidden = true;
 }
 
 function stored() {

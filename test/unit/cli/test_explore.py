@@ -3,8 +3,9 @@
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
-from lego_mlir.cli.main import BAD_INPUT, main
+from lego_mlir.cli.main import BAD_INPUT, DONE, main
 
 
 def written(tmp_path, text):
@@ -28,9 +29,17 @@ def test_the_address_serves_the_page(tmp_path):
         process.stdout.close()
 
 
+def test_the_shared_tiles_of_kernels_are_offered(tmp_path):
+    example = Path(__file__).parents[3] / "examples" / "transpose.py"
+    assert main(["explore", str(example), "--export", str(tmp_path / "page.html")]) == DONE
+    assert '"transpose.shared0": "gallery.xor_swizzle(32, 32)"' in (tmp_path / "page.html").read_text()
+
+
 def test_what_cannot_be_explored(tmp_path, capsys):
     assert main(["explore", written(tmp_path, "x = 1\n")]) == BAD_INPUT
-    assert "no layout can be explored; this spec has none" in capsys.readouterr().err
+    assert (
+        "no layout can be explored; this spec has none, and its kernels have no shared tile" in capsys.readouterr().err
+    )
     assert main(["explore", written(tmp_path, "A = Row(size('M'), 4)\n")]) == BAD_INPUT
     assert "give a value for M: --size M=N" in capsys.readouterr().err
     assert main(["explore", written(tmp_path, "A = Row(4, 4)\n"), "--port", "99999"]) == BAD_INPUT

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lego_mlir.cli.json_output import SCHEMA
-from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
+from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, NOT_PROVED, main
 
 GOOD = "from lego_mlir import Row\ntile = Row(4, 8)\n"
 RACE = """import lego_mlir as lego
@@ -21,6 +21,17 @@ def race(y: lego.Tensor(i32, Row(4))):
 @race.reference
 def expected(y):
     return y
+"""
+
+
+UNKNOWN = """import lego_mlir as lego
+from lego_mlir import Row, i32
+
+
+@lego.kernel(grid=1, block=32)
+def moved(at: lego.Tensor(i32, Row(32), range=(0, 64)), y: lego.Tensor(i32, Row(64))):
+    with lego.when(lego.thread_id[0] == 0):
+        y[at[0]] = 1
 """
 
 
@@ -47,6 +58,16 @@ def test_each_is_checked_and_the_worst_code_returned(specs, capsys, names, code)
     assert [line[3:] for line in out.splitlines() if line.startswith("== ")] == names
     assert out.count("1 proved, 0 refuted, 0 unknown") == sum(name in ("a.py", "b.py") for name in names)
     assert ("wrong.py:1: ZeroDivisionError" in err) == ("wrong.py" in names)
+
+
+def test_unknown_claims_count_by_strict_alone(specs, capsys):
+    (specs / "data.py").write_text(UNKNOWN)
+    assert main(["check", "data.py"]) == DONE
+    assert ", 0 refuted, " in capsys.readouterr().out
+    assert main(["check", "data.py", "--strict"]) == NOT_PROVED
+    assert main(["check", "a.py", "--strict"]) == DONE
+    assert main(["check", "data.py", "race.py", "a.py", "--strict"]) == CHECK_FAILED
+    assert main(["check", "data.py", "wrong.py", "a.py", "--strict"]) == BAD_INPUT
 
 
 def test_patterns_are_expanded_and_each_file_is_checked_once(specs, capsys):

@@ -76,8 +76,13 @@ def swizzled(x: lego.Tensor(f32, Row(96, 64)), y: lego.Tensor(f32, Row(96))):
     lego.commit_copies()
     lego.wait_copies()
     lego.barrier()
-    y[lego.thread_id.x] = tile[lego.thread_id.x, 0]
+    row = lego.gallery.morton(8, 8).apply(lego.thread_id.x // 8, lego.thread_id.x % 8)
+    y[row] = tile[row, 0]
 
 
 def test_copies_have_the_same_width_with_names_for_the_maps_of_layouts():
-    assert named_trace(swizzled) is not None
+    """The map of a tile in memory is a formula in both traces; that of the order of the rows has a name in one."""
+    trace, maps = named_trace(swizzled)
+    assert len(maps) == 1
+    widths = [[access.width for _, access in one.accesses()] for one in (trace, swizzled.trace())]
+    assert widths[0] == widths[1] and max(widths[0]) == 4

@@ -56,6 +56,8 @@ SAMPLES = {
     "Ids": lambda x, z: [lego.thread_id, lego.block_id],
     "Index": lambda x, z: [lego.thread_id[0], lego.thread_id[0] + lego.block_id[0]],
     "Loop": lambda x, z: [lego.range(n) for n in (3, 4)],
+    "OpenTile": lambda x, z: [lego.load(x, (128,)), lego.load(z, (128,))],
+    "OpenVariable": lambda x, z: [lego.register(lego.load(x, (128,))), lego.register(lego.load(z, (128,)))],
     "Part": lambda x, z: [_tile().part((0, 0), (16, 16)) for _ in range(2)],
     "PeerTile": lambda x, z: [_tile().of_block(n) for n in range(2)],
     "Place": lambda x, z: [x.place(0), z.place(0)],

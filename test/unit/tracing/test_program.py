@@ -76,7 +76,7 @@ def test_a_program_runs_on_the_command_line(spec, capsys):
     assert "add_up: 1 blocks of (1, 1, 1)" in out
     assert "kernel sum_blocks has no reference" not in out  # a step is not run by itself
     assert main(["run", spec(), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)["kernels"]
     assert (found["program"], [launch["kernel"] for launch in found["launches"]]) == ("total", ["sum_blocks", "add_up"])
 
 

@@ -155,11 +155,19 @@ def test_fields_and_cells_have_names_for_a_screen_reader(opened):
     assert opened.find_element("id", "message").get_attribute("role") == "alert"
 
 
-def test_a_fault_is_a_message_and_the_last_drawing_stays(opened):
+def test_a_fault_is_a_message_and_the_last_drawing_stays_without_its_numbers(opened):
+    put(opened, layout="Row(32, 32)", access="lane, 0")
+    assert opened.find_element("id", "repair").is_displayed()
     put(opened, layout="Row(4, 8)", access="")
+    assert text_of(opened, "expression") and text_of(opened, "counts")
     put(opened, layout="Row(4, 8")
     assert "layout text, column 9" in text_of(opened, "message")
     assert len(labels(opened)) == 4
+    assert not any(text_of(opened, part) for part in ("expression", "operations", "counts", "cell"))
+    assert not opened.find_element("id", "repair").is_displayed()
+    assert opened.execute_script("return getComputedStyle(document.getElementById('drawing')).opacity") == "0.35"
+    put(opened, layout="Row(4, 8)")
+    assert opened.execute_script("return getComputedStyle(document.getElementById('drawing')).opacity") == "1"
     put(opened, layout="Row(4, 8)", access="lane, 0")
     assert "index 0 goes from 0 to 31" in text_of(opened, "message")
 
