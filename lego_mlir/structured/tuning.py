@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from lego_mlir.structured import entry_point, reference, sets
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import Program
 from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.fused_sums import fused_sums
 from lego_mlir.structured.vector.generate import Variant
 
 if TYPE_CHECKING:
@@ -65,7 +66,12 @@ def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
         width = width // 2 if width > 2 else width - 1
         if generate.work(lowered, max(width, 1)) > generate.FLAT_LIMIT // 4 and width < row.lanes(element) // 2:
             break
-    return list(dict.fromkeys(found))
+    fused = [
+        replace(one, fused=True)
+        for one in found
+        if not one.rolled and fused_sums(lowered.steps, one.width, one.width * one.vectors)
+    ]
+    return list(dict.fromkeys([*found, *fused]))
 
 
 class Timer:

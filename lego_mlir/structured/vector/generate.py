@@ -34,15 +34,20 @@ from lego_mlir.structured.vector.views import OperandView
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Code generation parameters: vector width in elements, register tile, rolled or unrolled loops."""
+    """Code generation parameters: vector width in elements, register tile, rolled or unrolled loops.
+
+    `fused` reads sums as factors of products part by part, in unrolled code: see `fused_sums`.
+    """
 
     width: int
     rows: int = 8
     vectors: int = 2
     rolled: bool = False
+    fused: bool = False
 
     def __str__(self) -> str:
-        return f"nu={self.width} tile={self.rows}x{self.vectors} {'rolled' if self.rolled else 'flat'}"
+        how = f"{'rolled' if self.rolled else 'flat'}{' fused' if self.fused else ''}"
+        return f"nu={self.width} tile={self.rows}x{self.vectors} {how}"
 
 
 # Unrolled kernels with more vector multiply-adds than this cost more compile time than they save.
@@ -129,7 +134,7 @@ class _Generator:
         self.moved: dict[str, Leaf] = {}
         self.temporaries: dict[str, Leaf] = {}
         panel = variant.width * variant.vectors
-        self.sums = {} if variant.rolled else fused_sums(lowered.steps, variant.width, panel)
+        self.sums = fused_sums(lowered.steps, variant.width, panel) if variant.fused and not variant.rolled else {}
         for leaf in lowered.temporaries:
             if leaf.name in self.sums:
                 continue

@@ -44,7 +44,16 @@ def drawn(seed):
     return f"{' '.join(declared)} A = {choose.choice(FORMS).format(sum=summed)};"
 
 
-@pytest.mark.parametrize("variant", [Variant(4, 4, 4), Variant(4, 8, 3), Variant(2, 4, 5), Variant(1, 8, 9)], ids=str)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        Variant(4, 4, 4, fused=True),
+        Variant(4, 8, 3, fused=True),
+        Variant(2, 4, 5, fused=True),
+        Variant(1, 8, 9, fused=True),
+    ],
+    ids=str,
+)
 def test_sums_as_factors_are_those_of_numpy(variant):
     fused = 0
     for seed in range(15):
@@ -69,7 +78,7 @@ def emitted(text, variant):
 @pytest.mark.parametrize("n", [8, 12])
 def test_the_composite_has_no_temporary_and_no_more_operations_than_the_paper_counts(n):
     """n^3 + 5/2 (n^2 + n), table 4; additions of vectors only join the two halves of rows of S."""
-    function = emitted(COMPOSITE.format(n=n), Variant(4, 4, 3))
+    function = emitted(COMPOSITE.format(n=n), Variant(4, 4, 3, fused=True))
     assert "t0" not in function.scratch
     lines = mlir_text.text(function).splitlines()
     assert not any("t0" in line for line in lines)
@@ -87,14 +96,27 @@ def test_the_composite_has_no_temporary_and_no_more_operations_than_the_paper_co
 @pytest.mark.parametrize(
     ("text", "variant"),
     [
-        (COMPOSITE.format(n=14), Variant(4, 4, 3)),  # several panels would add it again
-        (COMPOSITE.format(n=4), Variant(4, 4, 3)),  # rows of one vector
-        (COMPOSITE.format(n=12), Variant(4, 4, 3, True)),  # rolled
-        ("A = Matrix(8, 8); B = Matrix(8, 8); C = Matrix(8, 8); A = (B + C)*A;", Variant(4, 4, 3)),  # no zeros
-        ("L = LowerTriangular(8); M = LowerTriangular(8); L = (L + M)*M;", Variant(4, 4, 3)),  # overwritten meanwhile
-        ("A = Matrix(8, 8); L = LowerTriangular(8); M = LowerTriangular(8); A = (L + M)*(L + M);", Variant(4, 4, 3)),
-        ("x = Vector(8); L = LowerTriangular(8); M = LowerTriangular(8); x = (L + M)*x;", Variant(4, 4, 3)),
+        (COMPOSITE.format(n=14), Variant(4, 4, 3, fused=True)),  # several panels would add it again
+        (COMPOSITE.format(n=4), Variant(4, 4, 3, fused=True)),  # rows of one vector
+        (COMPOSITE.format(n=12), Variant(4, 4, 3, True, True)),  # rolled
+        (
+            "A = Matrix(8, 8); B = Matrix(8, 8); C = Matrix(8, 8); A = (B + C)*A;",
+            Variant(4, 4, 3, fused=True),
+        ),  # no zeros
+        (
+            "L = LowerTriangular(8); M = LowerTriangular(8); L = (L + M)*M;",
+            Variant(4, 4, 3, fused=True),
+        ),  # overwritten meanwhile
+        (
+            "A = Matrix(8, 8); L = LowerTriangular(8); M = LowerTriangular(8); A = (L + M)*(L + M);",
+            Variant(4, 4, 3, fused=True),
+        ),
+        ("x = Vector(8); L = LowerTriangular(8); M = LowerTriangular(8); x = (L + M)*x;", Variant(4, 4, 3, fused=True)),
     ],
 )
 def test_other_sums_keep_their_temporary(text, variant):
     assert "t0" in emitted(text, variant).scratch
+
+
+def test_without_fused_every_sum_keeps_its_temporary():
+    assert "t0" in emitted(COMPOSITE.format(n=12), Variant(4, 4, 3)).scratch
