@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KINDS: Final = "a kernel, a program of kernels, a rendered template or a structured kernel"
 LAUNCH_OPTIONS: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Names that Triton takes at a launch and no template sees. Triton, `triton.Config`."""
-VARIANT: Final = ("width", "rows", "vectors", "rolled")
+VARIANT: Final = ("width", "rows", "vectors", "rolled", "fused")
 """The names of a structured kernel's `Variant`."""
 
 Build = Callable[[Mapping[str, object], Mapping[str, int]], object]

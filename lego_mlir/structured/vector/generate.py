@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, 
 from lego_mlir.structured.storage import Full, PitchedRows
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.vector import register_tiles, tile_code, updates, views
-from lego_mlir.structured.vector.fused_sums import fused_sums
 from lego_mlir.structured.vector.register_tiles import Element, Shape, ViewProduct
 from lego_mlir.structured.vector.roll import Code
 from lego_mlir.structured.vector.views import OperandView
+
+if TYPE_CHECKING:
+    from lego_mlir.structured.vector.fused_sums import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,11 @@ class _Generator:
         self.moved: dict[str, Leaf] = {}
         self.temporaries: dict[str, Leaf] = {}
         panel = variant.width * variant.vectors
-        self.sums = fused_sums(lowered.steps, variant.width, panel) if variant.fused and not variant.rolled else {}
+        self.sums: dict[str, Parts] = {}
+        if variant.fused and not variant.rolled:
+            from lego_mlir.structured.vector.fused_sums import fused_sums
+
+            self.sums = fused_sums(lowered.steps, variant.width, panel)
         for leaf in lowered.temporaries:
             if leaf.name in self.sums:
                 continue

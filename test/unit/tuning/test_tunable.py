@@ -339,7 +339,7 @@ def test_stages_of_a_transform_script_count_in_shared_memory():
         ({"space": {"a": [1]}}, lambda b: b, "takes b, which is neither in the space (a) nor in the key (empty)"),
         ({"space": {"a": [1], "c": [2]}}, lambda a: a, "the space has c, which <lambda>(a) does not take"),
         ({"space": {"a": [1]}}, 3, "a structured program, got 3"),
-        ({"space": {"tile": [1]}}, "A = B*C", "has width, rows, vectors, rolled to choose, not tile"),
+        ({"space": {"tile": [1]}}, "A = B*C", "has width, rows, vectors, rolled, fused to choose, not tile"),
         ({"space": {"a": [1]}, "where": "b > 1"}, None, "reads b, which is not in the space"),
     ],
 )  # fmt: skip
