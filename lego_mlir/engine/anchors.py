@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lego_mlir.engine.tile_graph import (
-    LANE_BITS,
     GrowTile,
     HalfTile,
     JoinTiles,
@@ -30,6 +29,7 @@ from lego_mlir.engine.tile_graph import (
 )
 from lego_mlir.engine.tile_memory import Coordinate, TileMemory
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.banks import LANE_BITS
 from lego_mlir.f2.boxed import padded
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical

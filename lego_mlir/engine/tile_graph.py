@@ -30,9 +30,6 @@ from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 
-LANE_BITS: Final = 5
-"""Bits of the lane of a warp of 32."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoadTile:

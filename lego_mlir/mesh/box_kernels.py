@@ -15,11 +15,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import gcd, prod
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
 from lego_mlir.mesh.redistribution import Message, StridedBox
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 THREADS: Final = 256
 VECTORS: Final = 4
 """Vectors that a thread moves, a block's width apart, so that several loads are in flight."""
-WIDEST: Final = 16
 MOST_BOXES: Final = 256
 """Boxes of one kernel; each is a branch of its text."""
 
@@ -79,7 +80,7 @@ def width_of(move: BoxMove, item_bytes: int) -> int:
     if (box.source[-1], box.target[-1]) != (1, 1):
         return 1
     steps = (move.source.offset, move.target.offset, box.sizes[-1], *box.source[:-1], *box.target[:-1])
-    return gcd(max(WIDEST // item_bytes, 1), *steps)
+    return gcd(max(WIDEST_ACCESS // item_bytes, 1), *steps)
 
 
 def pack_moves(messages: Sequence[Message]) -> list[BoxMove]:
@@ -135,7 +136,7 @@ def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, cap
     blocks = [
         -(-move.source.elements // (width * THREADS * VECTORS)) for move, width in zip(moves, widths, strict=True)
     ]
-    starts = [sum(blocks[:k]) for k in range(len(blocks) + 1)]
+    starts = [0, *accumulate(blocks)]
     kinds = {"source": lego.Tensor(dtype, Row(held))} | {
         f"to{b}": lego.Tensor(dtype, Row(capacities[b])) for b in buffers
     }

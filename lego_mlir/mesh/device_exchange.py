@@ -34,17 +34,19 @@ class DeviceMoves:
         """Fill the send buffer, and the elements of the new part that stay."""
         if self.packing is not None:
             filled = [(sends, found)[buffer] for buffer in self.fills]
-            self.packing(*(self._as_integers(x) for x in (part, *filled)))
+            self.packing(*(as_integers(x, self.bits) for x in (part, *filled)))
 
     def unpack(self, receives: Tensor, found: Tensor) -> None:
         """Put what arrived into the new part."""
         if self.unpacking is not None:
-            self.unpacking(self._as_integers(receives), self._as_integers(found))
+            self.unpacking(as_integers(receives, self.bits), as_integers(found, self.bits))
 
-    def _as_integers(self, tensor: Tensor) -> Tensor:
-        import torch
 
-        return tensor.view(getattr(torch, f"int{self.bits}"))
+def as_integers(tensor: Tensor, bits: int) -> Tensor:
+    """A tensor's elements as integers of their width, which is one of INTEGERS."""
+    import torch
+
+    return tensor.view(getattr(torch, f"int{bits}"))
 
 
 def device_moves(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.box_kernels import MOST_BOXES, box_kernel, peer_moves
-from lego_mlir.mesh.device_exchange import INTEGERS
+from lego_mlir.mesh.device_exchange import INTEGERS, as_integers
 from lego_mlir.mesh.redistribution import RedistributionPlan
 from lego_mlir.tracing.dtypes import dtype_named
 
@@ -46,7 +46,7 @@ class PeerExchange:
         self.kernel = lru_cache(self._kernel)
 
     def _kernel(self, bits: int) -> Kernel:
-        """The kernel for elements of so many bits."""
+        """The kernel for elements of this width, in bits."""
         target = self.plan.target
         capacities = [target.capacity(t) for t in range(target.count)]
         held = self.plan.source.capacity(self.rank)
@@ -54,8 +54,6 @@ class PeerExchange:
 
     def __call__(self, part: Tensor, peers: Sequence[Tensor]) -> None:
         """Store this rank's part, flat tensors throughout. Raises UsageError for tensors of another size or type."""
-        import torch
-
         if not self.moves:
             return
         bits = 8 * part.element_size()
@@ -70,5 +68,5 @@ class PeerExchange:
                     f"the new part of rank {t} has {target.capacity(t)} elements of {part.dtype}, got "
                     f"{peers[t].numel()} of {peers[t].dtype}"
                 )
-        kind = getattr(torch, f"int{bits}")
-        self.kernel(bits)(part.detach().view(-1).view(kind), *(peers[t].view(-1).view(kind) for t in self.receivers))
+        tensors = (part.detach(), *(peers[t] for t in self.receivers))
+        self.kernel(bits)(*(as_integers(tensor.view(-1), bits) for tensor in tensors))
