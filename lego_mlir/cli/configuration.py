@@ -17,7 +17,6 @@ the project, which may be a stranger's.
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -42,6 +41,8 @@ def apply(parser: argparse.ArgumentParser, command: str, known: Mapping[str, obj
     path = nearest(folder)
     if path is None:
         return
+    import tomllib
+
     try:
         tables = tomllib.loads(path.read_text()).get("tool", {}).get(TABLE, {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

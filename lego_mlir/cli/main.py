@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from lego_mlir.cli import INTERRUPTED, several, watching
+from lego_mlir.cli import INTERRUPTED, watching
 from lego_mlir.errors import CacheWarning, LegoError, RegisterWarning, did_you_mean
 
 DONE: Final = 0
@@ -225,6 +225,8 @@ def _code(module: ModuleType, args: argparse.Namespace, arguments: Sequence[str]
     if getattr(args, "watch", False):
         return watching.watch(arguments, args)
     if hasattr(args, "specs"):
+        from lego_mlir.cli import several  # which the command has loaded
+
         return several.run_each(module, args)
     code: int = module.run(args)
     return code

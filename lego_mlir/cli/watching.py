@@ -7,7 +7,6 @@ names, and the Python files in the folders of its specs, from which a spec may i
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +28,8 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 def watch(arguments: Sequence[str], args: argparse.Namespace) -> int:
     """Run the command line `arguments`, again at every change, until it is interrupted."""
+    import subprocess
+
     if "-" in _inputs(args):
         raise UsageError(f"{OPTION} watches files, and - is standard input; give the name of a file")
     command = [sys.executable, "-m", "lego_mlir.cli", *(one for one in arguments if one != OPTION)]
