@@ -60,5 +60,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
         from lego_mlir.sanitize.sarif import sarif
         from lego_mlir.sanitize.sessions import current
+        from lego_mlir.store import replace_file
 
-        Path(path).write_text(json.dumps(sarif([*_found, *current().reports], version("lego-mlir")), indent=1))
+        found = sarif([*_found, *current().reports], version("lego-mlir"))
+        replace_file(Path(path), json.dumps(found, indent=1).encode())
