@@ -20,6 +20,7 @@ from lego_mlir.aliases import Op, Value
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.elementwise import Elementwise, element_name, replace
+from lego_mlir.transforms.passes.operations import create
 
 FASTMATH: Final = "fastmath"
 
@@ -70,7 +71,6 @@ def _is_approximate(operation: Op) -> bool:
 
 def _lowered(operation: Op) -> Value:
     """The instructions in place of an operation, for each element of a vector."""
-    ir = bindings.load().ir
     function, operands = FUNCTIONS[operation.name], list(operation.operands)
     if operation.name == "arith.divf" and _is_one(operands[0]):
         function, operands = RECIPROCAL, operands[1:]
@@ -85,29 +85,24 @@ def _lowered(operation: Op) -> Value:
             _call(function, [_element(operand, place) for operand in operands])
             for place in itertools.product(*map(range, whole.shape))
         ]
-        made = ir.Operation.create("vector.from_elements", [type_], elements).results[0]
+        made = create("vector.from_elements", [type_], elements).results[0]
     if function.after != 1.0:
         made = whole.make("arith.mulf", "f32", made, whole.number(function.after, "f32"))
     return made
 
 
 def _call(function: FastFunction, operands: list[Value]) -> Value:
-    ir = bindings.load().ir
     attributes = {
         "intrin": f'"{function.intrinsic}"',
         "op_bundle_sizes": "array<i32>",
         "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
     }
-    parsed = {name: ir.Attribute.parse(text) for name, text in attributes.items()}
-    return ir.Operation.create("llvm.call_intrinsic", [operands[0].type], operands, attributes=parsed).results[0]
+    return create("llvm.call_intrinsic", [operands[0].type], operands, attributes).results[0]
 
 
 def _element(vector: Value, place: tuple[int, ...]) -> Value:
-    ir = bindings.load().ir
-    position = ir.Attribute.parse(f"array<i64: {', '.join(map(str, place))}>")
-    return ir.Operation.create(
-        "vector.extract", [vector.type.element_type], [vector], attributes={"static_position": position}
-    ).results[0]
+    position = {"static_position": f"array<i64: {', '.join(map(str, place))}>"}
+    return create("vector.extract", [vector.type.element_type], [vector], position).results[0]
 
 
 def _is_one(value: Value) -> bool:
