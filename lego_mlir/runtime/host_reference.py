@@ -4,8 +4,8 @@
     ReferenceWarning: matmul: these arrays are in the host's memory, so that NumPy computes the product, ..
 
 The arguments are those of the GPU's kernels, and refused for the same reasons. Gradients flow through attention and
-grouped products of PyTorch's tensors, as on a GPU. Empty products, and those of
-sums without a term, take this path on a GPU as well.
+grouped products of PyTorch's tensors, as on a GPU. Empty products, and those of sums without a term, take this path on
+a GPU as well.
 """
 
 from __future__ import annotations
