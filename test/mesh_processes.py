@@ -62,18 +62,22 @@ def packed_by_kernels(rank, world, port):
     dist.destroy_process_group()
 
 
-def stored_at_peers(rank, world, port, parts, news):
-    """Every rank stores its messages into the shared memory of all, and finds its own part whole."""
+def stored_at_peers(rank, world, port):
+    """Every rank stores its messages into the memory of all, and finds its own part whole."""
+    import numpy as np
+
     import lego_mlir as lego
 
     lego_mesh, _ = started(rank, world, port)
     plan = lego.redistribute(*division_pair(world))
-    exchange = lego_mesh.PeerExchange(plan, rank)
-    dist.barrier()
-    exchange(parts[rank], news)
-    dist.barrier()
-    wanted = plan.move([part.numpy() for part in parts])[rank]
-    assert torch.equal(news[rank], torch.from_numpy(wanted))
+    sizes = [plan.target.capacity(t) for t in range(world)]
+    exchange, memory = lego_mesh.PeerExchange(plan, rank), lego_mesh.PeerMemory(max(sizes), torch.float64, "cpu")
+    assert not memory.own.any()
+    parts = [np.arange(plan.source.capacity(r), dtype=np.float64) + 1000 * r for r in range(world)]
+    memory.barrier()
+    exchange(torch.from_numpy(parts[rank]), memory.parts(sizes))
+    memory.barrier()
+    assert torch.equal(memory.part(rank, sizes[rank]), torch.from_numpy(plan.move(parts)[rank]))
     dist.destroy_process_group()
 
 

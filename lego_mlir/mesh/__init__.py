@@ -12,6 +12,7 @@ box_kernels       kernels that copy boxes: messages packed, unpacked, or stored 
 device_exchange   one rank's exchange by two of them
 relabelling       which process should be which rank of the target
 peer_exchange     one kernel that stores into the memory of peers
+peer_memory       memory of each rank that all ranks reach
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.mesh.peer_exchange import PeerExchange
+from lego_mlir.mesh.peer_memory import PeerMemory
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
@@ -32,6 +34,7 @@ __all__ = [
     "Exchange",
     "Message",
     "PeerExchange",
+    "PeerMemory",
     "RedistributionPlan",
     "StridedBox",
     "Traffic",

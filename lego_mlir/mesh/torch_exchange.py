@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
+from lego_mlir.mesh.box_kernels import MakeKernel, box_kernel
 from lego_mlir.mesh.device_exchange import DeviceMoves, device_moves
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
 
@@ -29,11 +30,14 @@ _KEPT: Final = 256
 class Exchange:
     """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes.
 
-    `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device.
+    `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device. `make` gives each of
+    them, called as `box_kernel` is: a packed one, say, where nothing is compiled.
     """
 
-    def __init__(self, plan: RedistributionPlan, rank: int, kernels: bool | None = None) -> None:
-        self.kernels = kernels
+    def __init__(
+        self, plan: RedistributionPlan, rank: int, kernels: bool | None = None, make: MakeKernel = box_kernel
+    ) -> None:
+        self.kernels, self.make = kernels, make
         self._made: dict[int, DeviceMoves | None] = {}
         self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
         sent = plan.messages_from(rank) if rank < plan.source.count else []
@@ -57,14 +61,12 @@ class Exchange:
 
         `part` has the elements in memory order; types and devices of all ranks agree.
         """
-        import torch.distributed as dist
-
-        held = self._extents()[0]
+        held = self.extents[0]
         if part.numel() != held:
             raise UsageError(f"redistribute: rank {self.rank} holds {held} elements, and its tensor has {part.numel()}")
         flat = part.detach().contiguous().view(-1)
         sends = flat.new_empty(sum(self.send_sizes))
-        found = flat.new_zeros(self._extents()[3])
+        found = (flat.new_zeros if self.plan.leaves_gaps else flat.new_empty)(self.extents[3])
         moves = self._moves(flat)
         if moves is None:
             _copied(self.sent, sends, flat)
@@ -72,7 +74,7 @@ class Exchange:
             moves.pack(flat, sends, found)
         receives = flat.new_empty(sum(self.receive_sizes))
         try:
-            dist.all_to_all_single(receives, sends, self.receive_sizes, self.send_sizes, group=group)
+            _exchanged(receives, sends, self.receive_sizes, self.send_sizes, group)
         except RuntimeError as error:
             raise UsageError(
                 f"redistribute: rank {self.rank} could not exchange its part ({_first_line(error)}); another rank "
@@ -95,16 +97,32 @@ class Exchange:
         """The kernels that pack and unpack, where they do."""
         if not (flat.is_cuda if self.kernels is None else self.kernels):
             return None
-        bits = 8 * flat.element_size()
+        return self.moves(8 * flat.element_size())
+
+    def moves(self, bits: int) -> DeviceMoves | None:
+        """The kernels that pack and unpack elements of this width, in bits; None where none does."""
         if bits not in self._made:
-            self._made[bits] = device_moves(self.kept, self.sent, self.received, self._extents(), bits)
+            self._made[bits] = device_moves(self.kept, self.sent, self.received, self.extents, bits, self.make)
         return self._made[bits]
 
-    def _extents(self) -> tuple[int, int, int, int]:
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
         """The elements of the old part, of both buffers, and of the new part."""
         held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
         capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
         return held, sum(self.send_sizes), sum(self.receive_sizes), capacity
+
+
+def _exchanged(
+    receives: Tensor, sends: Tensor, receive_sizes: Sequence[int], send_sizes: Sequence[int], group: Foreign
+) -> None:
+    """Exchange buffers as bytes: neither NCCL nor gloo has all types of elements."""
+    import torch
+    import torch.distributed as dist
+
+    item = sends.element_size()
+    received, sent = ([n * item for n in sizes] for sizes in (receive_sizes, send_sizes))
+    dist.all_to_all_single(receives.view(torch.uint8), sends.view(torch.uint8), received, sent, group=group)
 
 
 def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
