@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import faulthandler
 import json
 import os
 import signal
@@ -50,7 +51,7 @@ CEILING_BYTES = 1 << 30
 BITS = {"f32": 32, "f16": 16}
 SINGLE, STEADY, IN_A_ROW = 20, 5, 10
 SLEEP_CYCLES = 2_000_000  # the device waits while the host gets ahead
-LIMIT_S = 20
+LIMIT_S = 10
 """How long a rank waits for another in the step `kill`."""
 
 
@@ -428,8 +429,8 @@ def killed_rank(rank: int, ranks: int, port: int, way: str, options: argparse.Na
     import lego_mlir as lego
     from lego_mlir.errors import UsageError
 
-    os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
-    stage = Stage(rank, ranks, port, LIMIT_S)
+    faulthandler.dump_traceback_later(6 * LIMIT_S, exit=True)
+    stage = Stage(rank, ranks, port, 12 * LIMIT_S)
     size = options.size or (SIZE if stage.gpu else SMALL)
     pair = next(pair for pair in mesh_pairs.pairs(size, ranks) if pair.name == "rows to columns")
     plan = lego.redistribute(pair.source.division, pair.target.division)
@@ -446,7 +447,7 @@ def killed_rank(rank: int, ranks: int, port: int, way: str, options: argparse.Na
         if way == "exchange":
             if dies:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return exchange(part)
+            return exchange(part, within=LIMIT_S)
         memory.barrier(checked=True)
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -456,6 +457,7 @@ def killed_rank(rank: int, ranks: int, port: int, way: str, options: argparse.Na
 
     assert torch.equal(move(dies=False).view(-1), expected.reshape(-1))
     stage.wait()
+    print(f"{way}: rank {rank} begins the move in which rank {ranks - 1} is killed", flush=True)
     began = clock.perf_counter()
     try:
         move(dies=rank == ranks - 1)
@@ -463,6 +465,7 @@ def killed_rank(rank: int, ranks: int, port: int, way: str, options: argparse.Na
     except UsageError as error:
         message = str(error)
     took = clock.perf_counter() - began
+    print(f"{way}: rank {rank} after {took:.1f} s: {message}", flush=True)
     square = torch.ones(256, 256, device=stage.device)
     works = torch.equal(part, before) and bool((square @ square == 256).all())
     told.put({"rank": rank, "message": message, "seconds": took, "old part and device whole": works})
@@ -475,7 +478,8 @@ def works_after(rank: int, ranks: int, port: int) -> None:
     """New processes use the same devices, and reach each other."""
     import torch
 
-    stage = Stage(rank, ranks, port, LIMIT_S)
+    faulthandler.dump_traceback_later(6 * LIMIT_S, exit=True)
+    stage = Stage(rank, ranks, port, 12 * LIMIT_S)
     square = torch.full((1024, 1024), float(rank + 1), device=stage.device)
     torch.distributed.all_reduce(square)
     found = square @ torch.eye(1024, device=stage.device)
@@ -507,6 +511,8 @@ def kill(options: argparse.Namespace) -> int:
 
 def alone(options: argparse.Namespace) -> int:
     """The kernels of rank 0 of two on one GPU, beside a copy of as many bytes."""
+    import torch
+
     stage, size = Stage(0, 1, free_port()), options.size or SIZE
     if not stage.gpu:
         raise SystemExit("the step `alone` needs a GPU")
@@ -519,6 +525,7 @@ def alone(options: argparse.Namespace) -> int:
                 text = f"{row['ms']['steady']:.3f} ms, {row['copy ms']['steady']:.3f} a copy, {row['of a copy']:.2f}"
                 print(f"{pair.name:24} {dtype} {row['kernel']:7} {text}", flush=True)
     keep("alone", {**circumstances(stage), "size": size, "rows": rows})
+    torch.distributed.destroy_process_group()
     return 0
 
 

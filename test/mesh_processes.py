@@ -57,8 +57,9 @@ def packed_by_kernels(rank, world, port):
     plan = lego.redistribute(*division_pair(world))
     parts = [np.arange(plan.source.capacity(r), dtype=np.float32) + 1000 * r for r in range(world)]
     exchange = lego_mesh.Exchange(plan, rank, kernels=True)
-    found = exchange(torch.from_numpy(parts[rank]))
-    assert torch.equal(found, torch.from_numpy(plan.move(parts)[rank]))
+    for within in (None, SECONDS):
+        found = exchange(torch.from_numpy(parts[rank]), within=within)
+        assert torch.equal(found, torch.from_numpy(plan.move(parts)[rank]))
     dist.destroy_process_group()
 
 

@@ -6,8 +6,8 @@
 
 Every offset, size and stride of a plan is a number of the kernel, so its proofs are those of any kernel: all accesses
 are inside, and no element is written twice. A box is a layout of its elements on both sides; axes that are contiguous
-on both are one (`fused_axes`), and a thread moves up to 16 bytes where both sides have them side by side. A block of
-threads belongs to one box.
+on both are one (`fused_axes`), and a thread moves up to 16 bytes where both sides have them side by side; a box that is
+side by side along different axes moves in tiles (`transposed_boxes`). A block of threads belongs to one box.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lego_mlir.expr.index import where
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
 from lego_mlir.mesh.redistribution import Message, StridedBox
+from lego_mlir.mesh.transposed_boxes import THREADS, TransposedBox, stage_of, transposed_box
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike
@@ -35,7 +36,6 @@ BoxKernel = Callable[..., object]
 """A kernel that is called on the source and on the targets that it writes."""
 MakeKernel = Callable[[str, "Sequence[BoxMove]", "DType", int, Sequence[int]], BoxKernel]
 """What gives a kernel for its name, moves, type and sizes of buffers: `box_kernel`, or what finds packed ones."""
-THREADS: Final = 256
 VECTORS: Final = 4
 """Vectors that a thread moves, a block's width apart, so that several loads are in flight."""
 MOST_BOXES: Final = 256
@@ -85,6 +85,61 @@ def width_of(move: BoxMove, item_bytes: int) -> int:
         return 1
     steps = (move.source.offset, move.target.offset, box.sizes[-1], *box.source[:-1], *box.target[:-1])
     return gcd(max(WIDEST_ACCESS // item_bytes, 1), *steps)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBox:
+    """A box that a thread moves `width` elements at a time: those that lie side by side on both sides, or one."""
+
+    box: FusedBox
+    offsets: tuple[int, int]
+    width: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes in vectors."""
+        return (*self.box.sizes[:-1], self.box.sizes[-1] // self.width)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of THREADS threads, VECTORS vectors each."""
+        return -(-prod(self.sizes) // (THREADS * VECTORS))
+
+    def move(self, source: View, target: View, part: IndexLike, stage: View | None) -> None:
+        """Move the vectors of one block of threads: all are loaded before one is stored."""
+        vectors = prod(self.sizes)
+        first = part * (THREADS * VECTORS) + lego.thread_id.x
+        numbers = [first + v * THREADS for v in range(VECTORS)]
+        whole, rest = divmod(vectors, THREADS * VECTORS)
+        if whole:
+            with lego.when(part < whole):
+                places = [self._places(number) for number in numbers]
+                values = [source.load(here, width=self.width) for here, _ in places]
+                for value, (_, there) in zip(values, places, strict=True):
+                    target.store(value, there)
+        if rest:
+            with lego.when(part >= whole):
+                for number in numbers[: -(-rest // THREADS)]:
+                    with lego.when(number < vectors):
+                        here, there = self._places(number)
+                        target.store(source.load(here, width=self.width), there)
+
+    def _places(self, number: IndexLike) -> tuple[IndexLike, IndexLike]:
+        """Where a vector is on both sides."""
+        index = Row(*self.sizes).inv(number)
+        index = index if isinstance(index, tuple) else (index,)
+        scale = (*(1 for _ in self.sizes[:-1]), self.width)
+        here, there = (
+            offset + sum(i * s * w for i, s, w in zip(index, strides, scale, strict=True))
+            for offset, strides in zip(self.offsets, (self.box.source, self.box.target), strict=True)
+        )
+        return here, there
+
+
+def work_of(move: BoxMove, item_bytes: int) -> CopiedBox | TransposedBox:
+    """How a move is carried out."""
+    box, offsets = fused_axes(move), (move.source.offset, move.target.offset)
+    return transposed_box(box, offsets, item_bytes) or CopiedBox(box, offsets, width_of(move, item_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,23 +226,21 @@ def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, cap
     if not moves or len(moves) > MOST_BOXES:
         raise UsageError(f"{name}: a kernel moves 1 to {MOST_BOXES} boxes, got {len(moves)}")
     buffers = sorted({move.buffer for move in moves})
-    widths = [width_of(move, dtype.bits // 8) for move in moves]
-    blocks = [
-        -(-move.source.elements // (width * THREADS * VECTORS)) for move, width in zip(moves, widths, strict=True)
-    ]
-    dealt = DealtBlocks.of(blocks)
+    works = [work_of(move, dtype.bits // 8) for move in moves]
+    dealt = DealtBlocks.of([work.blocks for work in works])
     kinds = {"source": lego.Tensor(dtype, Row(held))} | {
         f"to{b}": lego.Tensor(dtype, Row(capacities[b])) for b in buffers
     }
 
     def move_boxes(source: View, *targets: View) -> None:
         turn, part = dealt.at(lego.block_id.x)
+        stage = stage_of(works, dtype)
 
         def chosen(first: int, last: int) -> None:
             """The box at position `turn`, by halving."""
             if first == last:
                 k = dealt.order[first]
-                _move(source, targets[buffers.index(moves[k].buffer)], moves[k], widths[k], part)
+                works[k].move(source, targets[buffers.index(moves[k].buffer)], part, stage)
                 return
             middle = (first + last) // 2
             with lego.when(turn <= middle):
@@ -199,37 +252,4 @@ def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, cap
 
     parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
     move_boxes.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return lego.kernel(grid=sum(blocks), block=THREADS, name=name)(move_boxes)
-
-
-def _move(source: View, target: View, move: BoxMove, width: int, part: IndexLike) -> None:
-    """Move the vectors of one block of threads: all are loaded before one is stored."""
-    box = fused_axes(move)
-    sizes = (*box.sizes[:-1], box.sizes[-1] // width)
-    vectors = prod(sizes)
-    scale = (*(1 for _ in sizes[:-1]), width)
-
-    def places(number: IndexLike) -> tuple[IndexLike, IndexLike]:
-        index = Row(*sizes).inv(number)
-        index = index if isinstance(index, tuple) else (index,)
-        here, there = (
-            side.offset + sum(i * s * w for i, s, w in zip(index, strides, scale, strict=True))
-            for side, strides in ((move.source, box.source), (move.target, box.target))
-        )
-        return here, there
-
-    first = part * (THREADS * VECTORS) + lego.thread_id.x
-    numbers = [first + v * THREADS for v in range(VECTORS)]
-    whole = vectors // (THREADS * VECTORS)
-    if whole:
-        with lego.when(part < whole):
-            pairs = [places(number) for number in numbers]
-            values = [source.load(here, width=width) for here, _ in pairs]
-            for value, (_, there) in zip(values, pairs, strict=True):
-                target.store(value, there)
-    if vectors % (THREADS * VECTORS):
-        with lego.when(part >= whole):
-            for number in numbers[: -(-(vectors - whole * THREADS * VECTORS) // THREADS)]:
-                with lego.when(number < vectors):
-                    here, there = places(number)
-                    target.store(source.load(here, width=width), there)
+    return lego.kernel(grid=sum(work.blocks for work in works), block=THREADS, name=name)(move_boxes)

@@ -10,6 +10,7 @@ are copied as strided views.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBo
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
 
+POLLED_S: Final = 1e-4
+"""Time between two looks at an exchange that is waited for."""
 _KEPT: Final = 256
 """Exchanges of one process."""
 
@@ -56,10 +59,12 @@ class Exchange:
         """The sizes of this rank's new part; one axis of 0 for a rank that has none."""
         return self.plan.target.local_shape(self.rank) if self.rank < self.plan.target.count else (0,)
 
-    def __call__(self, part: Tensor, group: Foreign = None) -> Tensor:
+    def __call__(self, part: Tensor, group: Foreign = None, within: float | None = None) -> Tensor:
         """This rank's new part, for its old one; every rank of the group calls it. Raises UsageError if one fails.
 
-        `part` has the elements in memory order; types and devices of all ranks agree.
+        `part` has the elements in memory order; types and devices of all ranks agree. With `within` the host waits for
+        the exchange, for so many seconds at most, and ends the group's communication if it is not done: with NCCL, a
+        rank that ended is not found in another way, and torch ends the process at the time limit of the group.
         """
         held = self.extents[0]
         if part.numel() != held:
@@ -74,7 +79,7 @@ class Exchange:
             moves.pack(flat, sends, found)
         receives = flat.new_empty(sum(self.receive_sizes))
         try:
-            _exchanged(receives, sends, self.receive_sizes, self.send_sizes, group)
+            _exchanged(receives, sends, self.receive_sizes, self.send_sizes, group, within)
         except RuntimeError as error:
             raise UsageError(
                 f"redistribute: rank {self.rank} could not exchange its part ({_first_line(error)}); another rank "
@@ -114,15 +119,26 @@ class Exchange:
 
 
 def _exchanged(
-    receives: Tensor, sends: Tensor, receive_sizes: Sequence[int], send_sizes: Sequence[int], group: Foreign
-) -> None:
-    """Exchange buffers as bytes: neither NCCL nor gloo has all types of elements."""
+    receives: Tensor, sends: Tensor, receive_sizes: Sequence[int], send_sizes: Sequence[int], group: Foreign,
+    within: float | None,
+) -> None:  # fmt: skip
+    """Exchange buffers as bytes: neither NCCL nor gloo has all types of elements. Raises RuntimeError if it fails."""
     import torch
     import torch.distributed as dist
 
     item = sends.element_size()
     received, sent = ([n * item for n in sizes] for sizes in (receive_sizes, send_sizes))
-    dist.all_to_all_single(receives.view(torch.uint8), sends.view(torch.uint8), received, sent, group=group)
+    bytes_ = receives.view(torch.uint8), sends.view(torch.uint8)
+    work = dist.all_to_all_single(*bytes_, received, sent, group=group, async_op=within is not None)
+    if within is None:
+        return
+    until = time.monotonic() + within
+    while not work.is_completed():
+        if time.monotonic() > until:
+            (group or dist.group.WORLD)._get_backend(sends.device).abort()
+            raise RuntimeError(f"not done within {within:g} s")
+        time.sleep(POLLED_S)
+    work.wait()
 
 
 def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
