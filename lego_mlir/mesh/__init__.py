@@ -5,11 +5,16 @@
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
     lego.mesh.best_ranks(plan)                     the numbers of the target's ranks with which most elements stay
     lego.mesh.PeerExchange(plan, rank)             the same by stores into the memory of peers
+    lego.mesh.plan_product(a, b, c)                a `ProductPlan` for matrices in any distributions
+    lego.mesh.MeshProduct(plan, dtype, device)     what one rank does, on tensors
 
 axis_moves        runs of elements along one axis, between two chains of splits
 redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
 box_kernels       kernels that copy boxes: messages packed, unpacked, or stored at peers
 device_exchange   one rank's exchange by two of them
+products          products as moves to a grid of ranks and back
+strips            rows that are multiplied while others arrive
+torch_products    a product by the memory of peers, transfers while products run
 relabelling       which process should be which rank of the target
 peer_exchange     one kernel that stores into the memory of peers
 peer_memory       memory of each rank that all ranks reach
@@ -23,22 +28,28 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.mesh.peer_exchange import PeerExchange
 from lego_mlir.mesh.peer_memory import PeerMemory
+from lego_mlir.mesh.products import Grid, ProductPlan, plan_product
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
+from lego_mlir.mesh.torch_products import MeshProduct
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign
 
 __all__ = [
     "Exchange",
+    "Grid",
+    "MeshProduct",
     "Message",
     "PeerExchange",
     "PeerMemory",
+    "ProductPlan",
     "RedistributionPlan",
     "StridedBox",
     "Traffic",
     "best_ranks",
+    "plan_product",
     "redistribute",
 ]
 

@@ -90,11 +90,11 @@ class Exchange:
             return found
         for m in self.kept:
             for here, there in zip(m.source, m.target, strict=True):
-                _put(_view(found, there), _view(flat, here), m.adds)
+                _put(view_of(found, there), view_of(flat, here), m.adds)
         at = 0
         for m in self.received:
             for box in m.target:
-                _put(_view(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
+                _put(view_of(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
                 at += box.elements
         return found
 
@@ -146,11 +146,12 @@ def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
     at = 0
     for m in messages:
         for box in m.source:
-            buffer[at : at + box.elements].view(box.sizes).copy_(_view(flat, box))
+            buffer[at : at + box.elements].view(box.sizes).copy_(view_of(flat, box))
             at += box.elements
 
 
-def _view(flat: Tensor, box: StridedBox) -> Tensor:
+def view_of(flat: Tensor, box: StridedBox) -> Tensor:
+    """A box of a flat tensor."""
     return flat.as_strided(box.sizes, box.strides, flat.storage_offset() + box.offset)
 
 
