@@ -5,7 +5,7 @@
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
     lego.mesh.best_ranks(plan)                     the numbers of the target's ranks with which most elements stay
     lego.mesh.PeerExchange(plan, rank)             the same by stores into the memory of peers
-    lego.mesh.plan_product(a, b, c)                a `ProductPlan` for matrices in any distributions
+    lego.mesh.plan_product(a, b, c)                a `MeshProductPlan` for matrices in any distributions
     lego.mesh.MeshProduct(plan, dtype, device)     what one rank does, on tensors
 
 axis_moves        runs of elements along one axis, between two chains of splits
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.mesh.peer_exchange import PeerExchange
 from lego_mlir.mesh.peer_memory import PeerMemory
-from lego_mlir.mesh.products import Grid, ProductPlan, plan_product
+from lego_mlir.mesh.products import MeshProductPlan, ProductGrid, plan_product
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exchange",
-    "Grid",
     "MeshProduct",
+    "MeshProductPlan",
     "Message",
     "PeerExchange",
     "PeerMemory",
-    "ProductPlan",
+    "ProductGrid",
     "RedistributionPlan",
     "StridedBox",
     "Traffic",

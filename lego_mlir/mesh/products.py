@@ -43,7 +43,7 @@ AXES: Final = ("i", "j", "l")
 
 
 @dataclass(frozen=True)
-class Grid:
+class ProductGrid:
     """Ranks along the blocks of M, N and K, and the order of these axes in the numbers of ranks, outermost first."""
 
     sizes: tuple[int, int, int]
@@ -58,10 +58,10 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class ProductPlan:
+class MeshProductPlan:
     """A product on a grid: what moves of A and B before the local products, and of C after them."""
 
-    grid: Grid
+    grid: ProductGrid
     a: RedistributionPlan
     b: RedistributionPlan
     c: RedistributionPlan
@@ -116,7 +116,7 @@ class ProductPlan:
         return self.c.move(parts)
 
 
-def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: Grid | None = None) -> ProductPlan:
+def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: ProductGrid | None = None) -> MeshProductPlan:
     """The plan for C = A B on the ranks of A, B and C, of which there are equally many; `grid` is chosen if not given.
 
     Parts of sums are added as they arrive; A and B may hold copies. Raises LayoutError for shapes that do not fit, and
@@ -135,7 +135,7 @@ def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: Grid |
     return min(plans, key=lambda plan: (plan.moved, plan.moving, plan.grid.sizes[::-1]))
 
 
-def grids(ranks: int) -> Iterator[Grid]:
+def grids(ranks: int) -> Iterator[ProductGrid]:
     """All grids of so many ranks, in all orders that differ."""
     divisors = [n for n in range(1, ranks + 1) if ranks % n == 0]
     for pm, pn in itertools.product(divisors, divisors):
@@ -144,12 +144,12 @@ def grids(ranks: int) -> Iterator[Grid]:
             long = [axis for axis, n in zip(AXES, sizes, strict=True) if n > 1]
             ones = [axis for axis in AXES if axis not in long]
             for order in itertools.permutations(long):
-                yield Grid(sizes, (*ones, *order))
+                yield ProductGrid(sizes, (*ones, *order))
 
 
-def _planned(a: Distribution, b: Distribution, c: Distribution, grid: Grid) -> ProductPlan:
+def _planned(a: Distribution, b: Distribution, c: Distribution, grid: ProductGrid) -> MeshProductPlan:
     (m, k), (_, n) = (tuple(map(int, one.shape)) for one in (a, b))
-    found = ProductPlan(
+    found = MeshProductPlan(
         grid,
         redistribute(a, grid.division((m, k), "i", "l")),
         redistribute(b, grid.division((k, n), "l", "j")),

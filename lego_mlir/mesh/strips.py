@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lego_mlir.mesh.redistribution import Message, StridedBox
 
 if TYPE_CHECKING:
-    from lego_mlir.mesh.products import ProductPlan
+    from lego_mlir.mesh.products import MeshProductPlan
 
 EQUAL: Final = 4
 MOST: Final = 16
@@ -79,7 +79,7 @@ def row_boxes(messages: Sequence[Message], received: bool, pitch: int) -> list[R
     return found
 
 
-def strips_of(plan: ProductPlan, rank: int) -> list[Strip]:
+def strips_of(plan: MeshProductPlan, rank: int) -> list[Strip]:
     """The strips of a rank, in the order in which they run; none for a rank without a part of the product."""
     (rows, k), (_, columns) = (moves.target.local_shape(rank) for moves in (plan.a, plan.b))
     if not rows * columns:
@@ -89,7 +89,7 @@ def strips_of(plan: ProductPlan, rank: int) -> list[Strip]:
     return list(_strips(plan, rank, rows, needs, gives))
 
 
-def _strips(plan: ProductPlan, rank: int, rows: int, needs: list[RowBox], gives: list[RowBox]) -> Iterator[Strip]:
+def _strips(plan: MeshProductPlan, rank: int, rows: int, needs: list[RowBox], gives: list[RowBox]) -> Iterator[Strip]:
     cuts = {0, rows, *(end for box in (*needs, *gives) for end in (box.first, box.last) if box.here.sizes[0] == 1)}
     moving = any(moves.summary.moved for moves in (plan.a, plan.b, plan.c))
     if (len(cuts) == 2 and moving and rows >= EQUAL) or len(cuts) > MOST + 1:

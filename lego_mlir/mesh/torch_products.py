@@ -21,7 +21,7 @@ from lego_mlir.mesh.torch_exchange import view_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
-    from lego_mlir.mesh.products import ProductPlan
+    from lego_mlir.mesh.products import MeshProductPlan
     from lego_mlir.mesh.redistribution import RedistributionPlan
 
 Multiply = Callable[..., None]
@@ -41,7 +41,7 @@ class MeshProduct:
     `multiply` computes the local products. Raises UsageError where the group has another number of ranks than the plan.
     """
 
-    def __init__(self, plan: ProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied) -> None:
+    def __init__(self, plan: MeshProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied) -> None:
         import torch
         import torch.distributed as dist
 
@@ -106,7 +106,8 @@ class MeshProduct:
         self._join()
         if self._results is None:
             return result
-        return self._summed({} if plan.sums == 1 else self._fused(bias, activation, self._part_columns()))
+        follows = plan.sums > 1 and self.capacities[self.rank] > 0
+        return self._summed(self._fused(bias, activation, self._part_columns()) if follows else {})
 
     # -- streams
 
@@ -186,7 +187,7 @@ class MeshProduct:
         assert self._results is not None
         n = self.capacities[self.rank]
         parts = self._results.own[: self.slots * n].view(self.slots, n)
-        if self.slots == 1:
+        if self.slots == 1 or not n:
             return parts[0].clone()
         if not fused:
             return parts[0] + parts[1] if self.slots == 2 else parts.sum(0)
@@ -221,9 +222,7 @@ class MeshProduct:
         import torch
 
         side, rank = self.plan.c.target, self.rank
-        rows, columns = side.local_shape(rank)
-        if not rows * columns:
-            return torch.zeros(0, dtype=torch.int64, device=self.device)
+        columns = side.local_shape(rank)[1]
         mesh = dict(zip(side.names, map(int, side.mesh_of(_number(rank))), strict=True))
         found = side.distribution.inv(**mesh, offset=np.arange(columns) * side.strides(rank)[1])[1]
         return torch.from_numpy(np.asarray(found)).to(self.device)

@@ -20,16 +20,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.mark.parametrize("world", [2, 3, 4, 8])
-def test_tensors_move_as_dtensors_do(world):
-    assert mesh.run(mesh.moves, world) == [0] * world
-
-
-def test_kernels_pack_and_unpack():
-    assert mesh.run(mesh.packed_by_kernels, 2) == [0, 0]
-
-
-def test_ranks_store_into_the_memory_of_their_peers():
-    assert mesh.run(mesh.stored_at_peers, 2) == [0, 0]
+def test_tensors_move_and_multiply(world):
+    assert mesh.run(mesh.everything, world) == [0] * world
 
 
 def test_the_benchmark_in_small(tmp_path):
