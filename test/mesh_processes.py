@@ -120,7 +120,7 @@ def multiplies(lego_mesh, rank, world):
             assert torch.equal(run(*parts), part(divisions[2], a @ b)), plan
         wanted = np.maximum((a @ b).astype(np.float32) + bias, 0).astype(np.float16)
         assert torch.equal(run(*parts, torch.from_numpy(bias), "relu"), part(divisions[2], wanted)), plan
-    assert len(algorithms) > 2
+    assert len(algorithms) > 1
 
 
 def division_pair(world):

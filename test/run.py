@@ -4,7 +4,7 @@
     python test/run.py lint lit   only these steps
     python test/run.py --long     everything, with the long fuzzing
     python test/run.py newest     a part of the tests on the newest Python of this machine, which only this runs
-    python test/run.py interop    with PyTorch, JAX and TVM, on the CPU, which only this runs
+    python test/run.py interop    with PyTorch, JAX, TVM and MPI, on the CPU, which only this runs
 
 CI runs the same command. Each step prints its own output; the first lines of a failure are where it stands, the
 summary at the end says which steps failed.

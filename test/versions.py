@@ -2,7 +2,7 @@
 
     python test/versions.py floors    in a virtual environment with the lower bound of every dependency
     python test/versions.py newest    with the newest Python on this machine and the newest dependencies
-    python test/versions.py interop   with PyTorch and ONNX, JAX and TVM's FFI, on the CPU
+    python test/versions.py interop   with PyTorch and ONNX, JAX, TVM's FFI and MPI, on the CPU
 
 An environment is made once, in build/, and kept while what it holds does not change. Where no newer Python is found, or
 the dependencies have no wheels for it, `newest` reports it and passes.
@@ -30,7 +30,7 @@ TESTS = (
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
 TOOLS = ("pytest", "hypothesis")
-LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript")
+LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript", "mpi4py", "mpich")
 
 
 def requirements() -> list[str]:

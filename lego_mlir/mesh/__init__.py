@@ -3,6 +3,8 @@
     lego.redistribute(source, target)              a `RedistributionPlan` between two `Sharded` distributions
     lego.mesh.redistribute(dtensor, placements)    a DTensor with other placements
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
+    lego.mesh.MpiExchange(plan, comm)              the same by MPI, on NumPy arrays
+    lego.mesh.JaxExchange(plan, mesh)              what all ranks do, on a JAX array of their parts
     lego.mesh.best_ranks(plan)                     the numbers of the target's ranks with which most elements stay
     lego.mesh.PeerExchange(plan, rank)             the same by stores into the memory of peers
     lego.mesh.plan_product(a, b, c)                a `MeshProductPlan` for matrices in any distributions
@@ -18,6 +20,9 @@ torch_products    a product by the memory of peers, transfers while products run
 relabelling       which process should be which rank of the target
 peer_exchange     one kernel that stores into the memory of peers
 peer_memory       memory of each rank that all ranks reach
+rank_messages     what one rank sends, receives and keeps
+mpi_exchange      packed, exchanged by MPI, unpacked
+jax_exchange      packed, exchanged by JAX, unpacked
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 
@@ -26,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.mesh.jax_exchange import JaxExchange
+from lego_mlir.mesh.mpi_exchange import MpiExchange
 from lego_mlir.mesh.peer_exchange import PeerExchange
 from lego_mlir.mesh.peer_memory import PeerMemory
 from lego_mlir.mesh.products import MeshProductPlan, ProductGrid, plan_product
@@ -39,9 +46,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exchange",
+    "JaxExchange",
     "MeshProduct",
     "MeshProductPlan",
     "Message",
+    "MpiExchange",
     "PeerExchange",
     "PeerMemory",
     "ProductGrid",

@@ -19,6 +19,7 @@ from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.box_kernels import MakeKernel, box_kernel
 from lego_mlir.mesh.device_exchange import DeviceMoves, device_moves
+from lego_mlir.mesh.rank_messages import RankMessages
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _KEPT: Final = 256
 """Exchanges of one process."""
 
 
-class Exchange:
+class Exchange(RankMessages):
     """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes.
 
     `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device. `make` gives each of
@@ -40,24 +41,9 @@ class Exchange:
     def __init__(
         self, plan: RedistributionPlan, rank: int, kernels: bool | None = None, make: MakeKernel = box_kernel
     ) -> None:
+        super().__init__(plan, rank)
         self.kernels, self.make = kernels, make
         self._made: dict[int, DeviceMoves | None] = {}
-        self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
-        sent = plan.messages_from(rank) if rank < plan.source.count else []
-        received = plan.messages_to(rank) if rank < plan.target.count else []
-        self.kept = [m for m in sent if m.receiver == rank]
-        self.sent = [m for m in sent if m.receiver != rank]
-        self.received = [m for m in received if m.sender != rank]
-        self.send_sizes, self.receive_sizes = [0] * ranks, [0] * ranks
-        for m in self.sent:
-            self.send_sizes[m.receiver] = m.elements
-        for m in self.received:
-            self.receive_sizes[m.sender] = m.elements
-
-    @property
-    def local_shape(self) -> tuple[int, ...]:
-        """The sizes of this rank's new part; one axis of 0 for a rank that has none."""
-        return self.plan.target.local_shape(self.rank) if self.rank < self.plan.target.count else (0,)
 
     def __call__(self, part: Tensor, group: Foreign = None, within: float | None = None) -> Tensor:
         """This rank's new part, for its old one; every rank of the group calls it. Raises UsageError if one fails.
@@ -109,13 +95,6 @@ class Exchange:
         if bits not in self._made:
             self._made[bits] = device_moves(self.kept, self.sent, self.received, self.extents, bits, self.make)
         return self._made[bits]
-
-    @property
-    def extents(self) -> tuple[int, int, int, int]:
-        """The elements of the old part, of both buffers, and of the new part."""
-        held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
-        capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
-        return held, sum(self.send_sizes), sum(self.receive_sizes), capacity
 
 
 def _exchanged(
