@@ -1,11 +1,14 @@
 """A product over a mesh, as one rank carries it out: parts arrive, strips of rows are multiplied, results are sent.
 
     transfers    barrier │ rows of strip 1 │ rows of strip 2 │ C of strip 1 │ ..  │ barrier
-    products             │ strip 0         │ strip 1         │ strip 2      │ ..  │ sums
+    products             │ strip 0         │ strip 1         │ strip 2      │ ..  │         sums
 
 On GPUs transfers are copies between memories of peers (`PeerMemory`) on a stream of their own, so that those of one
 strip run while another is multiplied; copy engines do contiguous ones, and take no multiprocessor from products. On a
 CPU the same steps run one after the other. The parts of a sum arrive in places of their own, and are added in f32.
+
+A barrier on a GPU is a kernel, which a product that fills all multiprocessors keeps waiting. So products begin after
+the first barrier, and the stream of transfers has a higher priority.
 """
 
 from __future__ import annotations
@@ -56,12 +59,37 @@ class MeshProduct:
         self.rows, self.inner, self.columns = *shapes[0], shapes[1][1]
         self.b_needs = row_boxes(plan.b.messages_to(self.rank), True, max(self.columns, 1))
         self._memory = [self._memory_of(moves) for moves in (plan.a, plan.b)]
-        self.slots = plan.sums
+        along = plan.grid.order.index("l")
+        self.slots, self._slot = plan.sums, int(plan.c.source.mesh_of(_number(self.rank))[along])
         self.capacities = [plan.c.target.capacity(t) for t in range(plan.ranks)]
         self._results = (
             PeerMemory(self.slots * max(self.capacities), dtype, self.device) if not _stays(plan.c) else None
         )
-        self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        self._own = self._own_rows_of_sum()
+        self._stream = torch.cuda.Stream(self.device, priority=-1) if self.device.type == "cuda" else None
+
+    @property
+    def operands(self) -> tuple[Tensor | None, Tensor | None]:
+        """Where this rank's parts of A and B are read by others; parts that are put there are not copied.
+
+        None for an operand that does not move. The parts of other calls are overwritten.
+        """
+        of = zip(self._memory, (self.plan.a, self.plan.b), strict=True)
+        found = [None if one is None else one.own[: moves.source.capacity(self.rank)] for one, moves in of]
+        return found[0], found[1]
+
+    def _own_rows_of_sum(self) -> int | None:
+        """Where its block of C has this rank's part of a sum of two, as it lies in the result; None if it does not.
+
+        It is added from there, without a place of its own.
+        """
+        m = self.plan.c.message(self.rank, self.rank) if self.slots == 2 else None
+        if m is None or len(m.source) != 1 or m.elements != self.capacities[self.rank]:
+            return None
+        here, there = m.source[0], m.target[0]
+        rows = here.sizes[0] == here.sizes[2] == 1 and here.sizes[3] == here.strides[1] == self.columns
+        alike = there.offset == 0 and there.strides[1::2] == here.strides[1::2]
+        return here.offset if rows and alike else None
 
     def _memory_of(self, moves: RedistributionPlan) -> PeerMemory | None:
         """Memory for the parts of an operand that moves."""
@@ -88,9 +116,11 @@ class MeshProduct:
         self._fork()
         with self._transfers():
             for memory, part in zip(self._memory, (a, b), strict=True):
-                if memory is not None:
+                if memory is not None and part.data_ptr() != memory.own.data_ptr():
                     memory.own[: part.numel()].copy_(part)
             self._meet()
+        self._join()
+        with self._transfers():
             self._pull(self._memory[1], plan.b, self.b_needs if self.strips else (), right)
         arrivals = [self._arriving(strip, left, a) for strip in self.strips]
         fused = {} if plan.sums > 1 else self._fused(bias, activation, self._block_columns())
@@ -107,7 +137,7 @@ class MeshProduct:
         if self._results is None:
             return result
         follows = plan.sums > 1 and self.capacities[self.rank] > 0
-        return self._summed(self._fused(bias, activation, self._part_columns()) if follows else {})
+        return self._summed(result, self._fused(bias, activation, self._part_columns()) if follows else {})
 
     # -- streams
 
@@ -173,27 +203,29 @@ class MeshProduct:
         """Store what a strip gives to the parts of its receivers, where this rank's part of a sum has its place."""
         if self._results is None or not strip.gives:
             return
-        along = self.plan.grid.order.index("l")
-        slot = int(self.plan.c.source.mesh_of(_number(self.rank))[along])
         self._fork()
         with self._transfers():
             for box in strip.gives:
+                if box.other == self.rank and self._own is not None:
+                    continue
                 n = self.capacities[box.other]
-                part = self._results.part(box.other)[slot * n : (slot + 1) * n]
+                part = self._results.part(box.other)[self._slot * n : (self._slot + 1) * n]
                 view_of(part, box.there).copy_(view_of(result, box.here))
 
-    def _summed(self, fused: dict[str, Foreign]) -> Tensor:
+    def _summed(self, result: Tensor, fused: dict[str, Foreign]) -> Tensor:
         """The sum of what arrived, and what follows it."""
         assert self._results is not None
         n = self.capacities[self.rank]
         parts = self._results.own[: self.slots * n].view(self.slots, n)
         if self.slots == 1 or not n:
             return parts[0].clone()
-        if not fused:
-            return parts[0] + parts[1] if self.slots == 2 else parts.sum(0)
         import torch
 
-        found = parts.sum(0, dtype=torch.promote_types(self.dtype, torch.float32))
+        dtype = torch.promote_types(self.dtype, torch.float32) if fused else self.dtype
+        if self._own is None:
+            found = parts.sum(0, dtype=dtype)
+        else:
+            found = result[self._own : self._own + n].to(dtype) + parts[1 - self._slot]
         if (bias := fused.get("bias")) is not None:
             shape = self.plan.c.target.local_shape(self.rank)
             strides = self.plan.c.target.strides(self.rank)
