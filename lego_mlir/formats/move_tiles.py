@@ -198,7 +198,7 @@ def _unique(digits: Iterable[Digit]) -> list[Digit]:
 def joined(digits: Sequence[Digit], side: int | None = None) -> list[Digit]:
     """Digits, outermost first, with those that are dense in each other on both sides as one.
 
-    With the side of positions in a tile, none reaches over a line.
+    With the side that has positions in a tile, none reaches over a line.
     """
     found: list[Digit] = []
     for n, s, t in digits:
@@ -263,7 +263,7 @@ def _registers(
     lanes = [d for d in inside if d not in held]
     along = [d for d in dense(inside, 1, move.unit, RUN_BITS)[0] if d in lanes]
     others = sorted((d for d in lanes if d not in along), key=lambda d: d[2])
-    items = joined([*reversed(others), *reversed(along)], 2)[::-1]
+    items = joined([*reversed(others), *reversed(along)], side=2)[::-1]
     return TilePart(
         number,
         move.start[0],

@@ -9,12 +9,13 @@ from ptx_runs import ptx_of
 
 from lego_mlir import interp
 from lego_mlir.errors import LayoutError
-from lego_mlir.formats import FORMATS
+from lego_mlir.formats import FORMATS, host_moves
 from lego_mlir.formats.conversions import Conversion
-from lego_mlir.formats.device_moves import build, kernels_of, plan_of
+from lego_mlir.formats.device_moves import kernels_of
 from lego_mlir.formats.field_arrays import as_bytes, write
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.host_moves import execute
+from lego_mlir.formats.move_kernels import build, plan_of
 from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
@@ -99,6 +100,29 @@ def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
     for kernel, arguments in kernels:
         kernel(*arguments)
     assert same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("gguf.q6_k", {"rows": 64, "columns": 512}), ("gptq", {"rows": 256, "columns": 256}),
+     ("kv.mla", {"tokens": 24}), ("deepgemm.scales", {"rows": 130, "groups": 6})],
+)  # fmt: skip
+@pytest.mark.parametrize("skipped", [0, 8])
+def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped):
+    """One kernel for each move, at any multiple of 16 bytes of the target and of 8 of the source."""
+    format_ = FORMATS[name](**sizes)
+    for _, _, move in Conversion(rows_of(format_), format_).moves:
+        ends = [move.unit + sum((d[0] - 1) * d[side] for d in move.digits) for side in (1, 2)]
+        given_ = np.random.default_rng(0).integers(0, 256, skipped + -(-ends[0] // 8), dtype=np.uint8)
+        found, expected = (np.zeros(16 + -(-ends[1] // 8), np.uint8) for _ in range(2))
+        placed = Move(move.digits, move.unit, (8 * skipped, 128))
+        execute(placed, given_, expected)
+        with monkeypatch.context() as patch:
+            patch.setattr(host_moves, "SPLIT_BYTES", 0)
+            patch.setattr(host_moves, "COMPILED_BYTES", 0)
+            execute(placed, given_, found)
+        assert np.array_equal(found, expected)
+    assert host_moves._kernel.cache_info().currsize
 
 
 @st.composite
