@@ -1,7 +1,7 @@
 """Arrays over named axes: copies, partial sums, uneven parts; as torch, JAX, ScaLAPACK and linear layouts say them."""
 
 from lego_mlir.distributions.base import CopyAxis, Distribution, Replicas
-from lego_mlir.distributions.jax_shardings import from_jax, from_sharding
+from lego_mlir.distributions.jax_shardings import from_jax, from_sharding, to_jax, to_sharding
 from lego_mlir.distributions.linear_layouts import from_linear, to_linear
 from lego_mlir.distributions.placed import PlacedLayout
 from lego_mlir.distributions.scalapack import from_scalapack, to_scalapack
@@ -26,7 +26,9 @@ __all__ = [
     "from_scalapack",
     "from_sharding",
     "from_torch",
+    "to_jax",
     "to_linear",
     "to_scalapack",
+    "to_sharding",
     "to_torch",
 ]
