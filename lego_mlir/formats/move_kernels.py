@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
 
 THREADS: Final = 256
-VECTORS: Final = 4
-"""Units that a thread copies, a block's width apart, so that several loads are in flight."""
 Placed = tuple[int, int, Move]
 """A source buffer, a target buffer, and a move between them."""
 
@@ -103,7 +101,7 @@ def build(moves: tuple[Placed, ...], sources: tuple[int, ...], targets: tuple[in
 
 @cache
 def _built(plan: DevicePlan, sources: tuple[int, ...], targets: tuple[int, ...]) -> Kernel:
-    shares = [-(-_units(move) // (THREADS * VECTORS)) for _, _, move in plan.copies]
+    shares = [-(-_units(move) // THREADS) for _, _, move in plan.copies]
     starts = [0, *accumulate([*shares, *(tile.blocks for _, _, tile in plan.tiles)])]
     kinds = {
         f"{name}{k}": lego.Tensor(dtype_named(f"u{bits}"), Row(8 * size // bits))
@@ -117,7 +115,7 @@ def _built(plan: DevicePlan, sources: tuple[int, ...], targets: tuple[int, ...])
         block, thread = lego.block_id.x, lego.thread_id.x
         for k, (there, here, move) in enumerate(plan.copies):
             with lego.when((block >= starts[k]) & (block < starts[k + 1])):
-                _copy(given[there], found[here], move, (block - starts[k]) * (THREADS * VECTORS) + thread)
+                _copy(given[there], found[here], move, (block - starts[k]) * THREADS + thread)
         for k, (theres, here, tile) in enumerate(plan.tiles, len(plan.copies)):
             with lego.when((block >= starts[k]) & (block < starts[k + 1])):
                 stage = stages[plan.targets[here]]
@@ -145,29 +143,16 @@ def _units(move: Move) -> int:
     return prod(n for n, _, _ in move.digits)
 
 
-def _copy(x: View, y: View, move: Move, first: IndexLike) -> None:
-    """The units `first`, `first + THREADS`, .. of a move: all loads, then all stores, but at its end one by one."""
-    units = _units(move)
-    numbers = [first + v * THREADS for v in range(min(VECTORS, -(-units // THREADS)))]
-
-    def places(number: IndexLike) -> list[IndexLike]:
-        bits, at = x.dtype.bits, unflatten(number, [n for n, _, _ in move.digits]) if move.digits else ()
-        return [
+def _copy(x: View, y: View, move: Move, number: IndexLike) -> None:
+    """One unit of a move: 1 % faster on an H100 than four for each thread."""
+    bits = x.dtype.bits
+    with lego.when(number < _units(move)):
+        at = unflatten(number, [n for n, _, _ in move.digits]) if move.digits else ()
+        there, here = (
             move.start[side - 1] // bits + sum(i * (d[side] // bits) for i, d in zip(at, move.digits, strict=True))
             for side in (1, 2)
-        ]
-
-    width = move.unit // x.dtype.bits
-    with lego.when(numbers[-1] < units):
-        moved = [(x.load(there, width=width), here) for there, here in map(places, numbers)]
-        for value, here in moved:
-            y.store(value, here)
-    if units % (THREADS * len(numbers)):
-        with lego.when(numbers[-1] >= units):
-            for number in numbers[:-1]:
-                with lego.when(number < units):
-                    there, here = places(number)
-                    y.store(x.load(there, width=width), here)
+        )
+        y.store(x.load(there, width=move.unit // bits), here)
 
 
 def _move_tile(given: Sequence[View], y: View, stage: View, tile: MoveTile, number: IndexLike) -> None:
