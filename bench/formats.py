@@ -22,7 +22,9 @@ import harness
 import mlir_kernels
 import numpy as np
 
-NAME, TARGET = "formats", "sm_90"
+NAME, PAGE, TARGET = "formats", "results/formats.md", "sm_90"
+RUNS = (NAME, "formats_one_line")
+"""The names of the results: those of today's kernels, and of kernels with runs of one line and four units a thread."""
 GPU_MIB, CPU_MIB = 256, 16
 SAMPLED = 2**20
 SIZES = {
@@ -194,19 +196,29 @@ def cpu(cases: Sequence[str]) -> None:
     print(f"geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
 
 
-def table(_: Sequence[str]) -> None:
-    """Ours relative to a copy, of the newest times."""
-    found = mlir_kernels.latest(NAME)
-    if found is None:
-        print("no times yet: run `python bench/formats.py time` on a machine with a GPU")
-        return
-    times: dict[str, dict[str, float]] = {}
-    for row in found["rows"]:
-        times.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
-    shares = {case: kinds["copy"] / kinds["ours"] for case, kinds in times.items()}
-    for case, share in shares.items():
-        print(case, f"{share:.2f}")
-    print(f"geometric mean {geometric_mean(shares.values()):.3f}, least {min(shares.values()):.3f}")
+def table(_: Sequence[str] = ()) -> None:
+    """The table of the documentation: our time, what it reads and writes, and the share of a copy's speed, by run."""
+    runs = {name: found for name in RUNS if (found := mlir_kernels.latest(name)) is not None}
+    if not runs:
+        raise SystemExit("no times yet: run `python bench/formats.py time` on a machine with a GPU")
+    text = "".join(f"{mlir_kernels.circumstances(name, found, 'torch')}.\n" for name, found in runs.items())
+    times = [{(row["case"][0], row["kernel"]): row for row in found["rows"]} for found in runs.values()]
+    shares: list[list[float]] = [[] for _ in runs]
+    cells = []
+    for case in CASES:
+        cell = [f"`{case}`"]
+        for rows, found in zip(times, shares, strict=True):
+            if (case, "ours") not in rows:
+                cell += ["", "", ""]
+                continue
+            ours, copy = rows[case, "ours"], rows[case, "copy"]
+            found.append(copy["ms"] / ours["ms"])
+            cell += [f"{1000 * ours['ms']:.0f}", f"{2 * ours['bytes'] / ours['ms'] / 1e9:.2f}", f"{found[-1]:.3f}"]
+        cells.append(cell)
+    for what, of in (("geometric mean", geometric_mean), ("least", min)):
+        cells.append([what, *(part for found in shares for part in ("", "", f"{of(found):.3f}"))])
+    columns = [f"{found['device'].split()[1]}, us|TB/s read and written|of a copy" for found in runs.values()]
+    mlir_kernels.put_into(PAGE, NAME, f"{text}\n{mlir_kernels.table('|'.join(['format', *columns]), cells)}")
 
 
 if __name__ == "__main__":
