@@ -42,6 +42,7 @@ BENCHMARKS = (
     ("attention_forms", "attention", "attention_forms", "errors of attention in other forms, against PyTorch in f32"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
     ("gather", "conversions", "gather", "gathers from registers"),
+    ("formats", "formats", "formats", "conversions into storage formats against a copy of the same bytes"),
     ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),
     ("triton_matmul", "triton-matmul", "triton_matmul", "rendered Triton products against Triton by hand and cuBLAS"),
     ("triton_grouped", "triton-grouped", "triton_grouped", "grouped and batched products"),

@@ -68,7 +68,7 @@ class Argument:
     where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
     allows, None where it names none. `values` is the range of its integers, `(lo, end)`. `tensor_map` holds the fields
     of a `TensorMap`, for a tensor that the kernel takes as one instead of a pointer. `addresses_of` names the tensors
-    whose addresses its elements are.
+    whose addresses its elements are. A `permutation` is a run-time table.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Argument:
     values: Sequence[Extent] | None = None
     tensor_map: Json | None = None
     addresses_of: Sequence[str] = ()
+    permutation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
