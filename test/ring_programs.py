@@ -7,6 +7,7 @@ from lego_mlir.expr.nodes import FloorMod, Size
 from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.strides import divided
+from lego_mlir.proofs.rings.values import KnownRanges
 
 COUNTS = {name: sympy.Symbol(f"count {name}", integer=True) for name in "kq"}
 HEIGHT = 8
@@ -124,4 +125,4 @@ def order_of(programs, rings, stages):
     buffers = {
         f"tile {c}": StagedBuffer(f"tile {c}", stages, HEIGHT, ring=f"full {c}") for c in "kq" if f"full {c}" in rings
     }
-    return divided(RingOrder(shapes, buffers, agents, {}))
+    return divided(RingOrder(shapes, buffers, agents, KnownRanges({})))

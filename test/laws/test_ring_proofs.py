@@ -21,6 +21,7 @@ from lego_mlir.proofs.rings.agents import (
 )
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.values import KnownRanges
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
@@ -120,7 +121,7 @@ def test_a_write_after_a_loop_is_not_ordered_by_a_count_of_which_only_a_lower_bo
     ]
     rings = {name: RingShape(name, 2 if name == "once" else 1, 1) for name in ("once", "full", "empty")}
     buffers = {"t": StagedBuffer("t", 2, HEIGHT, ring="once")}
-    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, {}))}
+    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))}
     assert "the read of use u may come while" in found
 
 
@@ -139,5 +140,5 @@ def test_copies_of_one_line_into_two_buffers_are_each_compared_with_their_own_re
     agents = [Agent(name, 1, (RingLoop(k, *span, tuple(body)),)) for name, body in (("c", copies), ("r", reads))]
     rings = {name: RingShape(name, stages, 1) for name in ("full", "late", "empty")}
     buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=on) for name, on in (("a", "full"), ("b", ring))}
-    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, {}))]
+    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))]
     assert found == ([] if ring == "full" else ["b"])

@@ -45,6 +45,7 @@ from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
+from lego_mlir.proofs.rings.whole_stages import whole_stage
 from lego_mlir.tracing import barrier_rings
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
 from lego_mlir.tracing.clustered_blocks import CAST
@@ -267,6 +268,7 @@ class _AgentReader:
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.here_known: dict[Expr, Expr] = {}
+        self.stages: dict[tuple[Expr, int], Expr | None] = {}  # the whole stages that threads access
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
@@ -385,12 +387,18 @@ class _AgentReader:
                 yield Unfollowed(f"{place}: an access of a stage that is not followed")
 
     def access(self, s: Statement, access: TensorAccess) -> StageAccess:
-        """The rows, or for matrices the positions, of an access."""
-        kind = "write" if isinstance(s, Store) else "read"
-        if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
-            return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
-        row = as_expr(own_index(access.layout, tuple(access.index))[0])
-        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s))
+        """The stage that the threads access; else the rows, or for matrices the positions, of one of them."""
+        kind, name = "write" if isinstance(s, Store) else "read", access.buffer.name
+        by_position = isinstance(s, MatrixLoad)  # the index of a transposed one counts in the fragment, not in memory
+        row = as_expr(access.position if by_position else own_index(access.layout, tuple(access.index))[0])
+        buffer = self.kernel.buffers[name]
+        size = buffer.elements if by_position else buffer.height
+        key = row.xreplace(self.here), size
+        if key not in self.stages:
+            self.stages[key] = whole_stage(*key, self.thread, self.kernel.ranges)
+        stage = self.stages[key]
+        row, rows = (self._at(row), 1) if stage is None else (stage, size)
+        return StageAccess(kind, name, row, rows, line_of(s), by_position=by_position)
 
     # -- integers
 
