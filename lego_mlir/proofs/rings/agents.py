@@ -46,7 +46,7 @@ class StageAccess:
 
     A "copy" goes on until it completes on `use` of the ring `on`; it fills `whole_rows`, or parts of them, and if it is
     `shared` each block of the cluster copies its part for all. A read that is `late` may go on at this place, as those
-    of a product in flight do.
+    of a product in flight do. One that is not `is_flat` may reach rows below these.
     """
 
     kind: str
@@ -60,6 +60,7 @@ class StageAccess:
     by_position: bool = False
     whole_rows: bool = False
     shared: bool = False
+    is_flat: bool = True
 
     @property
     def begun(self) -> StageAccess:

@@ -46,7 +46,7 @@ from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.tracing import barrier_rings
-from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
+from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word, numbers_of
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import TileCopy, WarpRole
@@ -79,6 +79,7 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
+from lego_mlir.tracing.wgmma_products import WarpgroupProduct
 
 LANE: Final = symbol_named(f"{HIDDEN}lane")
 WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")
@@ -143,6 +144,14 @@ class _Reader:
             self._find_buffers(self.trace.body)
             agents = [self._block()]
         return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self.ranks)
+
+    @cached_property
+    def products(self) -> list[WarpgroupProduct]:
+        """The products of warpgroups in the order in which they are issued: where their first statements are."""
+        by_number = {number: product for product in self.trace.products for number in product.covered}
+        numbers = (n for s in self.trace.statements() for n in numbers_of(s) if n in by_number)
+        found = {id(by_number[n]): by_number[n] for n in numbers}
+        return list(found.values())
 
     def _find_rings(self) -> None:
         constants: dict[int, int] = {}
@@ -269,7 +278,7 @@ class _AgentReader:
         self.here_known: dict[Expr, Expr] = {}
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
-        self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
+        self.reads = StageReads(kernel.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
         return with_steps(self._gathered(self._body(body)))
@@ -319,7 +328,8 @@ class _AgentReader:
         if expr not in self.here_known:
             here = expr.xreplace(self.here)
             depends = isinstance(here, sympy.Expr) and self.thread in here.free_symbols
-            self.here_known[expr] = simplified(here, self.kernel.ranges) if depends else here
+            simple = depends or (uniform and isinstance(here, sympy.Expr))
+            self.here_known[expr] = simplified(here, self.kernel.ranges) if simple else here
         expr = self.here_known[expr]
         if uniform and isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
             raise NotFollowedError(f"{expr} differs between the threads of a role")
@@ -390,7 +400,7 @@ class _AgentReader:
         if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
             return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
         row = as_expr(own_index(access.layout, tuple(access.index))[0])
-        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s))
+        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s), is_flat=_is_flat(access, row))
 
     # -- integers
 
@@ -529,6 +539,17 @@ def touches(buffers: Collection[str], body: Sequence[Statement]) -> bool:
         or (isinstance(s, FunctionCall) and touches(buffers, s.function.body))
         for s in statements_in(tuple(body))
     )
+
+
+def _is_flat(access: TensorAccess, row: Expr) -> bool:
+    """Whether all elements of a vector are in its first row."""
+    if access.width == 1:
+        return True
+    if access.axis is None:
+        return False
+    index = [as_expr(i) for i in access.index]
+    index[access.axis] += access.width - 1
+    return bool(sympy.expand(as_expr(own_index(access.layout, tuple(index))[0]) - row) == 0)
 
 
 def _symbol_of(register: Register) -> Symbol:

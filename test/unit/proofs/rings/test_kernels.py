@@ -11,7 +11,15 @@ from role_kernels import staged
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32, spec
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
-from lego_mlir.kernels import batched_products, fused_attention, grouped_products, packed_attention, transpose
+from lego_mlir.kernels import (
+    added_gradients,
+    batched_products,
+    fused_attention,
+    grouped_products,
+    packed_attention,
+    transpose,
+)
+from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings import values
@@ -75,6 +83,43 @@ def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
     proof = ring_proof(kernel().trace())
     assert proof.reasons == ()
     assert proof.unfilled == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [{}, {"causal": True}, {"group": 2}], ids=["plain", "causal", "grouped"])
+def test_rings_of_added_gradients_are_proved(form):
+    assert ring_proof(added_gradients.build(AttentionForm(**form)).main.trace()).reasons == ()
+
+
+def closed_without(word):
+    def close(memory, q, t, end):
+        if word != "wait":
+            memory.empty[t - (0 if word == "parity" else memory.tile.stages)].wait()
+        tile = memory.visited(memory.q, t, 0, memory.tile.queries)
+        lego.copy_async(q, tile, at=(0, end, 0), barrier=memory.full[t])
+        if word != "arrival":
+            memory.full[t].arrive()
+
+    return close
+
+
+def scored_ahead(group, t, start=0):
+    ahead = group.memory.visited(group.memory.q, t + 1, start)
+    return lego.mma(group.keys, ahead.T, group.zeros)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "fault"),
+    [
+        *((GradientMemory, "close", closed_without(word)) for word in ("wait", "arrival", "parity")),
+        (GradientGroup, "scored", scored_ahead),
+    ],
+    ids=["slot reused before its wait", "no arrival", "wrong parity", "read before its wait"],
+)
+def test_faults_planted_in_added_gradients_are_not_proved(monkeypatch, where, name, fault):
+    monkeypatch.setattr(where, name, fault)
+    assert ring_proof(added_gradients.build().main.trace()).reasons
 
 
 def test_roles_that_read_other_trip_counts_stay_unknown():
