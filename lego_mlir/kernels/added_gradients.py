@@ -311,7 +311,7 @@ class GradientGroup:
         if form.features == ROWS:  # registers suffice, and products read half as much memory
             self.keys = lego.load(self.own[0], self.left)
         memory.full[0].wait()
-        self.scores = lego.register(self.scored(0))
+        self.scores: Operand = lego.register(self.scored(0))
 
     def scored(self, t: Operand, start: int = 0) -> Operand:
         """The scores of the queries from `start` on of visit t."""

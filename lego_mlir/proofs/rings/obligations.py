@@ -329,8 +329,8 @@ class Obligations:
         if write.by_position or access.by_position or not (write.is_flat and access.is_flat):
             return False
         (a, _), (b, _) = buffer.offset(write, x), buffer.offset(access, y)
-        least, most = self.order.low, lambda offset: -self.order.low(-offset)  # apart: the symbols of a thread are two
-        return bool(most(a) + write.rows <= least(b) or most(b) + access.rows <= least(a))
+        low = self.order.low  # each alone: a symbol of threads stands for others in the other access
+        return bool(-low(-a) + write.rows <= low(b) or -low(-b) + access.rows <= low(a))
 
     def _meeting(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr, stages: int) -> tuple[int, int]:
         """The least and the greatest y - x of a write and an access that may be at the same time.

@@ -399,8 +399,10 @@ class _AgentReader:
         kind = "write" if isinstance(s, Store) else "read"
         if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
             return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
-        row = as_expr(own_index(access.layout, tuple(access.index))[0])
-        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s), is_flat=_is_flat(access, row))
+        row, *rest = map(as_expr, own_index(access.layout, tuple(access.index)))
+        columns = (rest[0].xreplace(self.here), 1) if len(rest) == 1 else None
+        flat = _is_flat(access, row)
+        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s), is_flat=flat, columns=columns)
 
     # -- integers
 
@@ -492,10 +494,11 @@ class _AgentReader:
         name = mark.tile.name
         if name not in self.kernel.buffers:
             return
-        first = as_expr(mark.into[0])
-        row = self._at(first)
+        first, column = map(as_expr, mark.into)
+        row, columns = self._at(first), (column.xreplace(self.here), mark.shape[1])
         if mark.stores:
-            yield self.reads.begin_store(StageAccess("read", name, row, mark.shape[0], place, late=True))
+            stored = StageAccess("read", name, row, mark.shape[0], place, late=True, columns=columns)
+            yield self.reads.begin_store(stored)
             return
         if mark.ring is None:
             yield Unfollowed(f"{place}: a copy into {name} that completes on no ring")
@@ -510,8 +513,9 @@ class _AgentReader:
             place,
             ring_name(mark.ring.number),
             self._at(mark.use, uniform=True),
-            whole_rows=bool(as_expr(mark.into[1]) == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
+            whole_rows=bool(column == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
             shared=mark.blocks is not None,
+            columns=columns,
         )
 
 

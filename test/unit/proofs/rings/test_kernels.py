@@ -226,6 +226,51 @@ def test_an_arrival_does_not_wait_for_copies_out_of_a_stage():
     assert "goes on while" in ring_proof(stored_from_a_stage(False).trace()).reasons[0]
 
 
+def copied_in_halves(columns, second_wait=True):
+    """A role copies the halves of each tile on two rings; another reads each half as soon as it is there."""
+
+    def half(number):
+        return (0, number * 32) if columns else (number * 8, 0)
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(a: lego.Tensor(f32, Row(16, 64)), y: lego.Tensor(f32, Row(2, 32))):
+        tile = lego.shared(f32, Row(32, 64), "tile")
+        *rings, empty = (lego.barriers(2) for _ in range(3))
+        with lego.warps(0, 1):
+            for k in lego.range(6):
+                empty[k - 2].wait()
+                for number, ring in enumerate(rings):
+                    row, column = half(number)
+                    part = tile.part((k % 2 * 16 + row, column), (16, 32) if columns else (8, 64))
+                    lego.copy_async(a, part, at=half(number), barrier=ring[k])
+                    ring[k].arrive()
+        with lego.warps(1, 2):
+            for k in lego.range(6):
+                for number, ring in enumerate(rings):
+                    if number == 0 or second_wait:
+                        ring[k].wait()
+                    row, column = half(number)
+                    y[number, lego.lane_id] = tile[k % 2 * 16 + row + lego.lane_id % 8, column]
+                empty[k].arrive()
+
+    return kernel
+
+
+def test_halves_of_a_tile_on_two_rings_are_told_apart_by_rows():
+    assert isinstance(verdict(copied_in_halves(columns=False)), Proved)
+
+
+def test_a_read_beside_the_columns_that_a_copy_fills_is_not_refuted():
+    assert isinstance(verdict(copied_in_halves(columns=True)), Unknown)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_half_that_is_read_before_its_wait_is_refuted_with_its_round(columns):
+    found = verdict(copied_in_halves(columns, second_wait=False))
+    assert isinstance(found, Refuted)
+    assert "(round k" in found.explanation
+
+
 def test_a_proof_that_takes_too_long_ends_as_unknown_with_its_reason_and_a_remedy(monkeypatch):
     monkeypatch.setattr(values, "MOST_SECONDS", -1)
     trace = staged().trace()
