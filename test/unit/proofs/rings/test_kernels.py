@@ -271,6 +271,37 @@ def test_a_half_that_is_read_before_its_wait_is_refuted_with_its_round(columns):
     assert "(round k" in found.explanation
 
 
+def read_as_far_as_memory_says(most):
+    """A role reads the rows of a tile from a warp's number on, up to a number in memory and at most `most`."""
+
+    @lego.kernel(grid=1, block=96)
+    def kernel(
+        a: lego.Tensor(f32, Row(16, 32)),
+        lengths: lego.Tensor(i32, Row(4), range=(-(2**31), 2**31)),
+        y: lego.Tensor(f32, Row(32, 32)),
+    ):
+        tile, full, empty = lego.shared(f32, Row(32, 32), "tile"), lego.barriers(2), lego.barriers(2, arrivals=2)
+        with lego.warps(0, 1):
+            for k in lego.range(6):
+                empty[k - 2].wait()
+                lego.copy_async(a, tile.part((k % 2 * 16, 0), (16, 32)), at=(0, 0), barrier=full[k])
+                full[k].arrive()
+        with lego.warps(1, 3):
+            for k in lego.range(6):
+                full[k].wait()
+                length = lego.index(lengths[k % 4], range=(-(2**31), 2**31))
+                for row in lego.range(lego.warp_id, lego.minimum(most, length), 2):
+                    y[row, lego.lane_id] = tile[k % 2 * 16 + row, lego.lane_id]
+                empty[k].arrive()
+
+    return kernel
+
+
+@pytest.mark.parametrize(("most", "found"), [(15, Proved), (16, Proved), (17, Unknown), (2**20, Unknown)])
+def test_rows_that_a_loop_over_data_reads_are_in_their_stage_if_it_has_no_more(most, found):
+    assert isinstance(verdict(read_as_far_as_memory_says(most)), found)
+
+
 def test_a_proof_that_takes_too_long_ends_as_unknown_with_its_reason_and_a_remedy(monkeypatch):
     monkeypatch.setattr(values, "MOST_SECONDS", -1)
     trace = staged().trace()
