@@ -23,6 +23,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.counts import ProgramWalk
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.stage_fills import unfilled
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
@@ -143,6 +144,28 @@ def test_copies_of_one_line_into_two_buffers_are_each_compared_with_their_own_re
     buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=on) for name, on in (("a", "full"), ("b", ring))}
     found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, {}))]
     assert found == ([] if ring == "full" else ["b"])
+
+
+def test_a_stage_whose_row_is_a_number_from_memory_is_filled():
+    """A role copies as often as memory says, and once more; the row of the last stage is stated one turn further."""
+    k, zero, one, stages = sympy.Symbol("k", integer=True), sympy.Integer(0), sympy.Integer(1), 2
+    trips = sympy.Function("steps", integer=True)(1)
+    rounds = Larger(trips, zero)
+
+    def copied(use, row):
+        access = StageAccess("copy", "t", HEIGHT * FloorMod(row, stages), HEIGHT, "", "full", use, whole_rows=True)
+        return RingWord(WAIT, "empty", use - stages), access, RingWord(ARRIVE, "full", use)
+
+    read = StageAccess("read", "t", HEIGHT * FloorMod(k, stages), HEIGHT)
+    body = RingWord(WAIT, "full", k + 1), read, RingWord(ARRIVE, "empty", k)
+    agents = [
+        Agent("copies", 1, (RingLoop(k, zero, trips, one, copied(k, k)), *copied(rounds, rounds + stages))),
+        Agent("reads", 1, (RingWord(WAIT, "full", zero), RingLoop(k, zero, trips, one, body))),
+    ]
+    rings = {name: RingShape(name, stages, 1) for name in ("full", "empty")}
+    order = RingOrder(rings, {"t": StagedBuffer("t", stages, HEIGHT, ring="full")}, agents, {})
+    assert problems(order) == []
+    assert unfilled(order) == {}
 
 
 @pytest.mark.parametrize("seed", range(25))

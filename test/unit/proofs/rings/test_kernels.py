@@ -186,6 +186,37 @@ def test_a_number_of_rounds_that_warps_vote_is_the_same_in_roles_that_vote_alike
     assert "times" in ring_proof(counted_by(voted(lambda role: 2 + role)).trace()).reasons[0]
 
 
+def test_a_stage_that_is_read_after_the_wait_for_the_next_one_is_filled():
+    @lego.kernel(grid=1, block=64)
+    def kernel(
+        a: lego.Tensor(f32, Row(256, 32)),
+        steps: lego.Tensor(i32, Row(4), range=(0, 6)),
+        y: lego.Tensor(f32, Row(8, 64)),
+    ):
+        tile, full, empty = lego.shared(f32, Row(64, 32), "tile"), lego.barriers(2), lego.barriers(2)
+        trips = lego.index(steps[0], range=(0, 6))
+
+        def copied(k):
+            empty[k - 2].wait()
+            lego.copy_async(a, tile.part((k % 2 * 32, 0), (32, 32)), at=(0, 0), barrier=full[k])
+            full[k].arrive()
+
+        with lego.warps(0, 1):
+            for k in lego.range(trips):
+                copied(k)
+            copied(trips)
+        with lego.warps(1, 2):
+            full[0].wait()
+            for k in lego.range(trips):
+                full[k + 1].wait()
+                y[0, lego.lane_id] = tile[k % 2 * 32 + lego.lane_id, 0]
+                empty[k].arrive()
+
+    proof = ring_proof(kernel.trace())
+    assert proof.reasons == ()
+    assert proof.unfilled == {}
+
+
 def shuffled(steps, role):
     return lego.index(lego.shuffle(steps[role + lego.warp_id % 2], 0), range=(0, 6))
 
