@@ -10,6 +10,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.strides import divided
+from lego_mlir.proofs.rings.values import KnownRanges
 
 COUNTS = {name: sympy.Symbol(f"count {name}", integer=True) for name in "kqh"}
 THREAD = sympy.Symbol("thread", integer=True)
@@ -139,4 +140,4 @@ def order_of(programs, rings, stages, tiles=None):
     if tiles is None:
         tiles = {f"tile {c}": (stages, f"full {c}") for c in "kq" if f"full {c}" in rings}
     buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=ring) for name, (stages, ring) in tiles.items()}
-    return divided(RingOrder(shapes, buffers, agents, {THREAD: Range(0, 64)}))
+    return divided(RingOrder(shapes, buffers, agents, KnownRanges({THREAD: Range(0, 64)})))

@@ -24,6 +24,7 @@ from lego_mlir.proofs.rings.counts import ProgramWalk
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.stage_fills import unfilled
+from lego_mlir.proofs.rings.values import KnownRanges
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
@@ -123,7 +124,7 @@ def test_a_write_after_a_loop_is_not_ordered_by_a_count_of_which_only_a_lower_bo
     ]
     rings = {name: RingShape(name, 2 if name == "once" else 1, 1) for name in ("once", "full", "empty")}
     buffers = {"t": StagedBuffer("t", 2, HEIGHT, ring="once")}
-    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, {}))}
+    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))}
     assert "the read of use u may come while" in found
 
 
@@ -142,7 +143,7 @@ def test_copies_of_one_line_into_two_buffers_are_each_compared_with_their_own_re
     agents = [Agent(name, 1, (RingLoop(k, *span, tuple(body)),)) for name, body in (("c", copies), ("r", reads))]
     rings = {name: RingShape(name, stages, 1) for name in ("full", "late", "empty")}
     buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=on) for name, on in (("a", "full"), ("b", ring))}
-    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, {}))]
+    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))]
     assert found == ([] if ring == "full" else ["b"])
 
 
@@ -163,7 +164,7 @@ def test_a_stage_whose_row_is_a_number_from_memory_is_filled():
         Agent("reads", 1, (RingWord(WAIT, "full", zero), RingLoop(k, zero, trips, one, body))),
     ]
     rings = {name: RingShape(name, stages, 1) for name in ("full", "empty")}
-    order = RingOrder(rings, {"t": StagedBuffer("t", stages, HEIGHT, ring="full")}, agents, {})
+    order = RingOrder(rings, {"t": StagedBuffer("t", stages, HEIGHT, ring="full")}, agents, KnownRanges({}))
     assert problems(order) == []
     assert unfilled(order) == {}
 
@@ -181,7 +182,7 @@ def test_no_loop_has_more_rounds_than_the_range_of_their_number_says(seed):
 
     lo, hi, step = drawn_end(), drawn_end(), choose.randrange(1, 4)
     access = StageAccess("read", "t", k, 1)
-    walk = ProgramWalk({symbol: Range(0, top) for symbol, top in tops.items()})
+    walk = ProgramWalk(KnownRanges({symbol: Range(0, top) for symbol, top in tops.items()}))
     walk.follow((RingLoop(k, lo, hi, sympy.Integer(step), (access,)),))
     numbers = [r for s, r in walk.ranges.items() if s not in tops]
     most = int(numbers[0].hi) if numbers else 1

@@ -44,6 +44,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
 from lego_mlir.proofs.rings.values import (
+    KnownRanges,
     holds,
     is_possible,
     symbol_named,
@@ -115,7 +116,7 @@ class ProgramWalk:
     many rounds the number of a round counts, and `turns` the outer loops, of which a site has the number.
     """
 
-    ranges: dict[Symbol, Range]
+    ranges: KnownRanges
     uniform: Callable[[Expr], bool] = lambda expr: True
     stages: Mapping[str, int] = field(default_factory=dict)
     name: str = ""

@@ -29,7 +29,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
-from lego_mlir.proofs.rings.order import NEVER, RingOrder
+from lego_mlir.proofs.rings.order import NEVER, RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.turns import OuterTurns
 from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
@@ -66,7 +66,6 @@ class Obligations:
 
     order: RingOrder
     problems: list[RingProblem] = field(default_factory=list)
-    _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
     _positive: dict[Expr, bool] = field(default_factory=dict)
     _waits: dict[int, dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
@@ -251,18 +250,22 @@ class Obligations:
         one orders the most.
         """
         buffer = self.order.buffers[access.buffer]
-        tried: dict[Expr, Expr] = {} if access.use is None else {access.use: access.use}
+        for use, counted in self._uses_near(access, site, buffer):
+            offset, size = buffer.offset(access, use)
+            if self.order.is_inside(offset, access.rows, size):
+                return counted
+        return None
+
+    def _uses_near(self, access: StageAccess, site: EventSite, buffer: StagedBuffer) -> Iterator[tuple[Expr, Expr]]:
+        """Uses that an access may be of, as they are written and as they are counted."""
+        if access.use is not None:
+            yield access.use, access.use
         if (wait := self._last_wait(site, buffer.ring)) is not None:
-            tried.setdefault(*wait)
+            yield wait
         near = sorted(site.counts, key=lambda c: (c[:2] != (WAIT, buffer.ring), c[1] != buffer.ring))
         backs = sorted(range(-2, buffer.stages + 1), key=lambda back: abs(back - 1))
         for use in (sympy.expand(site.counts[counter] - back) for counter in near for back in backs):
-            tried.setdefault(use, use)
-        for use, counted in tried.items():
-            offset, size = buffer.offset(access, use)
-            if self._is_inside(offset, access.rows, size):
-                return counted
-        return None
+            yield use, use
 
     def _last_wait(self, site: EventSite, ring: str) -> tuple[Expr, Expr] | None:
         """The use of an agent's last wait on a ring, as its program has it, and as its number: equal modulo 2 S."""
@@ -275,18 +278,6 @@ class Obligations:
                         last = {**last, word.ring: (word.use, sympy.expand(number))}
                     self._waits[id(at)] = last
         return self._waits[id(site)].get(ring)
-
-    def _is_inside(self, offset: Expr, rows: int, size: int) -> bool:
-        """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
-        key = offset, rows, size
-        if key not in self._inside:
-            left, right = Le(0, offset), Le(offset + rows, size)
-            self._inside[key] = (
-                is_possible(left, self.order.ranges)
-                and is_possible(right, self.order.ranges)
-                and holds(left & right, self.order.ranges)
-            )
-        return self._inside[key]
 
     def _in_phase(self, k: int, copy: StageAccess, site: EventSite) -> None:
         """A copy completes on the phase that its barrier is in: that of its use, before an own arrival."""

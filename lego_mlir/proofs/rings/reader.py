@@ -45,6 +45,7 @@ from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
+from lego_mlir.proofs.rings.whole_stages import whole_stage
 from lego_mlir.tracing import barrier_rings
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word, numbers_of
 from lego_mlir.tracing.clustered_blocks import CAST
@@ -276,6 +277,7 @@ class _AgentReader:
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.here_known: dict[Expr, Expr] = {}
+        self.stages: dict[tuple[Expr, int], Expr | None] = {}  # the whole stages that threads access
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.products, kernel.buffers, self.access)
@@ -395,14 +397,23 @@ class _AgentReader:
                 yield Unfollowed(f"{place}: an access of a stage that is not followed")
 
     def access(self, s: Statement, access: TensorAccess) -> StageAccess:
-        """The rows, or for matrices the positions, of an access."""
-        kind = "write" if isinstance(s, Store) else "read"
+        """The rows of an access; of one of matrices the positions, those of the whole stage if all threads read it."""
+        kind, name = "write" if isinstance(s, Store) else "read", access.buffer.name
         if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
-            return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
+            first, count = self._stage_at(as_expr(access.position), self.kernel.buffers[name].elements)
+            return StageAccess(kind, name, first, count, line_of(s), by_position=True)
         row, *rest = map(as_expr, own_index(access.layout, tuple(access.index)))
         columns = (rest[0].xreplace(self.here), 1) if len(rest) == 1 else None
         flat = _is_flat(access, row)
-        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s), is_flat=flat, columns=columns)
+        return StageAccess(kind, name, self._at(row), 1, line_of(s), is_flat=flat, columns=columns)
+
+    def _stage_at(self, position: Expr, size: int) -> tuple[Expr, int]:
+        """The first position of the stage that all threads touch, and its size; else the position of one, and 1."""
+        key = position.xreplace(self.here), size
+        if key not in self.stages:
+            self.stages[key] = whole_stage(*key, self.thread, self.kernel.ranges)
+        stage = self.stages[key]
+        return (self._at(position), 1) if stage is None else (stage, size)
 
     # -- integers
 
