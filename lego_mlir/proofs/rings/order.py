@@ -53,6 +53,11 @@ class StagedBuffer:
     ring: str = ""
     assumed: bool = False
 
+    @property
+    def width(self) -> int:
+        """Elements of a row, 1 if the rows are not known to have any."""
+        return max(1, self.elements // self.height)
+
     def offset(self, access: StageAccess, use: Expr) -> tuple[Expr, int]:
         """Where an access begins in the stage of a use, and the stage's size, in rows or positions."""
         size = self.elements if access.by_position else self.height
