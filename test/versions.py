@@ -30,7 +30,7 @@ TESTS = (
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
 TOOLS = ("pytest", "hypothesis")
-LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript")
+LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript", "kernels==0.17.2")
 
 
 def requirements() -> list[str]:
