@@ -140,7 +140,8 @@ def _in_time(title: str, kept: list[tuple[Array, Array, int]]) -> GridPanel:
         labels.append(f"{time}: {sum(at == time for at in first.values())} new")
         asked += len({sector for sector, takes in zip(sectors, taking, strict=True) if takes})
     fetched, width = len(first) * SECTOR_BYTES, kept[0][2]
-    used = used_bytes(*(np.concatenate([request[part] for request in kept]) for part in (0, 1)), width)
+    addresses, active = (np.concatenate(parts) for parts in zip(*((a, t) for a, t, _ in kept), strict=True))
+    used = used_bytes(addresses, active, width)
     caption = (
         "a row is a request of the first warp, with its new sectors; a column is a lane",
         f"orange, +: {len(first)} sectors of {SECTOR_BYTES} bytes fetched first here; blue, .: by an earlier request",
