@@ -39,12 +39,12 @@ def test_its_metadata_are_read_and_its_hashes_hold(build):
     assert [_supports_cuda_capability(found.backend.archs, each) for each in ((7, 5), (8, 0), (9, 0))] == [
         False, True, True,
     ]  # fmt: skip
-    found.digest.validate(Digest.hash_variant(build))
+    found.digest.validate(Digest.hash_variant(found.digest.algorithm, build))
     changed = build / "_code/sm_80/scale.ptx"
     code = changed.read_bytes()
     changed.write_bytes(code + b"// changed")
     with pytest.raises(Exception, match=r"scale\.ptx"):
-        found.digest.validate(Digest.hash_variant(build))
+        found.digest.validate(Digest.hash_variant(found.digest.algorithm, build))
     changed.write_bytes(code)
 
 
