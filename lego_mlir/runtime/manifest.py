@@ -158,6 +158,8 @@ class Manifest:
     versions: tuple[str, ...]
     kernels: Mapping[str, KernelEntry]
     programs: Mapping[str, ProgramEntry] = field(default_factory=dict)
+    version: int | None = None
+    """Of the pack that it belongs to."""
 
     def kernel(self, entry: str | None) -> KernelEntry:
         """The kernel of this name, or the only one."""
@@ -201,6 +203,7 @@ def from_data(data: Mapping[str, Any]) -> Manifest:
         tuple(data["versions"]),
         {k.entry: k for k in kernels},
         {p.kernel.entry: p for p in programs},
+        data.get("version"),
     )
 
 
