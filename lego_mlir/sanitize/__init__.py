@@ -13,6 +13,7 @@ drawn_arguments     `x=f32[1024,512]:normal`, as the command line and launch fil
 launch_files        many launches in one TOML file
 nvcc_ptx            CUDA C++ to PTX with line numbers
 triton_driver       a driver under which Triton's kernels run in the emulator
+cuda_stand_in       PyTorch's device "cuda" as the CPU, for projects that name it
 sessions            what to do about a fault: raise, warn or collect
 sarif, fault_page   reports for code hosts, and as a page of the annotated source
 """
@@ -49,12 +50,17 @@ def __getattr__(name: str) -> object:
     return found
 
 
-def triton(arch: int = 90, *, autotune: str = "all") -> None:
+def triton(arch: int = 90, *, autotune: str = "all", cuda: bool = False) -> None:
     """Run Triton's kernels in the emulator from now on, compiled for `sm_<arch>`, on CPU tensors.
 
-    `autotune`: check `all` configurations of an autotuned kernel, or the `first`. Raises DependencyError without a
-    Triton that is supported.
+    `autotune`: check `all` configurations of an autotuned kernel, or the `first`. With `cuda`, PyTorch's device "cuda"
+    means the CPU until the process ends, for projects that name it. Raises DependencyError without a Triton that is
+    supported.
     """
     from lego_mlir.sanitize import triton_driver
 
     triton_driver.install(arch, autotune=autotune)
+    if cuda:
+        from lego_mlir.sanitize import cuda_stand_in
+
+        cuda_stand_in.install(arch)

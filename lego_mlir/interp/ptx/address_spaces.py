@@ -63,6 +63,16 @@ class GlobalBuffer:
         return f"{self.name}[{byte // self.item}]" if self.item > 1 else f"byte {byte} of {self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedBuffer:
+    """One array of a launch before it ran: its name, the emulator's address, its bytes, those of an element."""
+
+    name: str
+    address: int
+    contents: bytes
+    item: int
+
+
 @dataclass(slots=True)
 class GlobalMemory:
     """All global memory of a launch."""
@@ -100,6 +110,11 @@ class GlobalMemory:
         data = bytearray(self._contents[number])
         data[at : at + 8] = address.to_bytes(8, "little")
         self._contents[number] = bytes(data)
+
+    def recorded_buffers(self, first: int) -> tuple[RecordedBuffer, ...]:
+        """The buffers from a number on, before `allocate`."""
+        pairs = zip(self.buffers[first:], self._contents[first:], strict=True)
+        return tuple(RecordedBuffer(b.name, b.address, data, b.item) for b, data in pairs)
 
     def allocate(self) -> None:
         """Make the arena, once all buffers are known."""

@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +47,7 @@ from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, Shar
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
+from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
 from lego_mlir.interp.report import Kind, Report, SourceLocation
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class EmulatorOptions:
     checks: Checks = DEFAULT
     blocks: int | None = None
     progress: Callable[[int, int], None] | None = None
+    record: Callable[[RecordedLaunch], None] | None = None
 
 
 def emulate(
@@ -104,10 +106,12 @@ def emulate(
     memory = GlobalMemory()
     chosen = options if options is not None else EmulatorOptions(seed, budget)
     run = prepared(module, entry, memory, args, (grid, block, cluster), dynamic_shared, names, chosen)
+    if chosen.record is not None:
+        chosen.record(run.recorded(names))
     memory.allocate()
     if chosen.checks.global_races:
         memory.shadow = GlobalShadow(len(memory.arena), _granule(run.kernel, "global"))
-        memory.shadow.replicated_loads = chosen.checks.replicated_loads
+        memory.shadow.replicated = chosen.checks.replicated
     if any(map(orders_blocks, run.kernel.instructions)):
         memory.order = DeviceOrder()
     with np.errstate(all="ignore"):
@@ -125,17 +129,21 @@ def prepared(
     """A launch whose arrays are placed in memory, which is not allocated yet; `extents` are as for `emulate`."""
     kernel = linked(module, module.entry(entry))
     addresses = _place_globals(module, kernel, memory)
+    variables = len(memory.buffers)
     pointers = _bind_arrays(kernel, args, names, memory)
     if any(i.opcode == "call" and "malloc" in map(str, i.operands) for i in kernel.instructions):
         memory.heap = DeviceHeap(memory, memory.reserve(HEAP_BYTES))
     parameters = _parameters(kernel, pointers, addresses)
     shape = _shape(module, kernel, addresses, extents, dynamic_shared)
-    return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options)
+    return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options, variables, pointers)
 
 
 @dataclass(slots=True)
 class EmulatedLaunch:
-    """One launch: `machine` holds the blocks that are resident now, `blocks` counts those that began."""
+    """One launch: `machine` holds the blocks that are resident now, `blocks` counts those that began.
+
+    The first buffers of the memory are its `variables`; the others belong to the bound `arguments`.
+    """
 
     module: PtxModule
     kernel: PtxEntry
@@ -145,9 +153,20 @@ class EmulatedLaunch:
     shape: LaunchShape
     addresses: Mapping[str, tuple[str, int]]
     options: EmulatorOptions
+    variables: int = 0
+    arguments: Sequence[PtxArgument] = ()
     machine: PtxMachine | None = None
     blocks: int = 0
     executed: int = 0
+
+    def recorded(self, names: Sequence[str]) -> RecordedLaunch:
+        """The launch as data, before memory is allocated."""
+        shape, options = self.shape, replace(self.options, progress=None, record=None)
+        return RecordedLaunch(
+            self.module.text, self.module.source, self.kernel.name, shape.grid, shape.block, shape.cluster,
+            shape.dynamic_shared, self.memory.recorded_buffers(self.variables), tuple(self.arguments), tuple(names),
+            tuple(self.memory.unwritten), options,
+        )  # fmt: skip
 
     def report(self) -> Report:
         """What happened so far."""

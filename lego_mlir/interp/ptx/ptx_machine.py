@@ -79,6 +79,17 @@ class LaunchShape:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
 
+def _rounded_apart(stored: Array, rows: Array) -> bool:
+    """Whether rows of f32 or f64 differ by rounding at most, of sums in two orders."""
+    return any(_close(stored.view(kind), rows.view(kind)) for kind in ("f4", "f8") if not rows.shape[1] % int(kind[1]))
+
+
+def _close(x: Array, y: Array) -> bool:
+    finite = np.abs(y[np.isfinite(y)])
+    bound = 64 * np.finfo(y.dtype).eps * float(finite.max(initial=0.0))
+    return bool(np.allclose(x, y, rtol=0, atol=bound, equal_nan=True))
+
+
 @dataclass(eq=False, slots=True)
 class AsyncOperation:
     """An operation in flight: `land` performs it; the scheduler chooses when."""
@@ -369,7 +380,9 @@ class PtxMachine:
         after = spaces.gather(place.arena, place.at, size)
         self.changes += not np.array_equal(before, after)
         lost = (after != rows).any(axis=1)
-        if lost.any():
+        if self.checks.replicated and place.space == "shared" and _rounded_apart(after, rows):
+            rows = after
+        elif lost.any():
             row = int(np.argmax(lost))
             element = "one shared address" if place.space == "shared" else self.globals.element(int(place.at[row]))
             message = f"different values are stored to {element} in one instruction"

@@ -140,7 +140,7 @@ class RegionContext:
         if shadow is not None:
             tables |= {"global_writes": shadow.writes, "global_reads": shadow.reads}
             numbers |= {"granules": shadow.writes.shape[1], "granule": shadow.granule}
-            numbers |= {"replicated": int(shadow.replicated_loads)}
+            numbers |= {"replicated": int(shadow.replicated)}
         for name, table in tables.items():
             assert table.flags.c_contiguous
             self.words[FIELDS.index(name)] = table.ctypes.data
