@@ -38,14 +38,14 @@ def first(value):
     return value[0] if isinstance(value, tuple) else value
 
 
-def forms(name, functions, make, *, backward=True, **options):
+def forms(name, functions, make, *, backward=True, dtype=torch.float32, **options):
     """Several forms of one operator: each one's results are those of the first."""
 
     def call():
         out = []
         for function in functions:
             torch.manual_seed(0)
-            values = make()
+            values = [v.detach().to(dtype).requires_grad_() for v in make()]
             found = first(function(*values, **options))
             grads = []
             if backward:
@@ -67,9 +67,10 @@ forms("gla", [ops.chunk_gla, ops.fused_recurrent_gla], lambda: [*QKV(), gate(B, 
 forms("simple_gla", [ops.chunk_simple_gla, ops.fused_recurrent_simple_gla], lambda: [*QKV(), gate(B, T, H)])
 forms("simple_gla_parallel", [ops.parallel_simple_gla, ops.fused_recurrent_simple_gla], lambda: [*QKV(), gate(B, T, H)])
 forms("simple_gla_fused", [ops.fused_chunk_simple_gla, ops.fused_recurrent_simple_gla], lambda: [*QKV(), gate(B, T, H)])
-forms("delta_rule", [ops.chunk_delta_rule, ops.fused_recurrent_delta_rule], lambda: [*QKV(), beta(B, T, H)])
+forms("delta_rule", [ops.chunk_delta_rule, ops.fused_recurrent_delta_rule], lambda: [*QKV(), beta(B, T, H)],
+      dtype=torch.bfloat16)  # fmt: skip
 forms("gated_delta_rule", [ops.chunk_gated_delta_rule], lambda: [*QKV(), gate(B, T, H), beta(B, T, H)])
-forms("gated_delta_rule_recurrent", [ops.fused_recurrent_gated_delta_rule],
+forms("gated_delta_rule_recurrent", [lambda q, k, v, g, b: ops.fused_recurrent_gated_delta_rule(q, k, v, g, beta=b)],
       lambda: [*QKV(), gate(B, T, H), beta(B, T, H)], backward=False)  # fmt: skip
 forms("kda", [ops.chunk_kda], lambda: [*QKV(), gate(B, T, H, K), beta(B, T, H)])
 forms("kda_recurrent", [ops.fused_recurrent_kda], lambda: [*QKV(), gate(B, T, H, K), beta(B, T, H)], backward=False)

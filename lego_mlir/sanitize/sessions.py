@@ -34,6 +34,7 @@ class Session:
     `on_fault` is for launches that return no report, those of Triton. `seed` draws the order in which warps run and
     copies land; `budget` is the instructions of gangs after which a launch is stopped; `blocks` runs a sample only.
     `record` is given each launch as data before it runs (`RecordedLaunch`), to keep and to run again.
+    `cores` is the number of processes of a long launch; with 1 its orders are the same in each run.
     """
 
     on_fault: OnFault = "raise"
@@ -43,6 +44,7 @@ class Session:
     checks: Checks = field(default_factory=Checks)
     reports: list[Report] = field(default_factory=list)
     record: Callable[[RecordedLaunch], None] | None = None
+    cores: int | None = None
 
     def add(self, report: Report, *, quiet: bool = False) -> Report:
         """Keep a report; `quiet` where the caller gets it. Raises LaunchFaultError where `on_fault` says so."""

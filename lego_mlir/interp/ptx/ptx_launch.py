@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,15 @@ from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.decoder import Decoder
 from lego_mlir.interp.ptx.device_heap import HEAP_BYTES, DeviceHeap
 from lego_mlir.interp.ptx.device_order import DeviceOrder, orders_blocks
+from lego_mlir.interp.ptx.divided_launches import (
+    LONG_S,
+    BufferAccesses,
+    DividedLaunch,
+    ProcessConflict,
+    WorkerResult,
+    cores,
+    is_divisible,
+)
 from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
 from lego_mlir.interp.ptx.global_shadow import GlobalShadow
 from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
@@ -60,6 +70,7 @@ Extents = int | Sequence[int]
 BUDGET: Final = 20_000_000
 SHADOW_BYTES: Final = 512 << 20
 RESIDENT_THREADS: Final = 16384
+MOST_PROCESSES: Final = 16
 DEVICE_THREADS: Final = 132 * 2048
 """Threads that an H100 holds at once: blocks that wait for each other need that many."""
 
@@ -78,6 +89,7 @@ class EmulatorOptions:
     blocks: int | None = None
     progress: Callable[[int, int], None] | None = None
     record: Callable[[RecordedLaunch], None] | None = None
+    cores: int | None = None
 
 
 def emulate(
@@ -114,6 +126,9 @@ def emulate(
         memory.shadow.replicated = chosen.checks.replicated
     if any(map(orders_blocks, run.kernel.instructions)):
         memory.order = DeviceOrder()
+    run.may_divide = (
+        chosen.cores != 1 and memory.shadow is not None and is_divisible(run.kernel.instructions, chosen.checks)
+    )
     with np.errstate(all="ignore"):
         for _ in run.turns():
             pass
@@ -158,6 +173,7 @@ class EmulatedLaunch:
     machine: PtxMachine | None = None
     blocks: int = 0
     executed: int = 0
+    may_divide: bool = False
 
     def recorded(self, names: Sequence[str]) -> RecordedLaunch:
         """The launch as data, before memory is allocated."""
@@ -195,22 +211,10 @@ class EmulatedLaunch:
             self.options.checks,
         )  # fmt: skip
         self.machine = machine
-        code, lane_steps = self._decoded(machine), 0
-        for start in range(0, len(order), at_once):
-            if start:
-                machine.begin(order[start : start + at_once])
-            self.blocks = start + len(machine.blocks)
-            machine.runnable = first_gangs(machine, len(self.kernel.widths))
-            scheduler = GangScheduler(machine, code, self.options.budget, lane_steps)
-            rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
-            scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
-            yield from scheduler.turns()
-            self.executed, lane_steps = self.executed + scheduler.executed, scheduler.lane_steps
-            if machine.parked or machine.stopped or scheduler.executed > self.options.budget:
-                return
-            if self.options.progress is not None:
-                self.options.progress(self.blocks, len(order))
-        self._report_leaks()
+        waves = LaunchWaves(self, order, at_once, self._decoded(machine))
+        yield from waves.turns()
+        if not waves.is_cut:
+            self._report_leaks()
 
     def _order(self) -> Array:
         """The blocks to run, clusters whole; a sample is spread evenly."""
@@ -248,6 +252,116 @@ class EmulatedLaunch:
             message = f"{nbytes} bytes in {blocks} block{'s' if blocks > 1 else ''} of malloc were not freed"
             place = SourceLocation(self.module.source, line)
             self.faults.add(Kind.LEAK, message, place, (0, 0, 0), (0, 0, 0), count=blocks)
+
+
+@dataclass(slots=True)
+class LaunchWaves:
+    """The blocks of a launch, `at_once` at a time; long ones are divided among processes (`divided_launches`)."""
+
+    launch: EmulatedLaunch
+    order: Array
+    at_once: int
+    code: PtxCode
+    start: int = 0
+    lane_steps: int = 0
+    is_cut: bool = False
+    division: DividedLaunch | None = None
+    done: Callable[[int], None] | None = None
+
+    def turns(self) -> Iterator[None]:
+        """Run the waves; `is_cut` afterwards where one did not end."""
+        launch, began, total = self.launch, time.monotonic(), len(self.order)
+        machine, options = launch.machine, launch.options
+        assert machine is not None
+        own = self.start
+        while self.start < len(self.order) and not self.is_cut:
+            if machine.has_begun:
+                machine.begin(self.order[self.start : self.start + self.at_once])
+            machine.has_begun = True
+            launch.blocks += len(machine.blocks)
+            self.start += self.at_once
+            yield from self._wave(machine)
+            others = 0 if self.division is None else self.division.blocks_done()
+            if self.done is not None:
+                self.done(self.start)
+            elif options.progress is not None:
+                options.progress(launch.blocks + others, total)
+            if launch.may_divide and self.division is None:
+                seconds = (time.monotonic() - began) * (total - self.start) / self.start
+                own = self.start
+                self._divide(seconds)
+        if self.division is not None:
+            self._join(self.order[own:], total)
+
+    def _wave(self, machine: PtxMachine) -> Iterator[None]:
+        launch = self.launch
+        machine.runnable = first_gangs(machine, len(launch.kernel.widths))
+        scheduler = GangScheduler(machine, self.code, launch.options.budget, self.lane_steps)
+        rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
+        scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
+        yield from scheduler.turns()
+        launch.executed, self.lane_steps = launch.executed + scheduler.executed, scheduler.lane_steps
+        self.is_cut = bool(machine.parked or machine.stopped or scheduler.executed > launch.options.budget)
+
+    def _divide(self, seconds: float) -> None:
+        """Give shares of what is left to other processes, if it is worth that."""
+        left, parts = self.order[self.start :], min(self.launch.options.cores or cores(), MOST_PROCESSES)
+        waves = -(-len(left) // self.at_once)
+        if self.is_cut or seconds < LONG_S or min(parts, waves) < 2:
+            return
+        peers = self.launch.shape.cluster_blocks
+        shares = [s.reshape(-1, 3) for s in np.array_split(left.reshape(-1, peers, 3), min(parts, waves))]
+        self.order = np.concatenate([self.order[: self.start], shares[0]])
+        self.division = DividedLaunch(self.launch.memory, shares[1:], self._share)
+
+    def _share(self, blocks: Array, number: int) -> WorkerResult:
+        """In a worker: run its blocks."""
+        launch, machine, division = self.launch, self.launch.machine, self.division
+        assert machine is not None
+        machine.random = np.random.default_rng([launch.options.seed, number])
+        launch.faults, machine.faults, launch.blocks, launch.executed = (found := Faults()), found, 0, 0
+        launch.may_divide = False
+        waves = LaunchWaves(launch, blocks, self.at_once, self.code, lane_steps=self.lane_steps)
+        if division is not None:
+            waves.done = partial(division.note, number - 1)
+        for _ in waves.turns():
+            pass
+        memory, owned = launch.memory, self._table(blocks)
+        accesses = [BufferAccesses.of(memory, buffer, owned) for buffer in memory.buffers]
+        return WorkerResult(accesses, launch.faults.all(), launch.blocks, launch.executed, not waves.is_cut)
+
+    def _join(self, own: Array, total: int) -> None:
+        """Wait for the workers, and take what they did."""
+        launch, division = self.launch, self.division
+        assert division is not None
+        owned = self._table(own)
+        for worker, result in division.results():
+            if result is None:
+                raise InterpreterError(f"{launch.kernel.name}: a process of the emulator ended; try cores=1")
+            division.merge(result, owned, self._report)
+            for fault in result.faults:
+                launch.faults.merge(fault)
+            owned |= self._table(worker.blocks)
+            launch.blocks, launch.executed = launch.blocks + result.blocks, launch.executed + result.executed
+            self.is_cut |= not result.is_whole
+            if launch.options.progress is not None:
+                launch.options.progress(launch.blocks, total)
+
+    def _table(self, blocks: Array) -> Array:
+        """A truth value for each block of the grid: whether it is one of these."""
+        gx, gy, gz = self.launch.shape.grid
+        found = np.zeros(gx * gy * gz, np.bool_)
+        found[blocks @ np.array([1, gx, gx * gy])] = True
+        return found
+
+    def _report(self, element: str, conflict: ProcessConflict) -> None:
+        gx, gy, _ = self.launch.shape.grid
+        block = (conflict.block % gx, conflict.block // gx % gy, conflict.block // (gx * gy))
+        did = "write" if conflict.written else "read"
+        message = f"this write of {element} races with the {did} at line {conflict.other} of another block"
+        source = self.launch.module.source
+        place, other = SourceLocation(source, conflict.line), SourceLocation(source, conflict.other)
+        self.launch.faults.add(Kind.RACE, message, place, block, (0, 0, 0), other=other, count=conflict.count)
 
 
 def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int]) -> None:

@@ -86,7 +86,7 @@ def _rounded_apart(stored: Array, rows: Array) -> bool:
 
 def _close(x: Array, y: Array) -> bool:
     finite = np.abs(y[np.isfinite(y)])
-    bound = 64 * np.finfo(y.dtype).eps * float(finite.max(initial=0.0))
+    bound = 64 * float(np.finfo(y.dtype).eps) * float(finite.max(initial=0.0))
     return bool(np.allclose(x, y, rtol=0, atol=bound, equal_nan=True))
 
 
@@ -113,6 +113,7 @@ class PtxMachine:
     checks: Checks = DEFAULT
 
     def __post_init__(self) -> None:
+        self.has_begun = False  # whether its first blocks have run
         self.previous_runs = False  # a kernel before this one on the stream, which began early
         self.counts = RequestCounts() if self.checks.counts else None
         self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
