@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ import numpy as np
 NAME = "sanitizer_hardware"
 TARGET = "sm_90a"
 APPROXIMATE = re.compile(
-    r"\b(?:ex2|lg2|sin|cos|tanh|rsqrt|sqrt|rcp|div)\.approx|\b(?:atom|red)\.\S*\.f(?:16|32|64)|\bmma\.|\bwgmma\.|tanh\.f|"
+    r"\b(?:ex2|lg2|sin|cos|tanh|rsqrt|sqrt|rcp|div)\.approx|\bdiv\.full|"
+    r"\b(?:atom|red)\.\S*\.f(?:16|32|64)|\bmma\.|\bwgmma\.|tanh\.f|"
     r"\bex2\.f|clock|globaltimer|smid"
 )
 """What a GPU computes in its own way, or in an order of its own."""
@@ -39,7 +41,7 @@ METRICS = {
     "sectors read": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "sectors written": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
 }
-COUNTED = 60
+CUDA, EXACT, OTHERS = "cuda_cases", 44, 8
 COLUMNS = {
     ("shared", "read"): "shared loads", ("shared", "write"): "shared stores", ("global", "read"): "sectors read",
     ("global", "write"): "sectors written",
@@ -66,15 +68,17 @@ def rendered(path: Path) -> dict[str, Any] | None:
     from dataclasses import replace
 
     from lego_mlir.errors import InterpreterError
+    from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
     from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
+    from lego_mlir.interp.ptx.replays import replayed
 
     launch = RecordedLaunch.load(path)
     try:
         launch.on_device([0] * len(launch.buffers))
     except InterpreterError:
         return None
-    options = replace(launch.options, checks=replace(launch.options.checks, counts=True, compiled=False))
-    report, after = launch.run(options=options)
+    options = EmulatorOptions(checks=replace(launch.checks, counts=True))
+    report, after = replayed(launch, options=options)
     if not report.clean or launch.cluster != (1, 1, 1):
         return None
     cubin = assembled(launch.text)
@@ -92,8 +96,14 @@ def rendered(path: Path) -> dict[str, Any] | None:
         "name": path.stem, "entry": launch.entry, "grid": launch.grid, "block": launch.block,
         "cluster": launch.cluster, "shared": launch.dynamic_shared, "items": [b.item for b in launch.buffers],
         "parameters": parameters(launch), "addresses": addresses, "counts": counts,
-        "exact": not APPROXIMATE.search(launch.text), "names": [b.name for b in launch.buffers],
+        "exact": not APPROXIMATE.search(body(launch)), "group": path.parent.name,
     }  # fmt: skip
+
+
+def body(launch: Any) -> str:
+    """The text of the entry, and of the functions of its module."""
+    parts = re.split(r"(?=^\.(?:visible|weak|extern)?\s*\.?(?:entry|func)\b)", launch.text, flags=re.M)
+    return "".join(part for part in parts if ".entry" not in part or f".entry {launch.entry}(" in part)
 
 
 def parameters(launch: Any) -> list[tuple[str, int | float]]:
@@ -121,7 +131,7 @@ def render(words: list[str]) -> None:
     place = folder() / "index.json"
     index = json.loads(place.read_text()) if place.exists() else []
     known = {case["name"] for case in index}
-    for path in sorted(source.rglob("*.launch")):
+    for path in sorted(source.rglob("*.npz")):
         if path.stem in known or (chosen and not any(word in path.stem for word in chosen)):
             continue
         try:
@@ -194,48 +204,44 @@ def apart(x: np.ndarray, y: np.ndarray, item: int) -> int:
 
 
 def cases() -> list[dict[str, Any]]:
-    return json.loads((folder() / "index.json").read_text())
+    """The chosen launches: EXACT that must be equal, those of CUDA first, then of each package in turn, and OTHERS."""
+    index = json.loads((folder() / "index.json").read_text())
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for case in index:
+        groups.setdefault(case["group"], []).append(case)
+    exact = {name: [c for c in found if c["exact"]] for name, found in groups.items()}
+    turns = [c for row in zip_longest(*(v for k, v in exact.items() if k != CUDA)) for c in row if c is not None]
+    chosen = [*exact.get(CUDA, []), *turns][:EXACT]
+    others = [c for row in zip_longest(*groups.values()) for c in row if c is not None and not c["exact"]]
+    return chosen + others[:OTHERS]
 
 
-def isolated(function: str) -> list[dict[str, Any]]:
-    """Each case in a process of its own: a fault of the device would end all."""
+def values() -> None:
+    """All cases in this process; the results are written after each."""
     rows = []
     for case in cases():
-        command = [sys.executable, __file__, function, case["name"]]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-            last = done.stdout.strip().splitlines()[-1:] or ["{}"]
-            row = json.loads(last[0]) if done.returncode == 0 else {}
-            error = done.stderr[-300:]
-        except subprocess.TimeoutExpired:
-            row, error = {}, "no end within 120 s"
-        rows.append(row or {"name": case["name"], "exact": case["exact"], "error": error})
+            rows.append(compared(case))
+        except Exception as error:
+            rows.append({"name": case["name"], "exact": case["exact"], "error": f"{type(error).__name__}: {error}"})
+        save(NAME, rows)
         print(rows[-1], flush=True)
-    return rows
 
 
-def one(name: str) -> dict[str, Any]:
-    return next(case for case in cases() if case["name"] == name)
-
-
-def counted() -> list[dict[str, Any]]:
-    """ncu's counts of the first COUNTED cases that access memory."""
+def counted() -> None:
+    """ncu's counts of all cases, in one process under ncu."""
     import ncu
 
-    rows = []
-    for case in cases():
-        if not any(case["counts"].values()):
-            continue
-        try:
-            found = ncu.watch([__file__, "launch", case["name"]], METRICS, "--kernel-name", f"regex:^{case['entry']}$")
-            row = {name: float(found[-1].counts[name]) for name in METRICS}
-        except (SystemExit, IndexError, AttributeError, KeyError) as error:
-            row = {"error": str(error)[-300:]}
-        rows.append({"name": case["name"], "emulated": case["counts"], "device": row})
-        print(rows[-1], flush=True)
-        if len(rows) == COUNTED:
-            break
-    return rows
+    chosen = cases()
+    found = ncu.watch([__file__, "launch"], METRICS)
+    names = {case["entry"] for case in chosen}
+    launches = [launch for launch in found if launch.kernel.split("(")[0] in names]
+    pairs = zip(chosen, launches, strict=len(chosen) == len(launches))
+    rows = [{"name": c["name"], "emulated": c["counts"], "device": launch.counts} for c, launch in pairs]
+    save(f"{NAME}_counts", rows)
+    print(f"{len(rows)} launches of {len(chosen)}, ncu saw {len(found)}")
+    for row in rows:
+        print(row)
 
 
 def main() -> None:
@@ -244,13 +250,12 @@ def main() -> None:
         case "render":
             render(words)
         case "run":
-            save(NAME, isolated("compare"))
+            values()
         case "count":
-            save(f"{NAME}_counts", counted())
-        case "compare":
-            print(json.dumps(compared(one(words[0]))))
+            counted()
         case "launch":
-            launched(one(words[0]))
+            for case in cases():
+                launched(case)
         case "table":
             table()
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # the package, which need not be installed here
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
 from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
+from lego_mlir.interp.ptx.replays import replayed
 
 REMOVED = re.compile(
     r"^\s*(?:@!?%p\d+\s+)?(?:bar\.(?!warp)|barrier\.|membar|fence|cp\.async\.wait_|cp\.async\.bulk\.wait_|wgmma\.fence|"
@@ -33,8 +36,10 @@ REMOVED = re.compile(
 )
 WAITED = re.compile(r"^\s*(?:@!?%p\d+\s+)?mbarrier\.(?:try_wait|test_wait)\S*\s+(\S+),")
 MEMORY = re.compile(r"^\s*(?:@!?\S+\s+)?(?:ld|st|atom|red|ldmatrix|stmatrix|cp|wgmma|tcgen05)\.")
-BUDGET = 200_000
+FREELY, BUDGET = 20_000_000, 200_000
 """Instructions of gangs: a mutant that waits for ever is stopped, and reported by that."""
+LIMIT_S, LATE = 40, "no end within the limit"
+"""Seconds of a run; a mutant that takes longer is not counted."""
 
 
 def sites(launch: RecordedLaunch) -> list[int]:
@@ -55,19 +60,29 @@ def mutant(text: str, at: int) -> str:
 
 def outcome(launch: RecordedLaunch, text: str, seed: int, budget: int) -> tuple[list[str], str]:
     """The kinds of the faults, and a digest of all buffers after the run."""
-    options = replace(launch.options, budget=budget, checks=replace(launch.options.checks, compiled=False))
+    options = EmulatorOptions(seed, budget, replace(launch.checks, compiled=False), cores=1)
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(LIMIT_S)
     try:
-        report, arrays = launch.run(text=text, options=options, seed=seed)
+        report, arrays = replayed(launch, text=text, options=options)
     except InterpreterError as error:
         return [f"refused: {error}"], ""
+    except TimeoutError:
+        return [LATE], ""
+    finally:
+        signal.alarm(0)
     digest = hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()
     return sorted({f.kind.value for f in report.faults}), digest
+
+
+def _late(*_: object) -> None:
+    raise TimeoutError
 
 
 def base(path: Path, seeds: int) -> dict[str, Any]:
     """The launch as it is: its faults, and its values if no seed changes them."""
     launch, start = RecordedLaunch.load(path), time.process_time()
-    runs = [outcome(launch, launch.text, seed, launch.options.budget) for seed in range(seeds)]
+    runs = [outcome(launch, launch.text, seed, FREELY) for seed in range(seeds)]
     values = {digest for _, digest in runs}
     return {
         "launch": str(path), "entry": launch.entry, "faults": sorted({f for faults, _ in runs for f in faults}),
@@ -114,20 +129,24 @@ def reason(launch: RecordedLaunch, at: int) -> str:
 
 def swept(folder: Path, out: Path, seeds: int, most: int, jobs: int) -> dict[str, Any]:
     """All mutants, at most `most` of one launch (spread over it)."""
-    paths = sorted(folder.rglob("*.launch"))
+    paths = sorted(folder.rglob("*.npz"))
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(jobs) as pool:
-        bases = list(pool.map(base, paths, [seeds] * len(paths)))
+        bases = []
+        for future in as_completed([pool.submit(base, path, seeds) for path in paths]):
+            bases.append(future.result())
+            if len(bases) % 40 == 0:
+                print(f"{len(bases)} of {len(paths)} launches", flush=True)
         print(f"{len(bases)} launches, {sum(bool(b['sites']) for b in bases)} of them synchronise", flush=True)
         waiting = [
             pool.submit(tried, Path(b["launch"]), at, b["value"], seeds)
-            for b in bases
+            for b in sorted(bases, key=lambda b: b["seconds"])
             if not b["faults"]
             for at in spread(b["sites"], most)
         ]
         for done, future in enumerate(as_completed(waiting), 1):
             rows.append(future.result())
-            if done % 50 == 0:
+            if done % 20 == 0:
                 print(f"{done} of {len(waiting)} mutants", flush=True)
                 out.write_text(json.dumps({"seeds": seeds, "launches": bases, "mutants": rows}, indent=1))
     found = {"seeds": seeds, "launches": bases, "mutants": rows}
@@ -144,12 +163,14 @@ def spread(sites_: list[int], most: int) -> list[int]:
 
 def summary(found: dict[str, Any]) -> Iterator[str]:
     """Lines for a person."""
-    mutants = found["mutants"]
+    late = sum(LATE in m["kinds"] for m in found["mutants"])
+    mutants = [m for m in found["mutants"] if LATE not in m["kinds"]]
     changed = [m for m in mutants if m["changes"]]
     missed = [m for m in changed if m["reports"] == 0]
     yield f"{len(mutants)} mutants of {len({m['launch'] for m in mutants})} launches, {found['seeds']} seeds"
     reported = sum(m["reports"] > 0 for m in mutants)
     yield f"reported: {reported}; change a value: {len(changed)}; of these missed: {len(missed)}"
+    yield f"not ended in time, and not counted: {late}"
     yield from (f"  missed: {m['launch']}:{m['line']} {m['text']}" for m in missed)
     faults = [b for b in found["launches"] if b["faults"]]
     yield f"launches with a fault as they are: {len(faults)}"

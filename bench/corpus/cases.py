@@ -73,7 +73,7 @@ def run(name: str, function: Callable[[], Any], folder: Path, kept: set[str], to
         size = sum(len(b.contents) for b in launch.buffers)
         if digest not in kept and size <= MOST_BYTES:
             kept.add(digest)
-            launch.save(folder / f"{name}-{len(launches)}-{digest}.launch")
+            launch.save(folder / f"{name}-{len(launches)}-{digest}.npz")
 
     def late(*_: object) -> None:
         raise TimeoutError

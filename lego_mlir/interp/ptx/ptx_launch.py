@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -177,11 +177,11 @@ class EmulatedLaunch:
 
     def recorded(self, names: Sequence[str]) -> RecordedLaunch:
         """The launch as data, before memory is allocated."""
-        shape, options = self.shape, replace(self.options, progress=None, record=None)
+        shape = self.shape
         return RecordedLaunch(
             self.module.text, self.module.source, self.kernel.name, shape.grid, shape.block, shape.cluster,
             shape.dynamic_shared, self.memory.recorded_buffers(self.variables), tuple(self.arguments), tuple(names),
-            tuple(self.memory.unwritten), options,
+            tuple(self.memory.unwritten), self.options.checks,
         )  # fmt: skip
 
     def report(self) -> Report:

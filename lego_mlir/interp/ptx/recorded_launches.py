@@ -1,70 +1,27 @@
 """A launch as data: the PTX text, the contents of all buffers and the bound arguments, to run again anywhere.
 
-A recording needs neither the compiler nor the tensors that the launch came from. It is run again with other orders of
-warps, with an edited text (mutants of the synchronisation), or on a GPU (`on_device`), where pointers are translated.
-
->>> import io
->>> from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, emulate
->>> ptx = '''.version 8.0
-... .target sm_80
-... .address_size 64
-... .visible .entry double_all(.param .u64 p)
-... .maxntid 32, 1, 1
-... { .reg .b32 %r<4>; .reg .b64 %rd<4>;
-...   ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
-...   ld.global.b32 %r2, [%rd3]; add.s32 %r3, %r2, %r2; st.global.b32 [%rd3], %r3; ret; }'''
->>> kept = []
->>> emulate(ptx, args=[np.arange(32, dtype=np.int32)], options=EmulatorOptions(record=kept.append)).clean
-True
->>> report, (after,) = kept[0].run()
->>> report.clean, after.view(np.int32)[:4].tolist()
-(True, [0, 2, 4, 6])
+A recording needs neither the compiler nor the tensors that the launch came from. It is run again by `replays`, or on a
+GPU (`on_device`), where pointers are translated.
 """
 
 from __future__ import annotations
 
-import pickle
-import zlib
+import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_spaces import GLOBAL_BASE, RecordedBuffer
-from lego_mlir.interp.ptx.ptx_reader import read_ptx
+from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.store import replace_file
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
-    from lego_mlir.interp.ptx.address_spaces import GlobalMemory
-    from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
-    from lego_mlir.interp.report import Report
-
 Dim3 = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class _Placed:
-    """A bound argument that first places all arrays, in the order of the recording."""
-
-    value: Any
-    buffers: Sequence[RecordedBuffer]
-    unwritten: Sequence[tuple[int, int]]
-    arrays: list[Array]
-
-    def bind(self, memory: GlobalMemory, name: str) -> Any:
-        """The value, as it was: equal sizes in equal order have equal addresses."""
-        for buffer in self.buffers:
-            array = np.frombuffer(bytearray(buffer.contents), np.uint8)
-            self.arrays.append(array)
-            placed = memory.add(buffer.name, buffer.contents, array, buffer.item)
-            if placed.address != buffer.address:
-                raise InterpreterError(f"{buffer.name}: the text has other variables than when it was recorded")
-        memory.unwritten.extend(self.unwritten)
-        return self.value
+BoundValue = int | float | bytes
+"""A number, a pointer as a number, or the bytes of a struct or tensor map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +36,10 @@ class RecordedLaunch:
     cluster: Dim3
     dynamic_shared: int
     buffers: tuple[RecordedBuffer, ...]
-    values: tuple[Any, ...]
+    values: tuple[BoundValue, ...]
     names: tuple[str, ...]
     unwritten: tuple[tuple[int, int], ...]
-    options: EmulatorOptions
-
-    def run(
-        self, *, text: str | None = None, options: EmulatorOptions | None = None, seed: int = 0
-    ) -> tuple[Report, list[Array]]:
-        """The report, and the bytes of each buffer after the launch; `text` is instead of the recorded one."""
-        from lego_mlir.interp.ptx.ptx_launch import emulate
-
-        arrays: list[Array] = []
-        values: list[Any] = list(self.values)
-        if values:
-            values[0] = _Placed(values[0], self.buffers, self.unwritten, arrays)
-        chosen = replace(self.options if options is None else options, seed=seed)
-        module = read_ptx(self.text if text is None else text, self.source)
-        report = emulate(
-            module, self.entry, args=values, grid=self.grid, block=self.block, cluster=self.cluster,
-            dynamic_shared=self.dynamic_shared, names=self.names, options=chosen,
-        )  # fmt: skip
-        return report, arrays
+    checks: Checks
 
     def on_device(self, addresses: Sequence[int]) -> list[int | float | bytes]:
         """The arguments for a device where the buffers lie at these addresses.
@@ -116,14 +55,39 @@ class RecordedLaunch:
         return found
 
     def save(self, path: Path) -> None:
-        """Write the recording, compressed; it is read back with `load`."""
-        replace_file(path, zlib.compress(pickle.dumps(self), 6))
+        """Write the recording as an `.npz`: `launch` is JSON, `buffer0` and so on are the contents."""
+        head = {
+            "entry": self.entry, "source": self.source, "grid": self.grid, "block": self.block,
+            "cluster": self.cluster, "dynamic_shared": self.dynamic_shared, "names": self.names,
+            "unwritten": self.unwritten, "checks": asdict(self.checks),
+            "values": [{"bytes": v.hex()} if isinstance(v, bytes) else getattr(v, "tolist", lambda v=v: v)() for v in
+                       self.values],
+            "buffers": [(b.name, b.address, b.item) for b in self.buffers],
+        }  # fmt: skip
+        arrays = {f"buffer{i}": np.frombuffer(b.contents, np.uint8) for i, b in enumerate(self.buffers)}
+        body = io.BytesIO()
+        np.savez_compressed(body, launch=json.dumps(head), text=self.text, allow_pickle=False, **arrays)
+        replace_file(path, body.getvalue())
 
     @staticmethod
     def load(path: Path) -> RecordedLaunch:
-        """A recording that this program has written. A file of others is not to be trusted: it is a pickle."""
-        found: RecordedLaunch = pickle.loads(zlib.decompress(path.read_bytes()))
-        return found
+        """What `save` has written. Raises InterpreterError for another file."""
+        try:
+            with np.load(path) as data:
+                head, text = json.loads(str(data["launch"])), str(data["text"])
+                contents = [data[f"buffer{i}"].tobytes() for i in range(len(head["buffers"]))]
+        except (ValueError, KeyError, OSError) as error:
+            raise InterpreterError(f"{path}: no recorded launch: {error}") from error
+        buffers = tuple(
+            RecordedBuffer(name, address, held, item)
+            for (name, address, item), held in zip(head["buffers"], contents, strict=True)
+        )
+        values = tuple(bytes.fromhex(v["bytes"]) if isinstance(v, dict) else v for v in head["values"])
+        grid, block, cluster = (tuple(head[name]) for name in ("grid", "block", "cluster"))
+        return RecordedLaunch(
+            text, head["source"], head["entry"], grid, block, cluster, head["dynamic_shared"], buffers, values,
+            tuple(head["names"]), tuple((first, end) for first, end in head["unwritten"]), Checks(**head["checks"]),
+        )  # fmt: skip
 
 
 def _holds_addresses(contents: bytes) -> bool:

@@ -18,8 +18,8 @@ from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
 from lego_mlir.interp.ptx.regions.llvm_ir import binding as llvm
 from lego_mlir.interp.ptx.regions.llvm_ir import ir
-from lego_mlir.interp.ptx.regions.region_checks import emit_access
-from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, IrValue, NotInRegionError, RegionCode
+from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, IrValue, NotInRegionError, RegionCode
+from lego_mlir.interp.ptx.regions.region_operations import HELD, emit_instruction
 from lego_mlir.store import Cache, default_folder, key
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class HotRegion:
     def _code(self, instructions: Sequence[PtxInstruction]) -> RegionCode:
         decoder = self.regions.decoder
         granule = decoder.machine.shape.granule
-        return RegionCode(instructions, decoder.addresses, granule, f"region_{self.first}", emit_access)
+        return RegionCode(instructions, decoder.addresses, granule, f"region_{self.first}", emit_instruction)
 
     def _fits(self, instruction: PtxInstruction) -> bool:
         try:
