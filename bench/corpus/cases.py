@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 240
+LIMIT_S = 100
 MOST_BYTES = 4 << 20
 """Larger launches are run, and not kept."""
 CASES: dict[str, Callable[[], Any]] = {}
@@ -78,8 +78,8 @@ def run(name: str, function: Callable[[], Any], folder: Path, kept: set[str], to
     def late(*_: object) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(LIMIT_S)
+    signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     start, said = time.process_time(), "ok"
     with sanitize.session(on_fault="collect", record=record) as session:
         try:
@@ -94,7 +94,7 @@ def run(name: str, function: Callable[[], Any], folder: Path, kept: set[str], to
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = f"error: {type(error).__name__}: {str(error)[-300:]} ({Path(last.filename).name}:{last.lineno})"
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     faults = [str(f) for report in session.reports for f in report.faults]
     if faults and said == "ok":
         said = "alarm"

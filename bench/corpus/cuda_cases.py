@@ -145,6 +145,9 @@ feature("cg_coalesced", 1, 32, lambda: [z(32, dtype=I32)])
 feature("cg_grid_sync", 4, 64, lambda: [z(256, dtype=I32), z(256, dtype=I32)],
         lambda b, a: (a[1], ((np.arange(256) + 97) % 256) ** 2))  # fmt: skip
 feature("cp_async_pipeline", 1, 64, lambda: [f(8, 64, 4), z(8, 64, 4), 8], lambda b, a: (a[1], b[0][:, ::-1]))
+IMAGE = np.arange(64, dtype=np.float32).reshape(8, 8)
+feature("textures", 1, 32, lambda: [sanitize.TextureArgument(IMAGE.reshape(-1).copy()), z(32), 8])
+feature("surfaces", 1, 8, lambda: [sanitize.TextureArgument(IMAGE.copy()), z(32)])
 feature("math", 1, 64, lambda: [f(64), z(64), z(64, dtype=np.float64)])
 feature("integers", 1, 64, lambda: [n(64, low=1, high=1 << 26), z(64, dtype=I32), z(64, dtype=L)])
 feature("halves", 1, 64, lambda: [(f(64) ** 2).astype(np.float16), z(64, dtype=np.float16), z(64, dtype=np.uint16)])

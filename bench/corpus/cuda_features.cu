@@ -51,7 +51,7 @@ K cg_grid_sync(int* x, int* y) { auto g = cg::this_grid(); int i = g.thread_rank
 K cg_cluster(int* y) { __shared__ int s[64]; auto c = cg::this_cluster(); s[threadIdx.x] = c.block_rank() * 1000 + threadIdx.x; c.sync();
   int* far = c.map_shared_rank(s, (c.block_rank() + 1) % c.num_blocks()); y[blockIdx.x * 64 + threadIdx.x] = far[63 - threadIdx.x]; c.sync(); }
 
-K textures(cudaTextureObject_t t, float* y, int w) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = tex2D<float>(t, (i % w) + .5f, (i / w) + .5f) + tex1Dfetch<float>(t, i); }
+K textures(cudaTextureObject_t t, float* y, int w) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = tex1D<float>(t, (i % w) + .5f) + tex1Dfetch<float>(t, i); }
 K surfaces(cudaSurfaceObject_t s, float* y) { float v; surf2Dread(&v, s, threadIdx.x * 4, 0); y[threadIdx.x] = v; surf2Dwrite(v, s, threadIdx.x * 4, 1); }
 
 __device__ inline void copy16(void* s, const void* g) { unsigned a = (unsigned)__cvta_generic_to_shared(s); asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(a), "l"(g)); }

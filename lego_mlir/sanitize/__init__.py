@@ -24,6 +24,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.ptx.texture_memory import TextureArgument as TextureArgument
     from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel as SanitizedKernel
     from lego_mlir.sanitize.sanitized_kernels import cuda as cuda
     from lego_mlir.sanitize.sanitized_kernels import ptx as ptx
@@ -34,18 +35,22 @@ if TYPE_CHECKING:
     from lego_mlir.sanitize.storages import empty as empty
 
 _HOMES: Final = {
-    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), "sanitized_kernels"),
-    **dict.fromkeys(("LaunchFaultError", "Session", "session"), "sessions"),
-    "empty": "storages",
+    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), f"{__name__}.sanitized_kernels"),
+    **dict.fromkeys(("LaunchFaultError", "Session", "session"), f"{__name__}.sessions"),
+    "empty": f"{__name__}.storages",
+    "TextureArgument": "lego_mlir.interp.ptx.texture_memory",
 }
 """The module of each name, loaded late: pytest imports the plugin in every run of everybody's tests."""
-__all__ = ["LaunchFaultError", "SanitizedKernel", "Session", "cuda", "empty", "ptx", "session", "traced", "triton"]
+__all__ = [
+    "LaunchFaultError", "SanitizedKernel", "Session", "TextureArgument", "cuda", "empty", "ptx", "session", "traced",
+    "triton",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.device_heap import DeviceHeap
     from lego_mlir.interp.ptx.device_order import DeviceOrder
     from lego_mlir.interp.ptx.global_shadow import GlobalShadow
+    from lego_mlir.interp.ptx.texture_memory import PlacedTexture
 
 GLOBAL_BASE: Final = 0x7F00_0000_0000
 SHARED_BASE: Final = 1024  # bytes; CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
@@ -86,6 +87,8 @@ class GlobalMemory:
     heap: DeviceHeap | None = None
     unwritten: list[tuple[int, int]] = field(default_factory=list)
     """Ranges (start, end) whose words hold UNWRITTEN until something is stored there."""
+    textures: dict[int, PlacedTexture] = field(default_factory=dict)
+    """Textures and surfaces by their handles."""
     grid_workspace: int = 0
     """The address of the zeroed bytes that the grid barrier of a cooperative launch uses."""
     _contents: list[bytes] = field(default_factory=list)

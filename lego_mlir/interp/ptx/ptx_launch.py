@@ -118,7 +118,7 @@ def emulate(
     memory = GlobalMemory()
     chosen = options if options is not None else EmulatorOptions(seed, budget)
     run = prepared(module, entry, memory, args, (grid, block, cluster), dynamic_shared, names, chosen)
-    if chosen.record is not None:
+    if chosen.record is not None and not memory.textures:
         chosen.record(run.recorded(names))
     memory.allocate()
     if chosen.checks.global_races:
@@ -173,6 +173,7 @@ class EmulatedLaunch:
     machine: PtxMachine | None = None
     blocks: int = 0
     executed: int = 0
+    wanted: int = 0
     may_divide: bool = False
 
     def recorded(self, names: Sequence[str]) -> RecordedLaunch:
@@ -233,7 +234,7 @@ class EmulatedLaunch:
         steps, live = decoder.steps(), live_before(instructions, following)
         when_hot = None
         if machine.allows_regions:
-            when_hot = partial(_install_regions, steps, decoder, live)
+            when_hot = partial(_install_regions, steps, decoder, live, self._remaining)
         return PtxCode(
             steps,
             [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
@@ -243,6 +244,10 @@ class EmulatedLaunch:
             [_polls(i) for i in instructions] + [False],
             when_hot,
         )
+
+    def _remaining(self) -> float:
+        """How many blocks have not begun, for each that has."""
+        return (self.wanted - self.blocks) / max(self.blocks, 1)
 
     def _report_leaks(self) -> None:
         """Blocks of `malloc` that the kernel did not free."""
@@ -273,7 +278,7 @@ class LaunchWaves:
         launch, began, total = self.launch, time.monotonic(), len(self.order)
         machine, options = launch.machine, launch.options
         assert machine is not None
-        own = self.start
+        own, launch.wanted = self.start, total
         while self.start < len(self.order) and not self.is_cut:
             if machine.has_begun:
                 machine.begin(self.order[self.start : self.start + self.at_once])
@@ -364,10 +369,10 @@ class LaunchWaves:
         self.launch.faults.add(Kind.RACE, message, place, block, (0, 0, 0), other=other, count=conflict.count)
 
 
-def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int]) -> None:
+def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int], remaining: Callable[[], float]) -> None:
     from lego_mlir.interp.ptx.regions.hot_regions import install  # LLVM is loaded late
 
-    install(steps, decoder, live)
+    install(steps, decoder, live, remaining)
 
 
 def _may_touch_pending(instruction: PtxInstruction) -> bool:
