@@ -82,6 +82,8 @@ def _late(*_: object) -> None:
 def base(path: Path, seeds: int) -> dict[str, Any]:
     """The launch as it is: its faults, and its values if no seed changes them."""
     launch, start = RecordedLaunch.load(path), time.process_time()
+    if not sites(launch):
+        seeds = 1
     runs = [outcome(launch, launch.text, seed, FREELY) for seed in range(seeds)]
     values = {digest for _, digest in runs}
     return {

@@ -156,8 +156,8 @@ class PtxMachine:
     def allows_regions(self) -> bool:
         """Whether the checks of the launch are those that compiled regions make."""
         checks = self.checks
-        plain = checks.compiled and not checks.counts and not checks.nonfinite and not checks.lanes
-        return plain and self.shape.cluster_blocks == 1 and self.globals.heap is None
+        others = checks.counts or checks.nonfinite or checks.overflow or checks.lanes
+        return checks.compiled and not others and self.shape.cluster_blocks == 1 and self.globals.heap is None
 
     # --- identity -----------------------------------------------------------------------------------------------
 

@@ -120,8 +120,10 @@ def _surface(
             if mode == "clamp":
                 indices = [np.clip(i, 0, n - 1) for i, n in zip(indices, extents, strict=True)]
                 inside = np.ones_like(inside)
-            at = sum(i * prod(extents[:axis]) for axis, i in enumerate(indices))
-            yield gang.of_lanes(lanes & inside), lanes & inside, placed.address + at * (count * item)
+            element = np.zeros(gang.lanes, np.int64)
+            for axis, index in enumerate(indices):
+                element += index * prod(extents[:axis])
+            yield gang.of_lanes(lanes & inside), lanes & inside, placed.address + element * (count * item)
 
     return parts, count, item
 
