@@ -45,6 +45,7 @@ from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
 from lego_mlir.proofs.rings.values import (
     KnownRanges,
+    for_any_length,
     holds,
     is_possible,
     symbol_named,
@@ -295,7 +296,9 @@ class ProgramWalk:
         found = self.named.setdefault(key, [])
         for other in found:
             claim = sympy.Or(sympy.Not(where), Eq(other, expr))
-            if sympy.expand(other - expr) == 0 or (is_possible(claim, self.ranges) and self._holds(claim)):
+            if sympy.expand(other - expr) == 0:
+                return other
+            if is_possible(claim, self.ranges) and (self._holds(for_any_length(claim)) or self._holds(claim)):
                 return other
         found.append(expr)
         return expr
