@@ -23,6 +23,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.counts import ProgramWalk
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.stage_fills import unfilled
 from lego_mlir.proofs.rings.values import KnownRanges, for_any_length, holds
 
@@ -203,3 +204,21 @@ def test_what_holds_for_any_length_holds_for_the_lengths_of_a_claim(seed):
     found = holds(for_any_length(claim), KnownRanges({}))
     points = [{x: a, y: b} for a in (-9, -1, 0, 1, 3, 4, 5, 63, 64, 65, 128) for b in (-66, -1, 0, 1, 64)]
     assert found == all(claim.subs(point) == True for point in points)  # noqa: E712
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_use_is_the_number_that_it_is_unwound_to(seed):
+    """A number is stated by a stage and a parity, perhaps one step off; it is itself computed by divisions."""
+    choose = random.Random(seed)
+    size, turn, step = sympy.symbols("size turn step", integer=True)
+    stages, off = choose.choice((1, 2, 3, 4)), choose.choice((0, 0, 1, -1))
+    number = choose.choice(
+        (step, turn * FloorDiv(size, 64) + step, FloorDiv(size, stages) + step, FloorMod(step, 5) + turn)
+    )
+    use = FloorMod(number + off, stages) + stages * FloorMod(FloorDiv(number + choose.choice((off, off, 0)), stages), 2)
+    found = unwound(use, 2 * stages)
+    right = FloorMod(number + off, stages) + stages * FloorMod(FloorDiv(number + off, stages), 2)
+    if use == right and not number.atoms(FloorMod):
+        assert found != use
+    for point in ({size: a, turn: b, step: c} for a in (0, 63, 64, 200, 513) for b in (0, 1, 3) for c in range(-7, 9)):
+        assert FloorMod(found - use, 2 * stages).subs(point) == 0

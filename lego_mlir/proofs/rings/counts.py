@@ -431,7 +431,7 @@ class _LoopChange:
 def _solved(rounds: Expr) -> Values:
     """A value of one of its terms for which a number of rounds is 0; empty if none is found."""
     for term, factor in sympy.expand(rounds).as_coefficients_dict().items():
-        if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef)):
+        if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef | FloorDiv)):
             rest = sympy.expand(rounds - factor * term)
             if not rest.has(term):
                 return {term: sympy.expand(-factor * rest)}
