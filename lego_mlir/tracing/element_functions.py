@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lego_mlir.aliases import IndexLike, Operand
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LegoError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import FloorMod
 from lego_mlir.expr.ranges import Range
@@ -66,7 +66,7 @@ def programs(tracer: Tracer, by: ElementFunction, dtypes: Sequence[DType], targe
                     given = [tracer.value(dtype, width if width > 1 else None) for dtype in dtypes]
                     place = VectorPlace(Index(row), Index(column), width)
                     result = convert(by(*map(Scalar, given), place), target.dtype)
-            except LayoutError:  # a vector of what it loads does not fit; one element does, or the call says why
+            except (LegoError, TypeError):  # it takes no such vector; if it takes none, its call says why
                 continue
             found.append(ElementProgram(tuple(given), row, column, width, tuple(body), result.value))
     return tuple(found)

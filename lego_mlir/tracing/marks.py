@@ -147,14 +147,15 @@ class ElementProgram:
 class StoredTile:
     """The threads of the block store whole shared tiles at the element `at` of the view `layout` of `tensor`.
 
-    It is one tile as it is, or a function of the elements of all, as `programs` for several widths.
+    It is one tile as it is, without `programs`, or a function of the elements of all, as a program for each width that
+    the function takes.
     """
 
     tensor: Buffer
     layout: Layout
     at: tuple[Any, Any]
     tiles: tuple[Rectangle, ...]
-    programs: tuple[ElementProgram, ...] = ()
+    programs: tuple[ElementProgram, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def stored_tile(
     tracer = current("a stored tile")
     at, origin = tuple(tracer.simplified(tracer.index(i)) for i in first), (sympy.Integer(0), sympy.Integer(0))
     whole = tuple(Rectangle(tile.buffer, tile.layout, origin, tile.dims()) for tile in tiles)
-    found = () if by is None else programs(tracer, by, [tile.dtype for tile in tiles], target)
+    found = None if by is None else programs(tracer, by, [tile.dtype for tile in tiles], target)
     return tracer.word(StoredTile(target.buffer, target.layout, (at[0], at[1]), whole, found))
 
 

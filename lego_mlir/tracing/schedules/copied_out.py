@@ -99,7 +99,7 @@ class _Copied(OwnNumbers):
                 f"rows of {mark.tensor.name} are not proved to be multiples of {CHUNK} bytes, as tile copies need "
                 f"them (strides {steps}); pad them, declare the size's divisor, or leave out copied_out",
             )
-        for program in mark.programs:
+        for program in mark.programs or ():
             self._require_simple(program)
         sums = [self.sums[tile.buffer.name] for tile in mark.tiles]
         words = (*words_in(self.trace.body, SumsStored), *words_in(self.trace.body, StoredTile))
@@ -173,21 +173,37 @@ class _Copied(OwnNumbers):
         found = [variable_of(one.layout, one.sums).get() for one in sums]
         found = [value.T if one.transposed else value for one, value in zip(sums, found, strict=True)]
 
+        program = self._program(statement, mark, found[0].layout)
+
         def part_at(layout: LinearLayout, first: tuple[int, int]) -> Spread:
             parts = [
                 rectangle(value, layout, first).to(tile.buffer.dtype)
                 for value, tile in zip(found, mark.tiles, strict=True)
             ]
-            return self._computed(mark, parts, first) if mark.programs else parts[0]
+            return parts[0] if program is None else self._computed(mark, program, parts, first)
 
         at = tuple(map(Index, mark.at))
         copy_out_parts(found[0].layout, part_at, self.view(mark), at, self.through, again=self.depth > 0)
 
-    def _computed(self, mark: StoredTile, parts: list[Spread], first: tuple[int, int]) -> Spread:
+    def _program(self, statement: If, mark: StoredTile, layout: LinearLayout) -> ElementProgram | None:
+        """The program for pairs of a row, where the layout has them next to each other, or for single elements."""
+        if mark.programs is None:
+            return None
+        widths = (2, 1) if layout.bases["register"][0] == (0, 1) else (1,)
+        found = next((p for p in mark.programs if p.width in widths), None)
+        if found is None:
+            raise refused(
+                statement.source,
+                f"the function of this store takes no {'pair' if 2 in widths else 'single element'} of a row, as the "
+                "accumulator's registers have them; compute with x itself, without its width, or leave out copied_out",
+            )
+        return found
+
+    def _computed(
+        self, mark: StoredTile, program: ElementProgram, parts: list[Spread], first: tuple[int, int]
+    ) -> Spread:
         """A part of the result: the function of its elements, a vector of a row at a time."""
         layout, elements = parts[0].layout, [part.registers for part in parts]
-        pairs = layout.bases["register"][0] == (0, 1)
-        program = next((p for p in mark.programs if p.width == 1 + pairs), mark.programs[-1])
         width, dims = program.width, [as_expr(n) for n in mark.layout.dims()]
         indices = [parts[0].index(axis).registers for axis in range(2)]
         ends = [Le(at + n, end) for at, n, end in zip(mark.at, mark.tiles[0].shape, dims, strict=True)]

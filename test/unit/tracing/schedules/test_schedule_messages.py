@@ -76,6 +76,10 @@ def storing(x, place, b, c):
     return x
 
 
+def of_no_pair(x, place, b, c):
+    return lego.vector(*(x[lane] for lane in range(4)))
+
+
 def stepped(step, *, after=None, before=None):
     """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
 
@@ -352,6 +356,7 @@ REFUSALS = {
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
     "a branch in a function": (stored_by(branching), "warpgroups, copied_out", "branches or sets a variable"),
     "a function that reads the result": (stored_by(in_place), "warpgroups, copied_out", "reads c, which the kernel"),
+    "a function of four elements": (stored_by(of_no_pair), "warpgroups, copied_out", "takes no pair of a row"),
     "a function that stores": (stored_by(storing), "warpgroups, copied_out", "function of this store stores"),
     "not copied out": (changed_by_an_epilogue, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
