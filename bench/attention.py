@@ -291,7 +291,7 @@ def table() -> None:
     columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(KERNELS.values())}|configuration"
     known = mlir_kernels.circumstances(NAME, measured, "triton", "torch")
     about = f"{known}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
+    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
 
 
 def main() -> int:

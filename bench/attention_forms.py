@@ -157,7 +157,7 @@ def table() -> None:
         rows.append([str(row["features"]), row["dtype"], mask, heads, f"{row['queries']} to {row['keys']}", *errors])
     columns = "head|type|mask|heads of queries to keys|positions|o|gradients, two passes|gradients, one pass"
     about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
+    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
 
 
 if __name__ == "__main__":

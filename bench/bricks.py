@@ -134,13 +134,7 @@ def table() -> None:
         ours = found.pop("bricks 4x4x32")
         more = {"threads, outputs each": comparison.configuration(ours)}
         lines.append(comparison.Line((name, str(n)), ours, found, more))
-    series = {
-        f"{who}, {name}": [line.ratio(who) for line in lines if line.case[0] == name]
-        for who in ("by hand", "row-major")
-        for name in NAMES
-    }
-    plot = ("time over that of bricks 4x4x32", [str(n) for n in SIZES], series)
-    comparison.write("bricks", ["stencil", "n"], lines, plot, ours="bricks 4x4x32")
+    comparison.write("bricks", ["stencil", "n"], lines, ours="bricks 4x4x32")
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def table() -> None:
     cells.append(["geometric mean", "", *(f"{geometric_mean(found):.3f}" for found in ratios.values())])
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
     text = mlir_kernels.table("M x N x K|layouts|its own kernel|the kernel of its class", cells)
-    mlir_kernels.put_into(PAGE, "classes", circumstances + text)
+    mlir_kernels.put_into(PAGE, "classes", circumstances, text)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ from typing import Any
 import harness
 import mlir_kernels
 import ncu
-import plots
 
 NAME, PAGE, TARGET = "columns", "results/columns.md", "sm_90"
 FOLDER = harness.ARTIFACTS / NAME
@@ -430,7 +429,8 @@ def table(_: list[str]) -> None:
     results, counters = mlir_kernels.latest(NAME), mlir_kernels.latest(f"{NAME}-counters")
     if results is None:
         raise SystemExit("nothing was measured yet")
-    parts = [f"{mlir_kernels.circumstances(NAME, results)}; in ms.\n\n", best_table(results["rows"])]
+    about = f"{mlir_kernels.circumstances(NAME, results)}; in ms.\n\n"
+    parts: list[str | mlir_kernels.Table] = [about, best_table(results["rows"])]
     for kind, n in TABLES:
         rows = [row for row in results["rows"] if row["case"][:3] == ["tables", kind, str(n)]]
         title = f"9 x 9 means of {n} x {n}" if kind == "stencil" else f"The product of {n} x {n} matrices"
@@ -440,9 +440,8 @@ def table(_: list[str]) -> None:
         parts.append(
             "(listing 5 by hand over ours), and with 256 threads the hits of L1, ncu's / of the model, and of L2.\n\n"
         )
-        parts.append(width_table(rows, kind, n, [] if counters is None else counters["rows"]) + "\n")
-    parts.append(figures(results["rows"]))
-    mlir_kernels.put_into(PAGE, NAME, "".join(parts))
+        parts.append(width_table(rows, kind, n, [] if counters is None else counters["rows"]))
+    mlir_kernels.put_into(PAGE, NAME, *parts)
 
 
 def cell(rows: list[Made], **facts: Any) -> Made | None:
@@ -450,7 +449,7 @@ def cell(rows: list[Made], **facts: Any) -> Made | None:
     return next((row for row in rows if all(row.get(key) == value for key, value in facts.items())), None)
 
 
-def width_table(rows: list[Made], kind: str, n: int, counters: list[Made]) -> str:
+def width_table(rows: list[Made], kind: str, n: int, counters: list[Made]) -> mlir_kernels.Table:
     """Ours beside the model, and listing 5 by hand over ours, by width and block; the hits of the caches."""
     model = [
         row for row in json.loads(harness.rendered(PREDICTIONS).read_text()) if (row["kind"], row["n"]) == (kind, n)
@@ -479,7 +478,7 @@ def hits(seen: Made | None, expected: Made | None) -> tuple[str, str]:
     return f"{first} %", f"{100 * seen['L2 read hits'] / seen['L2 reads']:.1f} %"
 
 
-def best_table(rows: list[Made]) -> str:
+def best_table(rows: list[Made]) -> mlir_kernels.Table:
     """Every version of each stencil."""
     cases = [harness.words_of(("best", *case)) for case in BEST]
     measured = [row for row in rows if row["case"][0] == "best"]
@@ -489,22 +488,7 @@ def best_table(rows: list[Made]) -> str:
         found = [cell(measured, kernel=name, case=case) for case in cases]
         lines.append([name, *("" if row is None else f"{row['ms']:.4f}" for row in found)])
     heads = [f"{dtype}, {size} x {size}, {n}^2" for dtype, size, n in BEST]
-    return mlir_kernels.table("|".join(["means", *heads]), lines) + "\n"
-
-
-def figures(rows: list[Made]) -> str:
-    """Figures 5.3 and 5.4: the time of each width over that of naive, by size, with 256 threads."""
-    parts = []
-    for kind, (_, widths) in FIGURES.items():
-        mine = [row for row in rows if row.get("kernel") == "ours" and row["kind"] == kind and row.get("block") == 256]
-        sizes = sorted({row["n"] for row in mine if row["n"] != 4037})
-        series = {}
-        for width in widths[1:]:
-            pairs = [[cell(mine, n=n, width=w) for w in (width, 0)] for n in sizes]
-            series[f"columns of {width}"] = [None if None in pair else pair[0]["ms"] / pair[1]["ms"] for pair in pairs]
-        label = "time over that of naive, " + ("9 x 9 means" if kind == "stencil" else "products") + " of N x N, f32"
-        parts.append(mlir_kernels.picture(f"columns-{kind}", plots.lines(label, list(map(str, sizes)), series)))
-    return "".join(parts)
+    return mlir_kernels.table("|".join(["means", *heads]), lines)
 
 
 if __name__ == "__main__":

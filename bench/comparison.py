@@ -1,4 +1,4 @@
-"""Tables and plots of docs/results: a rendered kernel, the same by hand, and the library, by size.
+"""Tables of docs/results: a rendered kernel, the same by hand, and the library, by size.
 
 >>> fast, slow = {"ms": 1.0, "p10": 0.9, "p90": 1.1}, {"ms": 1.5, "p10": 1.4, "p90": 1.6}
 >>> print(as_table(["n"], [Line(("64",), fast, {"by hand": slow, "torch": None})]), end="")
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlir_kernels
-import plots
 
 TARGET = "sm_90"
 Row = dict[str, Any]
@@ -47,8 +46,8 @@ def find(rows: Sequence[Row], **facts: Any) -> Row | None:
     return min(here, key=lambda row: row["ms"], default=None)
 
 
-def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> str:
-    """A table of Markdown: times with their spread, and how many times as long each rival takes."""
+def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> mlir_kernels.Table:
+    """A table: times with their spread, and how many times as long each rival takes."""
     rivals = list(lines[0].rivals)
     columns = [*heads, f"{ours} ms", *(f"{rival} ms" for rival in rivals), *(f"{rival} / {ours}" for rival in rivals)]
     counted = [rival for rival in rivals if any(line.ratio(rival, "instructions") for line in lines)]
@@ -67,23 +66,16 @@ def _cell(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}"
 
 
-def write(
-    name: str,
-    heads: Sequence[str],
-    lines: Sequence[Line],
-    plot: tuple[str, Sequence[str], Mapping[str, Sequence[float | None]]],
-    ours: str = "rendered",
-) -> None:
-    """Put a benchmark's measured table, with a plot, and its static table into the page."""
+def write(name: str, heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> None:
+    """Put a benchmark's measured table and its static table into the page."""
     results, table = mlir_kernels.latest(name), as_table(heads, lines, ours)
     if results is None:
-        text = f"Not measured yet: the cells are empty.\n\n{table}"
+        about = "Not measured yet: the cells are empty"
     else:
         versions = ("triton", "torch") if name.startswith("triton") else ()
         about = mlir_kernels.circumstances(name, results, *versions)
-        text = f"{about}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
     page = f"results/{name.replace('_', '-')}.md"
-    mlir_kernels.put_into(page, f"{name} measured", text)
+    mlir_kernels.put_into(page, f"{name} measured", f"{about}.\n\n", table)
     mlir_kernels.put_into(page, f"{name} static", static_table(mlir_kernels.static_results(name, TARGET)))
 
 
@@ -93,7 +85,7 @@ STATIC = {
 }  # fmt: skip
 
 
-def static_table(rows: Sequence[Row]) -> str:
+def static_table(rows: Sequence[Row]) -> mlir_kernels.Table:
     """What was counted without a GPU; a column that no row has is left out."""
     keys = [key for key in STATIC if any(row.get(key) is not None for row in rows)]
     cells = [[row["kernel"], *("" if row.get(key) is None else f"{row[key]:g}" for key in keys)] for row in rows]

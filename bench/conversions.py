@@ -316,7 +316,7 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
 
 def table(_: Sequence[str]) -> None:
     """The newest times: ours, and the others relative to ours."""
-    mlir_kernels.put_into(PAGE, "conversions", mlir_kernels.relative_table(NAME, [*WAYS[1:], "Gluon"], 2 * TURNS))
+    mlir_kernels.put_into(PAGE, "conversions", *mlir_kernels.relative_table(NAME, [*WAYS[1:], "Gluon"], 2 * TURNS))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def table() -> None:
                 texts.append(f"{counted}, not {measured}")
         cells.append([row["kernel"], *texts])
     head = "Not measured yet.\n\n" if results is None else f"{mlir_kernels.circumstances(NAME, results)}.\n\n"
-    mlir_kernels.put_into(PAGE, NAME, head + mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
+    mlir_kernels.put_into(PAGE, NAME, head, mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
 
 
 STEPS = {step.__name__: step for step in (render, launch, count, table)}

@@ -132,7 +132,7 @@ def table(_: list[str]) -> None:
     path = mlir_kernels.latest_path(NAME)
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
     heads = "M x N x K, layouts, types, epilogue|PyTorch us|its call|ours us|relative|division"
-    mlir_kernels.put_into(PAGE, "divided", circumstances + mlir_kernels.table(heads, cells))
+    mlir_kernels.put_into(PAGE, "divided", circumstances, mlir_kernels.table(heads, cells))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Lines of the kernels in examples/first_day beside the same in CUDA C++: a table of docs/results/first-day.md.
+"""Lines of the kernels in examples/first_day beside the same in CUDA C++: a table beside docs/results/first-day.md.
 
-    python bench/first_day_lines.py            print the table and write it into docs/results/first-day.md
-    python bench/first_day_lines.py --check    print it, and fail where ours is too long or the page is out of date
+    python bench/first_day_lines.py            print the table and write docs/results/data/first-day-lines.csv
+    python bench/first_day_lines.py --check    print it, and fail where ours is too long or the file is out of date
 
 A line counts if it has code on it: blank lines, comments, docstrings and imports do not count. On our side count the
 kernels and programs with their decorators, and the functions and constants of the file that they use; not its reference
@@ -24,11 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "first_day"
 RIVALS = ROOT / "bench" / "rivals" / "first_day.cu"
-PAGE = ROOT / "docs" / "results/first-day.md"
+DATA = ROOT / "docs" / "results/data/first-day-lines.csv"
 LIMIT = 1.3  # our lines for one of CUDA
 LAUNCHED = {"kernel", "program"}  # the decorators of functions that a caller runs
 LAYOUT_TOKENS = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-BEGIN, END = "<!-- lines of first_day: begin -->\n", "<!-- lines of first_day: end -->\n"
 
 
 @dataclass(frozen=True)
@@ -121,32 +120,27 @@ def rows() -> list[Row]:
 
 
 def table(found: list[Row]) -> str:
-    head = "\n| example | ours | CUDA | of these shared | ratio |\n|---|---:|---:|---:|---:|\n"
-    lines = [f"| `{r.name}` | {r.ours} | {r.cuda} | {r.shared or ''} | {r.ratio:.2f} |\n" for r in found]
+    """The lines of every example, and of all, as comma-separated values."""
+    lines = [f"{r.name},{r.ours},{r.cuda},{r.shared or ''},{r.ratio:.2f}" for r in found]
     ours, cuda = sum(r.ours for r in found), sum(r.cuda for r in found)
-    return head + "".join(lines) + f"| all | {ours} | {cuda} | | {ours / cuda:.2f} |\n\n"
-
-
-def updated(page: str, found: list[Row]) -> str:
-    """The page with the table between its two marks."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + table(found) + END + rest.split(END)[1]
+    return "\n".join(["example,ours,CUDA,of these shared,ratio", *lines, f"all,{ours},{cuda},,{ours / cuda:.2f}", ""])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the page would change")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file would change")
     options = parser.parse_args()
-    found, page = rows(), PAGE.read_text()
-    print(table(found))
+    found = rows()
+    text = table(found)
+    print(text)
     long = [r.name for r in found if r.ratio > LIMIT]
     for name in long:
         print(f"more than {LIMIT} times the lines of CUDA: {name}")
-    stale = updated(page, found) != page
+    stale = not DATA.is_file() or DATA.read_text() != text
     if options.check and stale:
-        print(f"{PAGE} is out of date; run python bench/first_day_lines.py")
+        print(f"{DATA} is out of date; run python bench/first_day_lines.py")
     elif stale:
-        PAGE.write_text(updated(page, found))
+        DATA.write_text(text)
     return 1 if long or (options.check and stale) else 0
 
 

@@ -1,21 +1,19 @@
 """Conversions into storage formats against a copy of the same bytes.
 
-    python bench/formats.py render [FORMAT ..]   our PTX, one kernel for each field, and the moves as JSON
+    python bench/formats.py render [FORMAT ..]   our kernels as cubins, one for each format, and the moves as JSON
     python bench/formats.py time [FORMAT ..]     on the GPU machine: correctness, then times
     python bench/formats.py cpu [FORMAT ..]      on this processor: NumPy's moves and a copy, by two threads each
-    python bench/formats.py table                the geometric mean and the least of the newest times
+    python bench/formats.py table                the table of docs/results/formats.md
 
-Each field of a format is written from a dense row-major array of the same elements, packed to the bit. `copy` moves as
-many bytes as the format's buffers have, by the driver. A format below a byte is combined with zeros, which are written
-before.
+All fields of a format are written by one launch, each from a dense row-major array of its elements, packed to the bit.
+`copy` moves as many bytes as the format's buffers have, by the driver. `bitsandbytes.nf4` is not among the cases: its
+two fields share bytes, so they are two launches, the second of which reads what the first wrote.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from math import prod
 from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
@@ -24,7 +22,9 @@ import harness
 import mlir_kernels
 import numpy as np
 
-NAME, TARGET = "formats", "sm_90"
+NAME, PAGE, TARGET = "formats", "results/formats.md", "sm_90"
+RUNS = (NAME, "formats_one_line")
+"""The names of the results: those of today's kernels, and of kernels with runs of one line and four units a thread."""
 GPU_MIB, CPU_MIB = 256, 16
 SAMPLED = 2**20
 SIZES = {
@@ -33,12 +33,14 @@ SIZES = {
 }  # fmt: skip
 GROWN = ("rows", "blocks", "tokens", "inputs", "groups")
 CASES = [
-    "hf.linear", "conv1d.linear", "vllm.gate_up", "gptoss.gate_up", "megatron.gate_up", "vllm.moe_w13",
-    "llama4.experts",
-    "vllm.qkv", "megatron.qkv", "gguf.rope_rows", "megatron.column_parallel", "megatron.row_parallel", "aiter.16x16",
-    "gptq", "awq", "vllm.marlin", "vllm.marlin_int8", "gptoss.mxfp4", "deepseek.fp8", "deepgemm.scales",
-    "cutlass.scales_128x4", "gguf.q4_0", "gguf.q8_0", "gguf.mxfp4", "kv.nhd", "kv.hnd", "kv.paged", "kv.paged_x",
-    "kv.mla", "kv.lbhnc",
+    "hf.linear", "conv1d.linear", "hf.gate_up", "vllm.gate_up", "flashinfer.up_gate", "gptoss.gate_up",
+    "megatron.gate_up", "mixtral.experts", "vllm.moe_w13", "llama4.experts", "hf.qkv", "vllm.qkv", "megatron.qkv",
+    "gguf.rope_rows", "megatron.column_parallel", "megatron.row_parallel", "aiter.16x16",
+    "gptq", "awq", "vllm.marlin", "vllm.marlin_int8", "gptoss.mxfp4", "deepseek.fp8", "hf.scales", "deepgemm.scales",
+    "cutlass.scales_128x4",
+    "gguf.q4_0", "gguf.q4_1", "gguf.q5_0", "gguf.q8_0", "gguf.q6_k", "gguf.mxfp4", "gguf.nvfp4",
+    "kv.lbnhc", "kv.lbhnc", "kv.lhbnc", "kv.blhnc", "kv.blnhc", "kv.bhlnc", "kv.nhd", "kv.hnd", "kv.paged",
+    "kv.paged_x", "kv.mla", "kv.mla_separate", "kv.mla_nvfp4",
 ]  # fmt: skip
 
 
@@ -58,107 +60,111 @@ def bytes_of(format_: Any) -> int:
     return sum(format_.bytes_of(buffer) for buffer in format_.buffers)
 
 
-def moves_of(format_: Any) -> list[tuple[Any, Any]]:
-    """Each field with its move from dense rows."""
-    from lego_mlir.formats.field_moves import move
+def rows_of(format_: Any) -> Any:
+    """The same fields as dense row-major arrays, each packed into a buffer of its own."""
+    from lego_mlir.formats.storage_format import StorageFormat
     from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 
-    found = []
+    fields, buffers = [], {}
     for field in format_.fields:
         stride, axes = field.bits, []
         for n in reversed(field.shape):
             axes.append((PlaceDigit(int(n), stride),))
             stride *= int(n)
-        dense = StoredField(field.name, field.dtype, tuple(reversed(axes)), 0, field.name)
-        found.append((field, move(dense, field)))
-    return found
+        fields.append(StoredField(field.name, field.dtype, tuple(reversed(axes)), 0, field.name))
+        buffers[field.name] = ("u8", (-(-stride // 8),))
+    return StorageFormat("rows", fields, buffers)
+
+
+def conversion_of(case: str, mebibytes: int) -> Any:
+    from lego_mlir.formats.conversions import Conversion
+
+    format_ = format_of(case, mebibytes)
+    return Conversion(rows_of(format_), format_)
 
 
 def render(cases: Sequence[str]) -> None:
-    from lego_mlir.formats.device_moves import build, types_of
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.formats.device_moves import kernels_of
 
     folder = harness.ARTIFACTS / NAME
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "cases.json"
     facts = json.loads(kept.read_text()) if kept.is_file() else {}
     for case in cases:
-        format_ = format_of(case, GPU_MIB)
-        fields = []
-        for field, plan in moves_of(format_):
-            source_bytes = -(-field.bits * prod(map(int, field.shape)) // 8)
-            kernel = build(plan, source_bytes, format_.bytes_of(field.buffer))
-            compiled = compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
-            mlir_kernels.keep(folder, f"{case}-{field.name}", compiled)
-            fields.append(
-                {
-                    "name": field.name, "buffer": field.buffer, "bytes": source_bytes,
-                    "types": [dtype_named(t).numpy_name for t in types_of(plan)],
-                    "unit": plan.unit, "start": plan.start, "digits": plan.digits,
-                }
-            )  # fmt: skip
-        buffers = {name: format_.bytes_of(name) for name in format_.buffers}
-        facts[case] = {"fields": fields, "buffers": buffers}
-        print(case, *(f["name"] for f in fields), flush=True)
-    kept.write_text(json.dumps(facts, indent=1) + "\n")
+        plan = conversion_of(case, GPU_MIB)
+        ((kernel, arguments),) = kernels_of(plan)
+        (folder / case / f"{kernel.name}.cubin").unlink(missing_ok=True)
+        mlir_kernels.keep_cubin(folder / case, kernel, TARGET)
+        facts[case] = {
+            "kernel": kernel.name,
+            "arguments": [
+                {"side": side, "buffer": name, "type": p.dtype.numpy_name,
+                 "bytes": (plan.source, plan.target)[side].bytes_of(name)}
+                for (side, name), p in zip(arguments, kernel.params, strict=True)
+            ],
+            "moves": [
+                {"source": there, "target": here, "unit": m.unit, "start": m.start, "digits": m.digits}
+                for there, here, m in plan.moves
+            ],
+        }  # fmt: skip
+        kept.write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def sampled_bits(field: Mapping[str, Any], count: int = SAMPLED) -> tuple[Any, Any]:
+def sampled_bits(move: Mapping[str, Any], count: int = SAMPLED) -> tuple[Any, Any]:
     """First bits of random units, in the source and in the target, from the digits."""
     rng = np.random.default_rng(0)
-    there, here = (np.full(count, start, np.int64) for start in field["start"])
-    for size, source, target in field["digits"]:
+    there, here = (np.full(count, start, np.int64) for start in move["start"])
+    for size, source, target in move["digits"]:
         digit = rng.integers(0, size, count)
         there, here = there + digit * source, here + digit * target
     return there, here
 
 
-def require_right(field: Mapping[str, Any], x: Any, y: Any) -> None:
-    """Compare sampled units of two arrays of bytes: the first byte of each, or all of its bits."""
-    there, here = sampled_bits(field)
-    width = min(8, field["unit"])
-    first, second = (
-        (array[at // 8] >> (at % 8).astype(np.uint8)) & np.uint8((1 << width) - 1)
-        for array, at in ((x, there), (y, here))
-    )
-    if not np.array_equal(first, second):
-        raise harness.WrongResultError(f"{field['name']}: wrong; nothing is timed")
+def require_right(move: Mapping[str, Any], x: Any, y: Any) -> None:
+    """Compare sampled units of two arrays of bytes: all bits of those below a byte, and the bytes of the others."""
+    there, here = sampled_bits(move)
+    width = min(8, move["unit"])
+    for byte in range(0, move["unit"], width):
+        first, second = (
+            (array[at // 8] >> (at % 8).astype(np.uint8)) & np.uint8((1 << width) - 1)
+            for array, at in ((x, there + byte), (y, here + byte))
+        )
+        if not np.array_equal(first, second):
+            raise harness.WrongResultError(f"{move['source']} to {move['target']}: wrong; nothing is timed")
 
 
-def time(cases: Sequence[str]) -> None:
-    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders))
+def time(cases: Sequence[str]) -> int:
+    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders)
 
 
 def contenders(folder: Any, case: str) -> list[harness.Contender]:
     import cupy as cp
 
+    from lego_mlir.runtime.packs import load_kernels
+
     facts = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
-    out = {name: cp.zeros(size, cp.uint8) for name, size in facts["buffers"].items()}
-    launches = []
-    for field in facts["fields"]:
-        x = cp.asarray(np.random.default_rng(1).integers(0, 256, field["bytes"], dtype=np.uint8))
-        launch = mlir_kernels.launcher(folder, f"{case}-{field['name']}")
-        views = [a.view(t) for a, t in zip((x, out[field["buffer"]]), field["types"], strict=True)]
-        launches.append((field, launch, x, views))
-    for field, launch, x, views in launches:
-        launch(*views)
-        require_right(field, cp.asnumpy(x), cp.asnumpy(out[field["buffer"]]))
-    total = sum(facts["buffers"].values())
+    (kernel,) = load_kernels(folder / case / f"{facts['kernel']}.cubin").values()
+    rng, memory, views = np.random.default_rng(1), {}, []
+    for one in facts["arguments"]:
+        key = one["side"], one["buffer"]
+        given = rng.integers(0, 256, one["bytes"], dtype=np.uint8) if one["side"] == 0 else None
+        memory[key] = cp.zeros(one["bytes"], cp.uint8) if given is None else cp.asarray(given)
+        views.append(memory[key].view(one["type"]))
+    kernel(*views)
+    for move in facts["moves"]:
+        x, y = (cp.asnumpy(memory[key]) for key in ((0, move["source"]), (1, move["target"])))
+        require_right(move, x, y)
+    total = sum(one["bytes"] for one in facts["arguments"] if one["side"] == 1)
     a, b = cp.zeros(total, cp.uint8), cp.empty(total, cp.uint8)
-
-    def ours() -> None:
-        for _, launch, _, views in launches:
-            launch(*views)
-
     return [
-        harness.contender(ours, kernel="ours", bytes=total),
+        harness.contender(kernel.prepare(*views), kernel="ours", bytes=total),
         harness.contender(lambda: cp.copyto(b, a), kernel="copy", bytes=total),
     ]
 
 
 def cpu(cases: Sequence[str]) -> None:
     """The least of five times, copy and conversion in turns; a shared machine shows in both."""
+    from lego_mlir.formats.conversions import Conversion
     from lego_mlir.formats.field_arrays import as_bytes, empty_buffers
     from lego_mlir.formats.field_moves import Move
     from lego_mlir.formats.host_moves import THREADS, execute
@@ -168,9 +174,10 @@ def cpu(cases: Sequence[str]) -> None:
         format_ = format_of(case, CPU_MIB)
         buffers = {name: as_bytes(array) for name, array in empty_buffers(format_).items()}
         runs = []
-        for field, plan in moves_of(format_):
-            size = -(-field.bits * prod(map(int, field.shape)) // 8)
-            runs.append((plan, np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8), buffers[field.buffer]))
+        plan_of_case = Conversion(rows_of(format_), format_)
+        for there, here, plan in plan_of_case.moves:
+            size = plan_of_case.source.bytes_of(there)
+            runs.append((plan, np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8), buffers[here]))
         total = bytes_of(format_)
         a, b = np.ones(total, np.uint8), np.zeros(total, np.uint8)
         copy = Move(((total // 16, 128, 128),), 128, (0, 0))
@@ -189,19 +196,29 @@ def cpu(cases: Sequence[str]) -> None:
     print(f"geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
 
 
-def table(_: Sequence[str]) -> None:
-    """Ours relative to a copy, of the newest times."""
-    found = mlir_kernels.latest(NAME)
-    if found is None:
-        print("no times yet: run `python bench/formats.py time` on a machine with a GPU")
-        return
-    times: dict[str, dict[str, float]] = {}
-    for row in found["rows"]:
-        times.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
-    shares = {case: kinds["copy"] / kinds["ours"] for case, kinds in times.items()}
-    for case, share in shares.items():
-        print(case, f"{share:.2f}")
-    print(f"geometric mean {geometric_mean(shares.values()):.3f}, least {min(shares.values()):.3f}")
+def table(_: Sequence[str] = ()) -> None:
+    """The table of the documentation: our time, what it reads and writes, and the share of a copy's speed, by run."""
+    runs = {name: found for name in RUNS if (found := mlir_kernels.latest(name)) is not None}
+    if not runs:
+        raise SystemExit("no times yet: run `python bench/formats.py time` on a machine with a GPU")
+    text = "".join(f"{mlir_kernels.circumstances(name, found, 'torch')}.\n" for name, found in runs.items())
+    times = [{(row["case"][0], row["kernel"]): row for row in found["rows"]} for found in runs.values()]
+    shares: list[list[float]] = [[] for _ in runs]
+    cells = []
+    for case in CASES:
+        cell = [f"`{case}`"]
+        for rows, found in zip(times, shares, strict=True):
+            if (case, "ours") not in rows:
+                cell += ["", "", ""]
+                continue
+            ours, copy = rows[case, "ours"], rows[case, "copy"]
+            found.append(copy["ms"] / ours["ms"])
+            cell += [f"{1000 * ours['ms']:.0f}", f"{2 * ours['bytes'] / ours['ms'] / 1e9:.2f}", f"{found[-1]:.3f}"]
+        cells.append(cell)
+    for what, of in (("geometric mean", geometric_mean), ("least", min)):
+        cells.append([what, *(part for found in shares for part in ("", "", f"{of(found):.3f}"))])
+    columns = [f"{found['device'].split()[1]}, us|TB/s read and written|of a copy" for found in runs.values()]
+    mlir_kernels.put_into(PAGE, NAME, f"{text}\n{mlir_kernels.table('|'.join(['format', *columns]), cells)}")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def table() -> None:
         rows.append([*cells, *ratios])
     columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(RIVALS.values())}"
     about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
+    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
 
 def table(_: Sequence[str]) -> None:
     """The newest times: ours, and the others relative to ours."""
-    mlir_kernels.put_into(PAGE, "gathers", mlir_kernels.relative_table(NAME, [*WAYS[1:], "tl.gather"], TURNS))
+    mlir_kernels.put_into(PAGE, "gathers", *mlir_kernels.relative_table(NAME, [*WAYS[1:], "tl.gather"], TURNS))
 
 
 if __name__ == "__main__":

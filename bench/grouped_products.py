@@ -332,7 +332,7 @@ def table() -> None:
         rows.append([" ".join(map(str, case)), mlir_kernels.time_cell(found["lego"]), speed, *rivals, tile])
     columns = "case|ms (10th to 90th percentile)|Tflop/s|torch._grouped_mm|torch.mm by group|torch.bmm|tile"
     about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/grouped-products.md", NAME, about + mlir_kernels.table(columns, rows))
+    mlir_kernels.put_into("results/grouped-products.md", NAME, about, mlir_kernels.table(columns, rows))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import os
 import random
 import sys
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -300,7 +300,7 @@ def table(sizes: list[Size]) -> None:
     if results is None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
     parts = [_by_layouts(group, called) for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes"))]
-    mlir_kernels.put_into(PAGE, "warpgroups", "\n".join(parts))
+    mlir_kernels.put_into(PAGE, "warpgroups", *chain.from_iterable(parts))
     mlir_kernels.put_into(PAGE, "warpgroups-fresh", _of_fresh_sizes(results["rows"]))
 
 
@@ -328,7 +328,7 @@ def _mean(ratios: list[float]) -> str:
     return f"{geometric_mean(ratios):.3f}" if ratios else ""
 
 
-def _by_layouts(group: tuple[Size, ...], called: str) -> str:
+def _by_layouts(group: tuple[Size, ...], called: str) -> tuple[str, mlir_kernels.Table]:
     """A group of sizes by layouts and types, sustained, and their means, as single launches too."""
     circumstances, rows = newest_of(group)
     sustained, single = _ratios(rows, "ms"), _ratios(rows, "single_ms")
@@ -341,10 +341,10 @@ def _by_layouts(group: tuple[Size, ...], called: str) -> str:
     for ratios, kind in ((sustained, ""), (single, ", single launches")):
         means = [_mean([ratios[(size, *way)] for size in group if (size, *way) in ratios]) for way in ways]
         cells.append([f"geometric mean, {called}{kind}", *means])
-    return circumstances + mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
+    return circumstances, mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
 
 
-def _of_fresh_sizes(rows: list[dict[str, Any]]) -> str:
+def _of_fresh_sizes(rows: list[dict[str, Any]]) -> mlir_kernels.Table:
     """Sizes drawn at random, and those of models: means, the worst and the best."""
     cells = []
     for group, called in ((RANDOM, "squares drawn at random"), (MODELS, "shapes of language models")):

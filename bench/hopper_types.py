@@ -439,7 +439,7 @@ def table(_: list[str]) -> None:
     path = mlir_kernels.latest_path(NAME)
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
     text = mlir_kernels.table("M x N x K, layouts, types, epilogue|ms|time of PyTorch, relative|error|theirs", cells)
-    mlir_kernels.put_into(PAGE, "warpgroups-types", circumstances + text)
+    mlir_kernels.put_into(PAGE, "warpgroups-types", circumstances, text)
 
 
 if __name__ == "__main__":

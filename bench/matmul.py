@@ -20,7 +20,6 @@ from typing import Any
 
 import harness
 import mlir_kernels
-import plots
 
 NAME, PAGE, TARGET, SCRIPT = "matmul", "results/matmul-mma.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
@@ -239,11 +238,11 @@ def table(sizes: list[Size]) -> None:
     text = mlir_kernels.table(f"{columns}|main loop: all / HMMA / LDSM / LDGSTS", cells)
     mlir_kernels.put_into(PAGE, "static", text)
     results = mlir_kernels.latest(NAME)
-    mlir_kernels.put_into(PAGE, "measured", _measured(results))
+    mlir_kernels.put_into(PAGE, "measured", *_measured(results))
     mlir_kernels.put_into(PAGE, "study", _study([] if results is None else results["rows"]))
 
 
-def _measured(results: Any) -> str:
+def _measured(results: Any) -> tuple[str, mlir_kernels.Table]:
     rows = [] if results is None else results["rows"]
     cells = []
     for size in SIZES:
@@ -259,15 +258,12 @@ def _measured(results: Any) -> str:
             )
             cells.append([" x ".join(map(str, size)), layouts, *times, *last])
     columns = "M x N x K|layouts|cuBLAS ms|ours ms|Triton ms|of cuBLAS|our kernel"
-    if results is None:
-        return f"Not measured yet: the cells are empty.\n\n{mlir_kernels.table(columns, cells)}"
-    share = {f"ours {layouts}": [_share(rows, n, layouts, "tile") for n in SQUARES] for layouts in LAYOUTS}
-    share["Triton NN"] = [_share(rows, n, "NN", "Triton") for n in SQUARES]
-    shown = mlir_kernels.picture("matmul", plots.lines("of cuBLAS", [str(n) for n in SQUARES], share))
-    return f"{mlir_kernels.circumstances(NAME, results, 'torch')}.\n\n{shown}{mlir_kernels.table(columns, cells)}"
+    unmeasured = "Not measured yet: the cells are empty"
+    about = unmeasured if results is None else mlir_kernels.circumstances(NAME, results, "torch")
+    return f"{about}.\n\n", mlir_kernels.table(columns, cells)
 
 
-def _study(rows: list[dict[str, Any]]) -> str:
+def _study(rows: list[dict[str, Any]]) -> mlir_kernels.Table:
     """Our kernels at STUDIED, the fastest first."""
     here = of(rows, STUDIED, "NN")
     library = _cublas_ms(here)
@@ -278,14 +274,6 @@ def _study(rows: list[dict[str, Any]]) -> str:
 
 def _cublas_ms(rows: list[dict[str, Any]]) -> float | None:
     return next((r["ms"] for r in rows if r["kernel"] == "cuBLAS"), None)
-
-
-def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float | None:
-    """The best share of cuBLAS at a square size: of our kernels ("tile"), or of the one of that name."""
-    here = of(rows, (n, n, n), layouts)
-    library = _cublas_ms(here)
-    chosen = [r for r in here if r["kernel"] == who or (who == "tile" and "tile" in r)]
-    return max((library / r["ms"] for r in chosen), default=None)
 
 
 STEPS = {step.__name__: step for step in (static, render, time, table)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,8 @@ import harness
 
 DOCS = harness.BENCH.parent / "docs"
 RESULTS = harness.BENCH / "results"
+SHOWN = 8
+"""Rows of a table that a page shows itself."""
 LIBRARIES = {"triton": "Triton", "torch": "PyTorch"}
 
 
@@ -132,14 +136,36 @@ def circumstances(name: str, results: Mapping[str, Any], *versions: str) -> str:
     return ", ".join([results["device"], *date, *known])
 
 
-def table(columns: str, rows: list[list[str]]) -> str:
-    """A table of Markdown; columns are separated by bars."""
-    names = columns.split("|")
-    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    return "\n".join(lines + [f"| {' | '.join(cells)} |" for cells in rows]) + "\n"
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under heads; as text, a table of Markdown.
+
+    >>> print(table("a|b", [["1", "2"]]), end="")
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __str__(self) -> str:
+        lines = [f"| {' | '.join(self.heads)} |", "|" + "---|" * len(self.heads)]
+        return "\n".join(lines + [f"| {' | '.join(cells)} |" for cells in self.rows]) + "\n"
+
+    def write(self, path: Path) -> None:
+        """As a file of comma-separated values."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([self.heads, *self.rows])
 
 
-def relative_table(name: str, others: list[str], turns: int) -> str:
+def table(columns: str, rows: list[list[str]]) -> Table:
+    """A table whose heads are separated by bars."""
+    return Table(columns.split("|"), rows)
+
+
+def relative_table(name: str, others: list[str], turns: int) -> tuple[str, Table]:
     """The newest times of a benchmark: ours for one of its turns, in nanoseconds, and the others relative to ours."""
     results = latest(name)
     if results is None:
@@ -151,7 +177,7 @@ def relative_table(name: str, others: list[str], turns: int) -> str:
     for case, times in by_case.items():
         cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
         lines.append([case, f"{1e6 * times['ours'] / turns:.0f}", *cells])
-    return f"{circumstances(name, results)}.\n\n" + table("|".join(["case", "ours, ns", *others]), lines) + "\n"
+    return f"{circumstances(name, results)}.\n\n", table("|".join(["case", "ours, ns", *others]), lines)
 
 
 def time_cell(row: Any) -> str:
@@ -159,19 +185,25 @@ def time_cell(row: Any) -> str:
     return "" if row is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
 
 
-def picture(name: str, text: str) -> str:
-    """Write an SVG into docs/images; the line of Markdown that shows it."""
-    folder = DOCS / "images"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.svg").write_text(text)
-    return f"![{name}](../images/{name}.svg)\n\n"
+def put_into(document: str, marker: str, *parts: str | Table) -> None:
+    """Replace what stands between `<!-- marker -->` and `<!-- end -->` in a page of docs/.
 
-
-def put_into(document: str, marker: str, text: str) -> None:
-    """Replace what stands between `<!-- marker -->` and `<!-- end -->` in a page of docs/."""
+    On a page of results a table of more than SHOWN rows becomes a file, data/NAME.csv, and a link to it.
+    """
     path = DOCS / document
     before, found, rest = path.read_text().partition(f"<!-- {marker} -->\n")
     _, end, after = rest.partition("<!-- end -->")
     if not found or not end:
         raise SystemExit(f"{path} has no <!-- {marker} --> .. <!-- end -->")
+    name = marker.replace("_", "-").replace(" ", "-")
+    name = name if name.startswith(path.stem) else path.stem if name in path.stem else f"{path.stem}-{name}"
+    tables = [part for part in parts if isinstance(part, Table) and len(part.rows) > SHOWN]
+    long, text = tables if path.parent.name == "results" else [], ""
+    for part in parts:
+        if part in long:
+            data = Path("data") / (f"{name}.csv" if len(long) == 1 else f"{name}-{long.index(part) + 1}.csv")
+            part.write(path.parent / data)
+            text += f"[{len(part.rows)} rows]({data}): {', '.join(head or 'case' for head in part.heads)}.\n\n"
+        else:
+            text += str(part) + ("\n" if isinstance(part, Table) and part is not parts[-1] else "")
     path.write_text(f"{before}{found}{text}{end}{after}")

@@ -171,14 +171,7 @@ def table() -> None:
             "fastest / chosen": "" if chosen is None or fastest is None else f"{fastest / chosen['ms']:.2f}",
         }
         lines.append(comparison.Line((str(n), str(b)), chosen, found, more))
-    series = {f"by hand, b = {b}": [line.ratio("by hand") for line in lines if line.case[1] == str(b)] for b in BLOCKS}
-    comparison.write(
-        "nw",
-        ["n", "b"],
-        lines,
-        ("by hand, row-major, over the chosen layout", [str(n) for n in SIZES], series),
-        ours="chosen",
-    )
+    comparison.write("nw", ["n", "b"], lines, ours="chosen")
 
 
 if __name__ == "__main__":

@@ -199,10 +199,10 @@ def table(sizes: list[Size]) -> None:
     path = mlir_kernels.latest_path(NAME)
     assert path is not None  # there are results
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
-    mlir_kernels.put_into(PAGE, "odd", circumstances + _relative(results["rows"]))
+    mlir_kernels.put_into(PAGE, "odd", circumstances, _relative(results["rows"]))
 
 
-def _relative(rows: list[dict[str, Any]]) -> str:
+def _relative(rows: list[dict[str, Any]]) -> mlir_kernels.Table:
     """The time of cuBLAS relative to ours, and the geometric means."""
     times = {(tuple(r["size"]), r["layouts"], r["dtype"], r["kernel"]): r["ms"] for r in rows}
     ways = ["copies", "lines", "as it is", "mma.sync copies", "direct"]

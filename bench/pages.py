@@ -1,22 +1,22 @@
 """Write every page of docs/results from bench/results: `python bench/pages.py`, on any machine, without a GPU.
 
-The tables and plots are those of the newest run of each benchmark, with its device and its date. `--check` writes
-nothing and fails where a page would change. Tables of counts that need the compiler instead of results
-(`op_counts`, `order_counts`, `first_day_lines`, `layout_tables`) are written by the modules of these names.
+A page has one plot, of `headlines`, and the tables of the newest run of each benchmark, with its device and its date;
+long tables are files in docs/results/data. `--check` writes nothing and fails where a page or a file would change.
+Tables of counts that need the compiler instead of results (`op_counts`, `order_counts`, `first_day_lines`,
+`layout_tables`) are written by the modules of these names.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import headlines
 import mlir_kernels
 import recorded
 
@@ -36,12 +36,20 @@ BENCHMARKS = (
     ("small_products", "matmul-shapes", "small_products", "products of few rows, with K in parts, against cuBLAS"),
     ("grouped_products", "grouped-products", "grouped_products", "grouped and batched products, against PyTorch's"),
     ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
+    (
+        "scheduled_products",
+        "scheduled-products",
+        "scheduled_products",
+        "products of a user, scheduled, against PyTorch's",
+    ),
+    ("scheduled_gate", "scheduled-gate", "scheduled_gate", "the scheduled product against the special pass"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
     ("fused_attention", "attention", "fused_attention", "attention by warpgroups and its gradients, against PyTorch"),
     ("attention_forms", "attention", "attention_forms", "errors of attention in other forms, against PyTorch in f32"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
     ("gather", "conversions", "gather", "gathers from registers"),
+    ("formats", "formats", "formats", "conversions into storage formats against a copy of the same bytes"),
     ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),
     ("triton_matmul", "triton-matmul", "triton_matmul", "rendered Triton products against Triton by hand and cuBLAS"),
     ("triton_grouped", "triton-grouped", "triton_grouped", "grouped and batched products"),
@@ -57,29 +65,19 @@ STRUCTURED = ("structured", "structured", "programs over structured matrices on 
 LISTED = "benchmarks"
 
 
-def structured(path: Path | None) -> None:
-    """The table and pictures of structured matrices, whose results have another form."""
-    import structured as benchmark
-    import structured_curves
-
-    if path is not None:
-        benchmark.write_into(mlir_kernels.DOCS / "results" / "structured.md", benchmark.table(benchmark.recorded(path)))
-        structured_curves.write(benchmark.recorded(path), benchmark.FLOPS, mlir_kernels.DOCS / "images")
-
-
-def listing() -> str:
-    """The table of all benchmarks: page, device and date of the newest run."""
-    rows = []
+def listing() -> mlir_kernels.Table:
+    """The table of all benchmarks: the page, and by device the date of the newest run."""
     listed = [(name, page, what) for _, page, name, what in (*BENCHMARKS, *recorded.TABLES)]
-    for name, page, what in [*listed, STRUCTURED]:
-        path = mlir_kernels.latest_path(name)
-        device = "" if path is None else _device(json.loads(path.read_text()))
-        rows.append([f"[{what}]({page}.md)", device, "" if path is None else path.name[: len("2026-01-02")]])
-    return mlir_kernels.table("benchmark|device|date", rows)
+    rows = [
+        [f"[{what}]({page}.md)", *(_date(device, name) for device in headlines.FOLDERS)]
+        for name, page, what in [*listed, STRUCTURED]
+    ]
+    return mlir_kernels.table("|".join(["benchmark", *headlines.FOLDERS]), rows)
 
 
-def _device(results: dict[str, Any]) -> str:
-    return results["device"] if "device" in results else results["circumstances"]["processor"]["model name"]
+def _date(device: str, name: str) -> str:
+    path = headlines.newest_path(device, name)
+    return "" if path is None else path.name[: len("2026-01-02")]
 
 
 def write() -> None:
@@ -89,9 +87,14 @@ def write() -> None:
         table(*([[]] if table.__code__.co_argcount else []))
     for table, page, name, _ in recorded.TABLES:
         if (results := mlir_kernels.latest(name)) is not None:
-            mlir_kernels.put_into(f"results/{page}.md", name, table(results))
-    structured(mlir_kernels.latest_path("structured"))
-    mlir_kernels.put_into("results/index.md", LISTED, listing())
+            mlir_kernels.put_into(f"results/{page}.md", name, *table(results))
+    if (path := mlir_kernels.latest_path("structured")) is not None:
+        import structured
+
+        mlir_kernels.put_into("results/structured.md", "structured", *structured.table(structured.recorded(path)))
+    for page in headlines.HEADLINES:
+        mlir_kernels.put_into(f"results/{page}.md", "headline", headlines.pictured(page))
+    mlir_kernels.put_into("results/index.md", LISTED, str(listing()))
 
 
 def stale() -> list[str]:
@@ -100,14 +103,19 @@ def stale() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         mlir_kernels.DOCS = Path(folder)
         (mlir_kernels.DOCS / "results").mkdir()
-        pages = sorted((docs / "results").glob("*.md"))
-        for page in pages:
+        for page in sorted((docs / "results").glob("*.md")):
             (mlir_kernels.DOCS / "results" / page.name).write_text(page.read_text())
         try:
             write()
-            return [p.name for p in pages if (mlir_kernels.DOCS / "results" / p.name).read_text() != p.read_text()]
+            made = mlir_kernels.DOCS / "results"
+            found = [path.relative_to(made) for path in sorted(made.rglob("*.*"))]
+            return [str(name) for name in found if not _same(made / name, docs / "results" / name)]
         finally:
             mlir_kernels.DOCS = docs
+
+
+def _same(made: Path, kept: Path) -> bool:
+    return kept.is_file() and made.read_text() == kept.read_text()
 
 
 def main() -> int:

@@ -493,8 +493,7 @@ def table() -> None:
     )
     of_runs = mlir_kernels.table("candidates|held out|shipped|worst held out|mean loss|of shipped", summary)
     columns = "M x N x K|candidates|best|us|choice|choice / best|shipped / best"
-    text = "\n".join([head, "", of_runs, mlir_kernels.table(columns, cells)])
-    mlir_kernels.put_into(PAGE, "choices", text + "\n")
+    mlir_kernels.put_into(PAGE, "choices", f"{head}\n\n", of_runs, mlir_kernels.table(columns, cells))
 
 
 def _label(tile: BlockTile) -> str:

@@ -1,6 +1,6 @@
 """Tables of results that no `table` step makes: host time of calls, and the kernels of a first day.
 
-Each takes the recorded results and returns Markdown; `bench/pages.py` puts them into docs/results.
+Each takes the recorded results and returns their circumstances and a table, which `bench/pages.py` puts into pages.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import mlir_kernels
+
+Recorded = tuple[str, mlir_kernels.Table]
 
 CALLS = {
     "bare: ctypes, cuLaunchKernelEx": "the driver's call alone, as made here",
@@ -30,7 +32,7 @@ CALLS = {
 }
 
 
-def launch(results: Mapping[str, Any]) -> str:
+def launch(results: Mapping[str, Any]) -> Recorded:
     """Microseconds of the host for each way to launch, by the size of the matrices."""
     sizes = sorted({row["size"] for row in results["rows"]})
     known = {(row["name"], row["size"]): row for row in results["rows"]}
@@ -40,10 +42,10 @@ def launch(results: Mapping[str, Any]) -> str:
         cells = ["" if r is None else f"{r['us']:.2f} ({r['p10']:.2f} to {r['p90']:.2f})" for r in found]
         lines.append([shown, *cells])
     about = f"{mlir_kernels.circumstances('launch', results)}, PyTorch {results['versions']['torch']}; in us.\n\n"
-    return about + mlir_kernels.table("|".join(["call", *(f"{n} x {n}" for n in sizes)]), lines)
+    return about, mlir_kernels.table("|".join(["call", *(f"{n} x {n}" for n in sizes)]), lines)
 
 
-def first_day(results: Mapping[str, Any]) -> str:
+def first_day(results: Mapping[str, Any]) -> Recorded:
     """Ours beside the fastest of the others, case by case; above 1 ours is faster."""
     cases: dict[str, dict[str, Any]] = {}
     for row in results["rows"]:
@@ -59,17 +61,17 @@ def first_day(results: Mapping[str, Any]) -> str:
         lines.append([case, *times, best, f"{ratio:.2f}", "yes" if found["lego"]["memory"] else ""])
     about = f"{mlir_kernels.circumstances('first_day', results, 'torch')}.\n\n"
     heads = "case|ours ms|fastest other ms|which|other / ours|limited by memory"
-    return about + mlir_kernels.table(heads, lines)
+    return about, mlir_kernels.table(heads, lines)
 
 
-def cluster_softmax(results: Mapping[str, Any]) -> str:
+def cluster_softmax(results: Mapping[str, Any]) -> Recorded:
     """Milliseconds by the number of blocks that hold a row, beside PyTorch's softmax and a copy of the same bytes."""
     known = {(row["case"][0], row["kernel"]): row for row in results["rows"]}
     names = list(dict.fromkeys(name for _, name in known))
     cases = list(dict.fromkeys(case for case, _ in known))
     lines = [[case, *(mlir_kernels.time_cell(known.get((case, name))) for name in names)] for case in cases]
     about = f"{mlir_kernels.circumstances('cluster_softmax', results, 'torch')}; in ms.\n\n"
-    return about + mlir_kernels.table("|".join(["rows x columns", *names]), lines)
+    return about, mlir_kernels.table("|".join(["rows x columns", *names]), lines)
 
 
 # The function, the page, the name of the results and of the marker, and what was measured.

@@ -163,10 +163,7 @@ def table() -> None:
         ours = min((found.pop(key) for key in COMPOSITIONS), key=lambda row: row["ms"] if row else float("inf"))
         more = {"PFLOPS": _rate(name, n, ours), "composition": ours["kernel"] if ours else ""}
         lines.append(comparison.Line((name, str(n)), ours, found, more))
-    series = {name: [line.ratio("PyTorch") for line in lines if line.case[0] == name] for name in PRODUCTS}
-    comparison.write(
-        NAME, ["product", "size"], lines, ("PyTorch's time over ours", [str(n) for n in SIZES], series), ours="ours"
-    )
+    comparison.write(NAME, ["product", "size"], lines, ours="ours")
 
 
 def _rate(name: str, n: int, row: dict[str, Any] | None) -> str:

@@ -171,10 +171,10 @@ def table(sizes: list[Size]) -> None:
     path = mlir_kernels.latest_path(NAME)
     assert path is not None  # there are results
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
-    mlir_kernels.put_into(PAGE, "small", circumstances + _relative(results["rows"]))
+    mlir_kernels.put_into(PAGE, "small", circumstances, _relative(results["rows"]))
 
 
-def _relative(rows: list[dict[str, Any]]) -> str:
+def _relative(rows: list[dict[str, Any]]) -> mlir_kernels.Table:
     """Microseconds of cuBLAS, and its time relative to ours; the number of parts in brackets."""
     cells, ratios = [], []
     for size, layouts in cases(list(SIZES)):

@@ -3,9 +3,8 @@
     pip install mkl scipy-openblas32                    the rivals' libraries, wherever --packages points to
     python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
     python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
-    python bench/structured.py --table RESULTS.json     ratios, Markdown, or into --page docs/results/structured.md
+    python bench/structured.py --table RESULTS.json     ratios, Markdown
     python bench/structured.py --points RESULTS.json    every point as Markdown
-    python bench/structured.py --plot RESULTS.json --into DIR
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
@@ -27,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import structured_curves
+import mlir_kernels
 
 RIVALS = Path(__file__).parent / "rivals" / "structured"
 SIZES = (4, 5, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 57, 64, 80, 96, 112, 120, 121)
@@ -54,7 +53,6 @@ C_FORMS = ("naive", "rows")
 EIGEN_FORMS = ("eigen", "eigen_dense")
 OWN = ("ours", "ours_untuned")
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-fPIC", "-w"]
-MARKS = ("<!-- measured: bench/structured.py -->", "<!-- end of what was measured -->")
 PROCESSES = ("as they come", "avx512")
 RUNS = 3  # an odd number, so that there is a middle one
 
@@ -262,16 +260,16 @@ def ratios(results: list[dict[str, Any]], own: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def table(results: list[dict[str, Any]]) -> str:
+def table(results: list[dict[str, Any]]) -> list[str | mlir_kernels.Table]:
     """Geometric means of the ratios (least to greatest), by case and range of sizes; then the closest points."""
-    lines = []
+    parts: list[str | mlir_kernels.Table] = []
     for own in OWN:
         rows = ratios(results, own)
         if not rows:
             continue
         head = "tuned" if own == "ours" else "not tuned"
-        lines += [f"| {head} | over MKL AVX-512, n <= 33 | n >= 40 | over the best rival, n <= 33 | n >= 40 | all |"]
-        lines += ["|---|---|---|---|---|---|"]
+        heads = f"{head}|over MKL AVX-512, n <= 33|n >= 40|over the best rival, n <= 33|n >= 40|all"
+        lines = []
         for dtype in DTYPES:
             for case in CASES:
                 mine = [row for row in rows if (row["dtype"], row["case"]) == (dtype, case)]
@@ -281,11 +279,11 @@ def table(results: list[dict[str, Any]]) -> str:
                     mean([row["mkl"] for row in large if "mkl" in row]),
                     *(mean([row["best"] for row in part if "rival" in row]) for part in (small, large, mine)),
                 ]
-                lines.append(f"| {case} {dtype} | {' | '.join(cells)} |")
+                lines.append([f"{case} {dtype}", *cells])
         least = sorted((row for row in rows if "rival" in row), key=lambda row: row["best"])[:8]
         named = [f"{row['case']} {row['dtype']} n={row['n']}: {row['best']:.2f} ({row['rival']})" for row in least]
-        lines += ["", f"Closest to a rival: {'; '.join(named)}.", ""]
-    return "\n".join(lines)
+        parts += [mlir_kernels.table(heads, lines), f"Closest to a rival, {head}: {'; '.join(named)}.\n\n"]
+    return parts
 
 
 def points(results: list[dict[str, Any]]) -> str:
@@ -308,25 +306,12 @@ def points(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write_into(page: Path, text: str) -> None:
-    """Put a table between a page's two marks. Raises SystemExit where the page has none."""
-    old = page.read_text()
-    before, opening, rest = old.partition(MARKS[0])
-    _, closing, after = rest.partition(MARKS[1])
-    if not (opening and closing):
-        raise SystemExit(f"{page} has no {MARKS[0]} ... {MARKS[1]} to write between")
-    page.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, metavar="DIR", help="build everything into this folder")
     parser.add_argument("--run", type=Path, metavar="DIR", help="time what was built; JSON to standard output")
     parser.add_argument("--table", type=Path, metavar="JSON", help="ratios of recorded results, as Markdown")
     parser.add_argument("--points", type=Path, metavar="JSON", help="every point of recorded results, as Markdown")
-    parser.add_argument("--page", type=Path, metavar="MD", help="with --table: write it between the marks of this page")
-    parser.add_argument("--plot", type=Path, metavar="JSON", help="pictures of recorded results")
-    parser.add_argument("--into", type=Path, default=Path("docs/images"), help="the folder for pictures")
     parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
@@ -338,15 +323,9 @@ def main() -> int:
         folder = args.run.resolve()
         print(json.dumps({"circumstances": circumstances(folder), "points": run(folder)}))
     if args.table:
-        text = table(recorded(args.table))
-        if args.page:
-            write_into(args.page, text)
-        else:
-            print(text)
+        print(*table(recorded(args.table)), sep="\n")
     if args.points:
         print(points(recorded(args.points)))
-    if args.plot:
-        structured_curves.write(recorded(args.plot), FLOPS, args.into)
     return 0
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import harness
 import mlir_kernels
-import plots
 
 NAME, PAGE, TARGET = "transpose", "results/transpose.md", "sm_90"
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -182,18 +181,21 @@ def table(sizes: list[int]) -> None:
         cells.append([r["kernel"], *("" if x is None else str(x) for x in known)])
     text = mlir_kernels.table("kernel|registers|spills|shared bytes|instructions", cells)
     mlir_kernels.put_into(PAGE, "static", text)
-    mlir_kernels.put_into(PAGE, "measured", shares(NAME, SIZES))
-    mlir_kernels.put_into(PAGE, "odd", shares(f"{NAME}_odd", ODD))
-    mlir_kernels.put_into(PAGE, "words", words())
-    mlir_kernels.put_into(PAGE, "small", small())
+    mlir_kernels.put_into(PAGE, "measured", *shares(NAME, SIZES))
+    mlir_kernels.put_into(PAGE, "odd", *shares(f"{NAME}_odd", ODD))
+    mlir_kernels.put_into(PAGE, "words", *words())
+    mlir_kernels.put_into(PAGE, "small", *small())
 
 
-def words() -> str:
+Shown = tuple[str] | tuple[str, mlir_kernels.Table]
+
+
+def words() -> Shown:
     """Words of two rows beside what was chosen before, as shares of the copy."""
     name = f"{NAME}_words"
     results = mlir_kernels.latest(name)
     if results is None:
-        return "Not measured yet.\n\n"
+        return ("Not measured yet.\n\n",)
     ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"]}
     cells = []
     for size, chosen in WORDS.items():
@@ -201,15 +203,15 @@ def words() -> str:
         of = [ms.get((size, kernel)) for kernel in (f"pairs-{chosen}", "current", "Triton")]
         cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
     columns = "size, f16|words of two rows|vectors of memory|Triton"
-    return f"{mlir_kernels.circumstances(name, results)}.\n\n{mlir_kernels.table(columns, cells)}"
+    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(columns, cells)
 
 
-def small() -> str:
+def small() -> Shown:
     """Words of two rows of matrices that L2 holds, by tile, beside what was chosen before, as shares of the copy."""
     name = f"{NAME}_small"
     results = mlir_kernels.latest(name)
     if results is None:
-        return "Not measured yet.\n\n"
+        return ("Not measured yet.\n\n",)
     ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"] if "ms" in r}
     cells = []
     for size in sorted({size for size, _ in ms}):
@@ -219,11 +221,11 @@ def small() -> str:
         ]
         cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
     columns = "size, f16|64 x 64|128 x 64|Triton|before"
-    return f"{mlir_kernels.circumstances(name, results)}.\n\n{mlir_kernels.table(columns, cells)}"
+    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(columns, cells)
 
 
-def shares(name: str, sizes: Sequence[int]) -> str:
-    """The copy's time divided by each kernel's: a table and a picture for each element type."""
+def shares(name: str, sizes: Sequence[int]) -> Shown:
+    """The copy's time divided by each kernel's, for each element type."""
     results = mlir_kernels.latest(name)
     measured = [] if results is None else results["rows"]
     names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
@@ -246,14 +248,8 @@ def shares(name: str, sizes: Sequence[int]) -> str:
         for (dtype, kernel), of in share.items()
         if of or results is None
     ]
-    text = "Not measured yet: the cells are empty.\n\n"
-    if results is not None:
-        text = f"{mlir_kernels.circumstances(name, results)}.\n\n"
-        for dtype in DTYPES:
-            series = {kernel: [share[dtype, kernel].get(size) for size in sizes] for kernel in names}
-            if len(sizes) > len(ODD):
-                text += mlir_kernels.picture(f"{name}-{dtype}", plots.lines(f"of the copy, {dtype}", shown, series))
-    return text + mlir_kernels.table("|".join(["type", "kernel", *shown]), cells)
+    about = "Not measured yet: the cells are empty" if results is None else mlir_kernels.circumstances(name, results)
+    return f"{about}.\n\n", mlir_kernels.table("|".join(["type", "kernel", *shown]), cells)
 
 
 STEPS = {step.__name__: step for step in (static, render, time, table)}

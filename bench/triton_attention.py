@@ -98,13 +98,7 @@ def table() -> None:
         ours, hand, torch = (comparison.find(rows, kernel=k, **facts) for k in ("rendered", "by hand", "torch"))
         config = {"tile, warps, stages, form": comparison.configuration(ours)}
         lines.append(comparison.Line((mask, str(positions)), ours, {"by hand": hand, "torch": torch}, config))
-    series = {
-        f"{rival}, {mask}": [line.ratio(rival) for line in lines if line.case[0] == mask]
-        for rival in ("by hand", "torch")
-        for mask in ("full", "causal")
-    }
-    plot = ("a rival's time over the rendered kernel's", [str(p) for p in POSITIONS], series)
-    comparison.write("triton_attention", ["", "positions"], lines, plot)
+    comparison.write("triton_attention", ["mask", "positions"], lines)
 
 
 if __name__ == "__main__":

@@ -181,11 +181,7 @@ def table() -> None:
         rivals = {"by hand": hand, "loop of torch.matmul": loop, "torch.bmm": bmm}
         config = {"tile, warps, stages, form": comparison.configuration(ours)}
         lines.append(comparison.Line((what,), ours, rivals, config))
-    groups = lines[: len(GROUPS)]
-    series = {rival: [line.ratio(rival) for line in groups] for rival in ("by hand", "loop of torch.matmul")}
-    comparison.write(
-        "triton_grouped", ["products"], lines, ("a rival's time over the rendered kernel's", list(GROUPS), series)
-    )
+    comparison.write("triton_grouped", ["products"], lines)
 
 
 def _name(shape: tuple[int, ...]) -> str:

@@ -125,13 +125,7 @@ def table() -> None:
         )
         config = {"warps, stages": comparison.configuration(ours)}
         lines.append(comparison.Line((way, str(columns)), ours, {"by hand": hand, "torch": torch}, config))
-    series = {
-        f"{rival}, {way}": [line.ratio(rival) for line in lines if line.case[0] == way]
-        for rival in ("by hand", "torch")
-        for way in ("forward", "backward")
-    }
-    plot = ("a rival's time over the rendered kernel's", [str(c) for c in WIDTHS], series)
-    comparison.write("triton_layer_norm", ["", "width"], lines, plot)
+    comparison.write("triton_layer_norm", ["direction", "width"], lines)
 
 
 if __name__ == "__main__":

@@ -232,14 +232,7 @@ def table() -> None:
         config = f"{comparison.configuration(ours)}{', copied first' if ours and ours is copied else ''}"
         more = {"tile, warps, stages, form": config}
         lines.append(comparison.Line((kind, str(n), layout), ours, {"by hand": hand, "torch": torch}, more))
-    sizes = [str(n) for n in SIZES]
-    series = {
-        f"{rival} {layout}": [line.ratio(rival) for line in lines if line.case[0] == "f16" and line.case[2] == layout]
-        for rival, layouts in (("torch", LAYOUTS), ("by hand", ["NN"]))
-        for layout in layouts
-    }
-    plot = ("f16, a rival's time over the rendered kernel's", sizes, series)
-    comparison.write("triton_matmul", ["type", "n", "layout"], lines, plot)
+    comparison.write("triton_matmul", ["type", "n", "layout"], lines)
 
 
 if __name__ == "__main__":

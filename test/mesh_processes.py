@@ -28,11 +28,21 @@ def started(rank, world, port):
     return lego_mlir.mesh, init_device_mesh("cpu", sizes, mesh_dim_names=("a", "b"))
 
 
-def moves(rank, world, port):
+def everything(rank, world, port):
+    """All that needs no rank to fail, in one set of processes."""
+    lego_mesh, mesh = started(rank, world, port)
+    moves(lego_mesh, mesh, rank, world)
+    multiplies(lego_mesh, rank, world)
+    if world == 2:  # kernels are compiled for the CPU
+        packed_by_kernels(lego_mesh, rank, world)
+        stored_at_peers(lego_mesh, rank, world)
+    dist.destroy_process_group()
+
+
+def moves(lego_mesh, mesh, rank, world):
     """Every pair of placements, against DTensor's own."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
-    lego_mesh, mesh = started(rank, world, port)
     whole = torch.arange(float(SHAPE[0] * SHAPE[1])).view(SHAPE)
     placements = [[Shard(0), Replicate()], [Shard(0), Shard(1)], [Replicate(), Shard(1)], [Shard(1), Shard(1)]]
     for source in placements:
@@ -44,37 +54,73 @@ def moves(rank, world, port):
     parts = DTensor.from_local(whole * (rank + 1), mesh, [Partial(), Partial()], run_check=False)
     summed = lego_mesh.redistribute(parts, [Shard(1), Replicate()])
     assert torch.equal(summed.full_tensor(), whole * sum(range(1, world + 1)))
-    dist.destroy_process_group()
 
 
-def packed_by_kernels(rank, world, port):
+def packed_by_kernels(lego_mesh, rank, world):
     """Every rank packs and unpacks by generated kernels, and gets what the plan says."""
     import numpy as np
 
     import lego_mlir as lego
 
-    lego_mesh, _ = started(rank, world, port)
     plan = lego.redistribute(*division_pair(world))
     parts = [np.arange(plan.source.capacity(r), dtype=np.float32) + 1000 * r for r in range(world)]
     exchange = lego_mesh.Exchange(plan, rank, kernels=True)
-    found = exchange(torch.from_numpy(parts[rank]))
-    assert torch.equal(found, torch.from_numpy(plan.move(parts)[rank]))
-    dist.destroy_process_group()
+    for within in (None, SECONDS):
+        found = exchange(torch.from_numpy(parts[rank]), within=within)
+        assert torch.equal(found, torch.from_numpy(plan.move(parts)[rank]))
 
 
-def stored_at_peers(rank, world, port, parts, news):
-    """Every rank stores its messages into the shared memory of all, and finds its own part whole."""
+def stored_at_peers(lego_mesh, rank, world):
+    """Every rank stores its messages into the memory of all, and finds its own part whole."""
+    import numpy as np
+
     import lego_mlir as lego
 
-    lego_mesh, _ = started(rank, world, port)
     plan = lego.redistribute(*division_pair(world))
-    exchange = lego_mesh.PeerExchange(plan, rank)
-    dist.barrier()
-    exchange(parts[rank], news)
-    dist.barrier()
-    wanted = plan.move([part.numpy() for part in parts])[rank]
-    assert torch.equal(news[rank], torch.from_numpy(wanted))
-    dist.destroy_process_group()
+    sizes = [plan.target.capacity(t) for t in range(world)]
+    exchange, memory = lego_mesh.PeerExchange(plan, rank), lego_mesh.PeerMemory(max(sizes), torch.float64, "cpu")
+    assert not memory.own.any()
+    parts = [np.arange(plan.source.capacity(r), dtype=np.float64) + 1000 * r for r in range(world)]
+    memory.barrier()
+    exchange(torch.from_numpy(parts[rank]), memory.parts(sizes))
+    memory.barrier()
+    assert torch.equal(memory.part(rank, sizes[rank]), torch.from_numpy(plan.move(parts)[rank]))
+
+
+def multiplies(lego_mesh, rank, world):
+    """Products of small integers in several distributions, exact in f16, with what is fused and without."""
+    import numpy as np
+
+    import lego_mlir as lego
+    from lego_mlir.distributions import Chunks, Cyclic, Sharded
+
+    generator = np.random.default_rng(1)
+    m, n, k = 26, 38, 22
+    a, b = (generator.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    bias = np.arange(n, dtype=np.float32)
+
+    def part(division, whole):
+        moves = lego.redistribute(Sharded(whole.shape, {}, [[], []]), division)
+        return torch.from_numpy(moves.move([whole.reshape(-1)])[rank])
+
+    def divided(shape, kind):
+        axis, split, order = [
+            (0, Chunks(world), "C"), (1, Chunks(world), "C"), (1, Cyclic(world, 3), "C"), (0, Cyclic(world, 5), "F"),
+        ][kind]  # fmt: skip
+        return Sharded(shape, {"r": world}, [[("r", split)] if d == axis else [] for d in (0, 1)], {}, order)
+
+    algorithms = set()
+    for kinds in ((0, 1, 1), (1, 0, 0), (2, 0, 1), (3, 3, 2), (1, 2, 0), (0, 0, 3)):
+        divisions = [divided(shape, kind) for shape, kind in zip(((m, k), (k, n), (m, n)), kinds, strict=True)]
+        plan = lego_mesh.plan_product(*divisions)
+        algorithms.add(plan.algorithm)
+        run = lego_mesh.MeshProduct(plan, torch.float16, "cpu")
+        parts = part(divisions[0], a), part(divisions[1], b)
+        for _ in range(2):
+            assert torch.equal(run(*parts), part(divisions[2], a @ b)), plan
+        wanted = np.maximum((a @ b).astype(np.float32) + bias, 0).astype(np.float16)
+        assert torch.equal(run(*parts, torch.from_numpy(bias), "relu"), part(divisions[2], wanted)), plan
+    assert len(algorithms) > 1
 
 
 def division_pair(world):

@@ -116,15 +116,14 @@ def _command_line(words: list[str]) -> int:
 
 
 def _script(words: list[str]) -> int:
-    before, path = sys.argv, list(sys.path)
-    sys.argv, sys.path = words, [str(Path.cwd()), *sys.path]
-    modules = set(sys.modules)
+    before, path, here = sys.argv, list(sys.path), Path.cwd()
+    sys.argv, sys.path = words, [str(here), *sys.path]
     try:
         runpy.run_path(words[0], run_name="__main__")
     finally:
         sys.argv, sys.path = before, path
-        for name in set(sys.modules) - modules:
-            if not name.startswith(("lego_mlir", "numpy", "sympy", "z3")):
+        for name, module in list(sys.modules.items()):  # those of this folder: another page has others of their names
+            if here in Path(getattr(module, "__file__", None) or "/").parents:
                 del sys.modules[name]
     return 0
 

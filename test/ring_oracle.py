@@ -7,14 +7,21 @@ tiles are used by the counter that the last letter of their names is:
     ("wait", ring, offset)                  for the use counter + offset
     ("arrive", ring, offset)
     ("copy", tile, stages, ring, offset)    into the stage of the use, completing on the ring's barrier of it
-    ("read", tile, stages, None, offset)
+    ("read", tile, stages, None, offset)    also "write"; the warps of one program do not race for one use
+    ("issue", tile, stages, None, offset)   a product reads the stage until it lands
+    ("land", count)                         all products but the `count` newest ones have landed
+
+Before the offset of an access there may be a range, its rows; without, it is of all.
 
 Each warp has a vector clock, which barriers pass on; an access that does not know of an earlier one of the same stage,
 one of the two a write, is a race. So a race is found in any order of the steps, whether or not the values show it.
 """
 
+import math
 import random
 from dataclasses import dataclass
+
+EVERY_ROW = range(10**6)
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,8 @@ def flat(program, sizes):
                 case ("loop", (size, more), inner):
                     for _ in range(sizes[size] + more):
                         run(inner)
+                case ("land", count):
+                    found.append(("land", "", count))
                 case ("next", name):
                     counters[name] = counters.get(name, 0) + 1
                 case (kind, name, *rest, offset):
@@ -45,9 +54,11 @@ def flat(program, sizes):
 class Execution:
     """One order: places of warps, phases of barriers, copies in flight, and what each warp knows of the others."""
 
-    def __init__(self, warps, rings):
+    def __init__(self, warps, rings, agents=None):
         count = len(warps)
         self.warps, self.rings = warps, rings
+        self.agents = list(range(count)) if agents is None else agents  # warps of one number run one program
+        self.products = [[] for _ in warps]  # accesses of those that have not landed, the oldest first
         self.at = [0] * count
         self.phase = {(name, slot): 0 for name, ring in rings.items() for slot in range(ring.stages)}
         self.missing = {(name, slot): rings[name].expected for name, slot in self.phase}
@@ -85,10 +96,17 @@ class Execution:
                 self.complete(barrier)
             case "copy":
                 number = warp, self.at[warp]
-                self.access(warp, (name, use % self.rings[rest[1]].stages), kind, number, use)
+                self.access(warp, (name, use % self.rings[rest[1]].stages), kind, number, use, *rest[2:])
                 self.copies.append((self.barrier(rest[1], use), number))
+            case "issue":
+                read = self.access(warp, (name, use % rest[0]), "read", None, use, *rest[2:])
+                read[2] = math.inf
+                self.products[warp].append(read)
+            case "land":
+                while len(self.products[warp]) > use:
+                    self.products[warp].pop(0)[2] = self.clock[warp][warp]
             case _:
-                self.access(warp, (name, use % rest[0]), kind, None, use)
+                self.access(warp, (name, use % rest[0]), kind, None, use, *rest[2:])
 
     def complete(self, barrier):
         """Begin the barrier's next phase, if all warps have arrived and all copies have landed."""
@@ -104,18 +122,22 @@ class Execution:
         self.landed.setdefault(("gathered", barrier), set()).add(number)
         self.complete(barrier)
 
-    def access(self, warp, stage, kind, number, use):
-        for other, who, clock, copy, of in self.accesses.get(stage, []):
+    def access(self, warp, stage, kind, number, use, rows=EVERY_ROW):
+        for other, who, clock, copy, of, others in self.accesses.get(stage, []):
             if (
                 (kind == other == "read")
-                or (who == warp and other != "copy")
+                or (who == warp and other != "copy" and clock < math.inf)
                 or (kind == other == "copy" and use == of)
+                or (self.agents[who] == self.agents[warp] and use == of and "copy" not in (kind, other))
+                or max(rows.start, others.start) >= min(rows.stop, others.stop)
             ):
                 continue
             known = copy in self.landed.get(warp, ()) if other == "copy" else self.clock[warp][who] >= clock
             if not known:
                 self.race = f"{kind} at {stage} by warp {warp} and {other} by warp {who}"
-        self.accesses.setdefault(stage, []).append((kind, warp, self.clock[warp][warp], number, use))
+        made = [kind, warp, self.clock[warp][warp], number, use, rows]
+        self.accesses.setdefault(stage, []).append(made)
+        return made
 
 
 def find_fault(programs, rings, sizes, seed, orders=12):
@@ -123,14 +145,16 @@ def find_fault(programs, rings, sizes, seed, orders=12):
 
     `programs` are pairs of a number of warps and their program.
     """
-    return fault_of([flat(program, sizes) for count, program in programs for _ in range(count)], rings, seed, orders)
+    agents = [agent for agent, (count, _) in enumerate(programs) for _ in range(count)]
+    warps = [flat(program, sizes) for count, program in programs for _ in range(count)]
+    return fault_of(warps, rings, seed, orders, agents)
 
 
-def fault_of(warps, rings, seed, orders=12):
-    """As `find_fault`, of the operations of each warp."""
+def fault_of(warps, rings, seed, orders=12, agents=None):
+    """As `find_fault`, of the operations of each warp, and the number of its program."""
     choose = random.Random(seed)
     for order in range(orders):
-        run = Execution(warps, rings)
+        run = Execution(warps, rings, agents)
         weights = [choose.choice((1, 1, 20)) for _ in warps]
         lazy = choose.random()
         while True:

@@ -1,14 +1,20 @@
 """Random programs with rings of barriers: for the brute force of `ring_oracle`, and as agents for the proofs."""
 
+from dataclasses import replace
+
 import sympy
 from ring_oracle import OracleRing
 
 from lego_mlir.expr.nodes import FloorMod, Size
+from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.strides import divided
+from lego_mlir.proofs.rings.values import KnownRanges
 
-COUNTS = {name: sympy.Symbol(f"count {name}", integer=True) for name in "kq"}
+COUNTS = {name: sympy.Symbol(f"count {name}", integer=True) for name in "kqh"}
+THREAD = sympy.Symbol("thread", integer=True)
+"""The number of a thread in its agent; two agents have the same symbol, and other threads."""
 HEIGHT = 8
 SIZES = {name: Size(name, min=1, max=1000) for name in ("N", "P")}
 
@@ -108,20 +114,30 @@ def parts_of(program):
                 yield RingLoop(symbol, sympy.Integer(0), SIZES[name] + more, sympy.Integer(1), tuple(parts_of(body)))
             case ("next", name):
                 yield Let(COUNTS[name], COUNTS[name] + 1)
-            case ("copy" | "read" as kind, tile, stages, ring, offset):
+            case ("copy" | "read" | "write" as kind, tile, stages, ring, *rows, offset):
                 count = COUNTS[tile[-1]] + offset
                 row, use = HEIGHT * FloorMod(count, stages), None if ring is None else count
-                yield StageAccess(kind, tile, row, HEIGHT, str(operation), ring, use)
+                yield _in_rows(StageAccess(kind, tile, row, HEIGHT, str(operation), ring, use), *rows)
             case (kind, ring, offset):
                 yield RingWord(kind, ring, COUNTS[ring[-1]] + offset, str(operation))
 
 
-def order_of(programs, rings, stages):
-    """The order of such programs. Raises NotFollowedError."""
+def _in_rows(access, rows=range(HEIGHT)):
+    """An access of some rows of its stage: of threads one row each, or two in a vector; copies have all at once."""
+    row = access.row + rows.start
+    if access.kind == "copy" or len(rows) == HEIGHT:
+        return replace(access, row=row, rows=len(rows))
+    if len(rows) == 2:
+        return replace(access, row=row, rows=1, is_flat=False)
+    return replace(access, row=row + FloorMod(THREAD, len(rows)), rows=1)
+
+
+def order_of(programs, rings, stages, tiles=None):
+    """The order of such programs; `tiles` has the stages and the ring of each. Raises NotFollowedError."""
     start = tuple(Let(count, sympy.Integer(0)) for count in COUNTS.values())
     agents = [Agent(str(k), warps, (*start, *parts_of(p)), k) for k, (warps, p) in enumerate(programs)]
     shapes = {name: RingShape(name, ring.stages, ring.expected) for name, ring in rings.items()}
-    buffers = {
-        f"tile {c}": StagedBuffer(f"tile {c}", stages, HEIGHT, ring=f"full {c}") for c in "kq" if f"full {c}" in rings
-    }
-    return divided(RingOrder(shapes, buffers, agents, {}))
+    if tiles is None:
+        tiles = {f"tile {c}": (stages, f"full {c}") for c in "kq" if f"full {c}" in rings}
+    buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=ring) for name, (stages, ring) in tiles.items()}
+    return divided(RingOrder(shapes, buffers, agents, KnownRanges({THREAD: Range(0, 64)})))

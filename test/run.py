@@ -2,9 +2,8 @@
 
     python test/run.py            everything
     python test/run.py lint lit   only these steps
-    python test/run.py --long     everything, with the long fuzzing
-    python test/run.py newest     a part of the tests on the newest Python of this machine, which only this runs
-    python test/run.py interop    with PyTorch, JAX and TVM, on the CPU, which only this runs
+    python test/run.py --long     everything, with the long fuzzing, and all tests with the lowest versions
+    python test/run.py newest     a part of the tests, all with --long, on the newest Python here, which only this runs
 
 CI runs the same command. Each step prints its own output; the first lines of a failure are where it stands, the
 summary at the end says which steps failed.
@@ -39,17 +38,20 @@ STEPS: dict[str, list[str]] = {
     # neighbouring tests stay in one process, which shares their fixtures, until another one has nothing left to do
     "tests": [PYTHON, "-m", "pytest", "-q", "--dist", "worksteal", "-n", str(os.cpu_count() or 1), "--durations=15"],
 }
-BY_NAME = ("newest", "interop")  # depend on what the machine has, and can install
+BY_NAME = ("newest",)  # depends on what the machine has
+LONG = {"tests": "--long", "floors": "--whole", "newest": "--whole"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help=f"steps to run: {', '.join(STEPS)}")
-    parser.add_argument("--long", action="store_true", help="also run the long fuzzing")
+    parser.add_argument(
+        "--long", action="store_true", help="also run the long fuzzing, and all tests in floors and newest"
+    )
     options = parser.parse_args()
     failed = []
     for name in options.steps or [step for step in STEPS if step not in BY_NAME]:
-        command = STEPS[name] + (["--long"] if options.long and name == "tests" else [])
+        command = STEPS[name] + ([LONG[name]] if options.long and name in LONG else [])
         print(f"--- {name}: {' '.join(command)}", flush=True)
         start = time.perf_counter()
         # Tools that are installed beside this Python (lit's FileCheck among them) come before others.

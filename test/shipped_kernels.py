@@ -7,6 +7,7 @@ from pathlib import Path
 import lego_mlir as lego
 from lego_mlir import f16, f32, spec
 from lego_mlir.kernels import (
+    added_gradients,
     aligned_copies,
     batched_products,
     box_stencil,
@@ -41,6 +42,7 @@ BUILT = {
     "batched products": batched_products.build,
     "grouped products": grouped_products.build,
     "grouped depths": grouped_depths.build,
+    "added gradients": lambda: added_gradients.build().main,
     "attention": fused_attention.build,
     "packed attention": packed_attention.build,
 }

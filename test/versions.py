@@ -2,7 +2,10 @@
 
     python test/versions.py floors    in a virtual environment with the lower bound of every dependency
     python test/versions.py newest    with the newest Python on this machine and the newest dependencies
-    python test/versions.py interop   with PyTorch and ONNX, JAX and TVM's FFI, on the CPU
+    python test/versions.py interop   with PyTorch and ONNX, JAX, TVM's FFI, MPI and the Hub's `kernels`, on the CPU
+
+With `--whole` floors and newest run all tests, with the extra `dev` at its lowest or newest versions: that takes as
+long as the tests do, and CI does it each week.
 
 An environment is made once, in build/, and kept while what it holds does not change. Where no newer Python is found, or
 the dependencies have no wheels for it, `newest` reports it and passes.
@@ -29,14 +32,18 @@ TESTS = (
     *("test/unit/cli/test_compile.py", "test/unit/cli/test_spec.py", "test/unit/tracing/test_values.py"),
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
-TOOLS = ("pytest", "hypothesis")
-LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript")
+TOOLS = ("pytest", "hypothesis", "pytest-xdist")
+LIBRARIES = (
+    *("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript", "kernels==0.17.2"),
+    *("mpi4py", "mpich"),
+)  # fmt: skip
 
 
-def requirements() -> list[str]:
-    """What the package needs, and what the tests here need, as pyproject.toml states it."""
+def requirements(whole: bool = False) -> list[str]:
+    """What the package needs, and what the tests here, or all, need, as pyproject.toml states it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    tools = [line for line in project["optional-dependencies"]["dev"] if re.split(r"[<>=]", line)[0] in TOOLS]
+    lines = [line for line in project["optional-dependencies"]["dev"] if not line.startswith("lego-mlir")]
+    tools = [line for line in lines if whole or re.split(r"[<>=]", line)[0] in TOOLS]
     return [*project["dependencies"], *project["optional-dependencies"]["compile"], *tools]
 
 
@@ -83,25 +90,26 @@ def environment(name: str, python: str, packages: list[str]) -> Path | None:
 
 
 def run_tests(python: Path, tests: tuple[str, ...] = TESTS) -> int:
+    """Run these tests with another Python, all if none are named, in as many processes as there are cores."""
     versions = subprocess.run([python, "-m", "pip", "freeze", "--quiet"], capture_output=True, text=True, check=True)
     print(f"{python}: {', '.join(versions.stdout.split())}", flush=True)
-    command = [str(python), "-m", "pytest", "-q", *tests]
+    command = [str(python), "-m", "pytest", "-q", "--dist", "worksteal", "-n", str(os.cpu_count() or 1), *tests]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
 
 
-def floors() -> int:
+def floors(whole: bool) -> int:
     python = next((program for version, program in pythons() if version == FIRST), sys.executable)
-    made = environment("floors", python, [lowest(requirement) for requirement in requirements()])
-    return 1 if made is None else run_tests(made)
+    made = environment("floors", python, [lowest(requirement) for requirement in requirements(whole)])
+    return 1 if made is None else run_tests(made, () if whole else TESTS)
 
 
-def newest() -> int:
+def newest(whole: bool) -> int:
     for version, program in pythons():
         if version <= sys.version_info[:2]:
             break
-        made = environment("newest", program, requirements())
+        made = environment("newest", program, requirements(whole))
         if made is not None:
-            return run_tests(made)
+            return run_tests(made, () if whole else TESTS)
         print(f"skipped {program}: not every dependency has a wheel for it")
     print("skipped: no Python here is newer than {}.{} and has wheels of every dependency".format(*sys.version_info))
     return 0
@@ -118,7 +126,11 @@ def interop() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", choices=["floors", "newest", "interop"])
-    return {"floors": floors, "newest": newest, "interop": interop}[parser.parse_args().which]()
+    parser.add_argument("--whole", action="store_true", help="floors and newest: all tests")
+    options = parser.parse_args()
+    return (
+        interop() if options.which == "interop" else {"floors": floors, "newest": newest}[options.which](options.whole)
+    )
 
 
 if __name__ == "__main__":

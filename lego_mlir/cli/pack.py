@@ -36,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", choices=("ptx", "cubin"), default="ptx", help="PTX, or a cubin for this target alone")
     parser.add_argument("--kernel", metavar="NAME", help="of a spec, only this kernel")
     parser.add_argument("--transform", metavar="FILE", help="of a spec, a transform script for its kernels")
+    parser.add_argument(
+        "--version", type=options.at_least(0), metavar="N", help="of the pack; load_kernels(.., version=N) requires it"
+    )
+    parser.add_argument(
+        "--hub",
+        metavar="NAME",
+        help="write a repository of that name for the Hugging Face Hub, of --version (default: 0)",
+    )
     products = parser.add_argument_group("the kernels of lego_mlir.matmul")
     products.add_argument("--sizes", metavar="MxNxK", nargs="+", default=[], help="products to pack; 512: 512x512x512")
     products.add_argument("--dtype", choices=DTYPES, nargs="+", default=["f16"], help="types of A and B (default: f16)")
@@ -53,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, write, and print the files."""
-    from lego_mlir.runtime import packs
     from lego_mlir.store import require_folder
 
     is_matmul = args.what == MATMUL
@@ -65,9 +72,19 @@ def run(args: argparse.Namespace) -> int:
         )
     require_folder(Path(args.output))
     compiled = _products(args) if is_matmul else _of_roles(args) if args.what in OF_ROLES else _kernels(args)
-    for path in packs.write(Path(args.output), compiled):
+    for path in _written(Path(args.output), args.hub, args.version, compiled):
         print(path)
     return 0
+
+
+def _written(folder: Path, hub_name: str | None, version: int | None, compiled: dict[str, Compilation]) -> list[Path]:
+    from lego_mlir.runtime import hub, packs
+
+    return (
+        packs.write(folder, compiled, version)
+        if hub_name is None
+        else hub.write(folder, hub_name, version or 0, compiled)
+    )
 
 
 def _sizes_of(what: str) -> str:

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blocks", type=options.at_least(1), metavar="N", help="run a spread-out sample of N blocks")
     parser.add_argument("--counts", action="store_true", help="also count bank conflicts and sectors by line")
     parser.add_argument("--nonfinite", action="store_true", help="also report where NaN and infinity come from")
+    parser.add_argument("--overflow", action="store_true", help="also report 32-bit overflow in parts of addresses")
     parser.add_argument("--lanes", action="store_true", help="also report races between the lanes of one warp")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays, as the kernel left them")
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
@@ -66,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.interp.ptx.checks import Checks
 
     requests = _requests(args)
-    checks = Checks(counts=args.counts or args.html is not None, nonfinite=args.nonfinite, lanes=args.lanes)
+    checks = Checks(
+        counts=args.counts or args.html is not None, nonfinite=args.nonfinite, overflow=args.overflow, lanes=args.lanes
+    )
     random = numpy.random.default_rng(args.seed)
     known: dict[str, PtxArgument] = {}
     kernels: dict[Path, SanitizedKernel] = {}

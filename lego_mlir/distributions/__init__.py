@@ -1,7 +1,8 @@
 """Arrays over named axes: copies, partial sums, uneven parts; as torch, JAX, ScaLAPACK and linear layouts say them."""
 
 from lego_mlir.distributions.base import CopyAxis, Distribution, Replicas
-from lego_mlir.distributions.jax_shardings import from_jax, from_sharding
+from lego_mlir.distributions.block_sparse import BlockSparse
+from lego_mlir.distributions.jax_shardings import from_jax, from_sharding, to_jax, to_sharding
 from lego_mlir.distributions.linear_layouts import from_linear, to_linear
 from lego_mlir.distributions.placed import PlacedLayout
 from lego_mlir.distributions.scalapack import from_scalapack, to_scalapack
@@ -11,6 +12,7 @@ from lego_mlir.distributions.torch_placements import from_torch, to_torch
 
 __all__ = [
     "Balanced",
+    "BlockSparse",
     "Chunks",
     "CopyAxis",
     "Cyclic",
@@ -26,7 +28,9 @@ __all__ = [
     "from_scalapack",
     "from_sharding",
     "from_torch",
+    "to_jax",
     "to_linear",
     "to_scalapack",
+    "to_sharding",
     "to_torch",
 ]

@@ -1,4 +1,4 @@
-"""JAX's NamedSharding and Shardy's sub-axes as distributions over the axes of a mesh.
+"""JAX's NamedSharding and Shardy's sub-axes as distributions over the axes of a mesh, and back.
 
 A dimension is divided by the mesh axes of its entry, the first outermost; mesh axes that no entry names hold replicas,
 and those in `unreduced` parts of a sum. Shardy names part of an axis `"x":(m)k`: k consecutive digits of x, m of them
@@ -7,18 +7,21 @@ outside.
 >>> D = from_jax([8, 6], {"x": 4, "y": 2}, (("x", "y"), None))
 >>> D.place(5, 1), D.copies
 ({'x': 2, 'y': 1, 'offset': 1}, ())
->>> from_jax([8, 6], {"x": 4, "y": 2}, ("x:(2)2", "y")).apply(5, 1)
-({'x': 1, 'y': 0, 'offset': 4}, {'x': 3, 'y': 0, 'offset': 4})
+>>> E = from_jax([8, 6], {"x": 4, "y": 2}, ("x:(2)2", "y"))
+>>> E.apply(5, 1), to_jax(E)
+(({'x': 1, 'y': 0, 'offset': 4}, {'x': 3, 'y': 0, 'offset': 4}), (('x:(2)2', 'y'), ()))
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lego_mlir.aliases import Foreign
 from lego_mlir.distributions.base import Distribution
+from lego_mlir.distributions.combined import Joined
 from lego_mlir.distributions.sharded import Sharded
 from lego_mlir.distributions.splits import Chunks, Split
 from lego_mlir.errors import LayoutError
@@ -59,6 +62,87 @@ def from_jax(
         if [_name(p) for p in parts] != [name]:
             found = found.join([_name(p) for p in parts], name)
     return found
+
+
+Entry = str | tuple[str, ...] | None
+"""What a PartitionSpec has for a dimension; a part of an axis is written as Shardy does."""
+
+
+def to_sharding(distribution: Distribution, mesh: Foreign) -> Foreign:
+    """The `jax.sharding.NamedSharding` on a mesh of these axes. Raises LayoutError as `to_jax` does, and for parts."""
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    spec, unreduced = to_jax(distribution)
+    names = [name for entry in spec for name in _names(entry)]
+    if any(_SUB_AXIS.fullmatch(name) for name in names):
+        raise LayoutError(f"to_sharding: {spec} divides parts of mesh axes, which Shardy has and NamedSharding has not")
+    return NamedSharding(mesh, PartitionSpec(*spec, unreduced=set(unreduced)) if unreduced else PartitionSpec(*spec))
+
+
+def to_jax(distribution: Distribution, offset: str = "offset") -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """The entries of a PartitionSpec, and the unreduced mesh axes, that put every element at the same place.
+
+    The distribution's own splits are compared first, then all ways to divide dimensions by whole mesh axes. Raises
+    LayoutError, with an element and the two places that disagree with the closest one, if there is none.
+    """
+    mesh = {name: int(n) for name, n in distribution.axes.items() if name != offset}
+    shape = [int(n) for n in distribution.shape]
+    parts = _mesh_parts(distribution)
+    summed = {parts.get(c.name, c.name).partition(":")[0] for c in distribution.copies if c.combined}
+    reasons: list[str] = []
+    for entries in _specs(distribution, mesh, len(shape)):
+        unreduced = tuple(name for name in mesh if name in summed)
+        try:
+            verdict = from_jax(shape, mesh, entries, unreduced).equivalent(distribution)
+        except LayoutError as error:  # axes that do not divide their dimension
+            reasons.append(str(error))
+            continue
+        if verdict:
+            return entries, unreduced
+        reasons.append(str(getattr(verdict, "explanation", "") or getattr(verdict, "reason", "")))
+    best = next((reason for reason in reasons if "of the second" in reason), reasons[0])
+    raise LayoutError(f"to_jax: no PartitionSpec gives {distribution!r}; of the closest one, {best}")
+
+
+def _specs(distribution: Distribution, mesh: Mapping[str, int], rank: int) -> Iterator[tuple[Entry, ...]]:
+    """Entries for each dimension, those of the distribution's own splits first."""
+    own = _own(distribution, rank)
+    if own is not None:
+        yield own
+    for order in itertools.permutations(mesh):
+        for chosen in itertools.product(range(-1, rank), repeat=len(mesh)):
+            yield tuple(_entry([n for n, d in zip(order, chosen, strict=True) if d == axis]) for axis in range(rank))
+
+
+def _own(distribution: Distribution, rank: int) -> tuple[Entry, ...] | None:
+    """The entries of a `Sharded`, some of whose axes may be joined to mesh axes."""
+    parts = _mesh_parts(distribution)
+    while isinstance(distribution, Joined):
+        distribution = distribution.distribution
+    if not isinstance(distribution, Sharded):
+        return None
+    return tuple(_entry([parts.get(name, name) for name, _ in distribution.splits[axis]]) for axis in range(rank))
+
+
+def _mesh_parts(distribution: Distribution) -> dict[str, str]:
+    """The mesh axis, or the part of one, that each axis joined to others is."""
+    parts: dict[str, str] = {}
+    while isinstance(distribution, Joined):
+        outside = 1
+        for name, n in zip(distribution.names, distribution._sizes(), strict=True):
+            whole = len(distribution.names) == 1
+            parts[name] = distribution.name if whole else f"{distribution.name}:({outside}){n}"
+            outside *= int(n)
+        distribution = distribution.distribution
+    return parts
+
+
+def _entry(names: Sequence[str]) -> Entry:
+    return None if not names else names[0] if len(names) == 1 else tuple(names)
+
+
+def _names(entry: Entry) -> tuple[str, ...]:
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
 
 
 def _part(entry: object, mesh: Mapping[str, int]) -> Part:

@@ -275,11 +275,11 @@ def compare_files(
                 raise UsageError(f"{target} needs the tensor {name}, {dtype}{list(shape)}, and has {has}")
         done, total = 0, sum(t.bytes for t in there.tensors.values())
         for name, own in plan.copied:
-            difference = _first_byte(name, own, there, here, piece_bytes)
-            done += there.tensors[name].bytes
-            _proceed(there, here, report, name, done, total)
-            if difference is not None:
-                return difference
+            for difference, compared in _compare_bytes(name, own, there, here, piece_bytes):
+                if difference is not None:
+                    return difference
+                done += compared
+                _proceed(there, here, report, name, done, total)
         for part in plan.parts:
             for difference, compared in _compare_part(part, there, here, piece_bytes):
                 if difference is not None:
@@ -289,7 +289,9 @@ def compare_files(
     return None
 
 
-def _first_byte(name: str, own: str, there: TensorFile, here: TensorFile, piece_bytes: int) -> FirstDifference | None:
+def _compare_bytes(
+    name: str, own: str, there: TensorFile, here: TensorFile, piece_bytes: int
+) -> Iterator[tuple[FirstDifference | None, int]]:
     import numpy as np
 
     a, b = there.data(name), here.data(own)
@@ -298,8 +300,8 @@ def _first_byte(name: str, own: str, there: TensorFile, here: TensorFile, piece_
         if wrong.size:
             byte, tensor = start + int(wrong[0]), there.tensors[name]
             index = tuple(map(int, unflatten(byte // (tensor.bytes // prod(tensor.shape)), tensor.shape or (1,))))
-            return FirstDifference(name, (name, own), index, (f"byte {int(a[byte])}", f"byte {int(b[byte])}"))
-    return None
+            yield FirstDifference(name, (name, own), index, (f"byte {int(a[byte])}", f"byte {int(b[byte])}")), 0
+        yield None, min(piece_bytes, a.size - start)
 
 
 def _compare_part(

@@ -1,4 +1,7 @@
-"""Moves executed by the processor: strided copies by NumPy, on two threads; elements below a byte by shifts.
+"""Moves executed by the processor, on two threads: strided copies by NumPy, and by compiled tiles what is large.
+
+NumPy copies elements below a byte bit by bit of a byte, and others one by one where both sides have short runs. Of a
+move that comes often, or is large, the kernel of its tile is compiled for the processor, which takes a second or two.
 
 >>> import numpy as np
 >>> from lego_mlir.formats.stored_fields import stored
@@ -18,10 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from itertools import product as combinations
-from typing import Final
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Array
 from lego_mlir.formats.field_moves import Digit, Move
+from lego_mlir.formats.move_tiles import is_direct
+
+if TYPE_CHECKING:
+    from lego_mlir.runtime.cpu_kernels import HostKernel
 
 THREADS: Final = 2
 SPLIT_BYTES: Final = 2**20
@@ -31,6 +39,11 @@ MOST_RUN_BITS: Final = 8 * 4096
 TILE: Final = 128
 LINE_BITS: Final = 8 * 64
 """A cache line of a processor."""
+COMPILED_BYTES: Final = 2**25
+"""Bytes of moves alike from which on they are compiled."""
+ALIGNED: Final = 16
+"""Bytes at which the memory of a compiled kernel begins."""
+_MOVED: Final[dict[tuple[tuple[Digit, ...], int], int]] = {}
 _TYPES: Final = {8: "u1", 16: "u2", 32: "u4", 64: "u8", 128: "c16"}
 """NumPy copies 16 bytes at once only as a complex number, whose bits it leaves alone."""
 
@@ -40,12 +53,54 @@ def execute(plan: Move, source: Array, target: Array, threads: int = THREADS) ->
 
     Elements below a byte are combined into the target's bits by `or`, so those must be 0 before.
     """
+    if _is_compiled(plan) and _run_compiled(plan, source, target, threads):
+        return
     parts = _parts(plan, threads if plan.bits >= 8 * SPLIT_BYTES else 1)
     if len(parts) == 1:
         _execute_part(parts[0], source, target)
         return
     for future in [_pool().submit(_execute_part, part, source, target) for part in parts]:
         future.result()
+
+
+def _is_compiled(plan: Move) -> bool:
+    """Whether the moves with these digits have moved enough bytes for a kernel, and have one."""
+    if plan.bits < 8 * SPLIT_BYTES or is_direct(plan) or any(start % 8 for start in plan.start):
+        return False
+    key = (plan.digits, plan.unit)
+    _MOVED[key] = _MOVED.get(key, 0) + plan.bits // 8
+    return _MOVED[key] >= COMPILED_BYTES
+
+
+def _run_compiled(plan: Move, source: Array, target: Array, threads: int) -> bool:
+    """Run the compiled kernel of a move; False where it has none, or the target does not begin at 16 bytes."""
+    views = []
+    for side, array in ((1, source), (2, target)):
+        begin = plan.start[side - 1] // 8
+        span = -(-(plan.unit + sum((d[0] - 1) * d[side] for d in plan.digits)) // 8)
+        views.append(array[begin : begin + -(-span // ALIGNED) * ALIGNED])
+        if views[-1].ctypes.data % ALIGNED:
+            if side == 2:
+                return False
+            views[-1] = views[-1].copy()
+    found = _kernel(Move(plan.digits, plan.unit, (0, 0)), views[0].size, views[1].size)
+    if found is None:
+        return False
+    kernel, grid = found
+    kernel(views, grid, threads=min(threads, prod(grid)))
+    return True
+
+
+@cache
+def _kernel(plan: Move, source_bytes: int, target_bytes: int) -> tuple[HostKernel, tuple[int, ...]] | None:
+    from lego_mlir.formats.move_kernels import build, plan_of
+    from lego_mlir.runtime.cpu_kernels import compile_kernels
+
+    move, sizes = ((0, 0, plan),), ((source_bytes,), (target_bytes,))
+    if plan_of(move, *sizes) is None:
+        return None
+    kernel = build(move, *sizes)
+    return compile_kernels(kernel.mlir())[kernel.name], tuple(map(int, kernel.grid))
 
 
 @cache

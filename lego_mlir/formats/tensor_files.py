@@ -29,6 +29,8 @@ TYPES: Final = {
 OTHER_BYTES: Final = {"I64": 8, "U64": 8, "U32": 4, "U16": 2, "BOOL": 1}
 """Types that are copied and never converted."""
 LENGTH_BYTES: Final = 8
+DATA_ALIGNED: Final = 64
+"""Bytes at which the data of a new file begins, so that whole vectors can be stored."""
 MOST_HEADER: Final = 100 * 2**20  # the limit of the safetensors library
 
 
@@ -121,7 +123,7 @@ def create(path: Path, tensors: Mapping[str, tuple[str, tuple[int, ...]]], metad
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
         start = end
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % LENGTH_BYTES)
+    text += b" " * (-(LENGTH_BYTES + len(text)) % DATA_ALIGNED)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
         file.truncate(LENGTH_BYTES + len(text) + start)

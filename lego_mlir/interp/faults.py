@@ -40,6 +40,14 @@ class Faults:
         else:
             found.count += count
 
+    def merge(self, fault: Fault) -> None:
+        """Add a fault that was found elsewhere, or its count to the same one."""
+        key = (fault.kind, fault.place, fault.other, fault.buffer, names_other_block(fault.message))
+        if key in self._found:
+            self._found[key].count += fault.count
+        else:
+            self._found[key] = fault
+
     def has(self, fault: Fault) -> bool:
         """Whether this fault has been found."""
         return (fault.kind, fault.place, fault.other, fault.buffer, fault.across_blocks) in self._found

@@ -59,6 +59,7 @@ class Kind(Enum):
     ENDED = "shared memory of a block that ended"
     LEAK = "memory that was not freed"
     NONFINITE = "NaN or infinity from finite operands"
+    OVERFLOW = "integer overflow in an address"
 
 
 def names_other_block(message: str) -> bool:

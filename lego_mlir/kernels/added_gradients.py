@@ -120,8 +120,9 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
             memory.hold(k, v, head, first)
             for t, of, i in span.all():
                 memory.fill((q, do, lse, delta), t, of, i * tile.queries)
+            memory.close(q, span.visits, M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
-            group = GradientGroup(form, tile, memory, first, span.visits)
+            group = GradientGroup(form, tile, memory, first)
             for t, of, i, mask in span.segments():
                 group.visit(sums, t, of, i * tile.queries, mask)
             group.store(dk, dv, head)
@@ -193,16 +194,16 @@ class QueryTilesOfKeys:
 
     @property
     def end(self) -> Operand:
-        """The end."""
+        """The end, not below the first."""
         end = lego.cdiv(self.queries, self.tile.queries)
-        if self.form.window is None:
-            return end
-        return lego.minimum(end, lego.cdiv(self.first + self.tile.keys + self.form.window, self.tile.queries))
+        if self.form.window is not None:
+            end = lego.minimum(end, lego.cdiv(self.first + self.tile.keys + self.form.window, self.tile.queries))
+        return lego.maximum(end, self.begin)
 
     @property
     def visits(self) -> Operand:
         """How many there are."""
-        return self.form.group * lego.maximum(self.end - self.begin, 0)
+        return self.form.group * (self.end - self.begin)
 
     def _heads(self) -> Iterator[tuple[Operand, Operand]]:
         """Each head, and how many tiles the heads before it have."""
@@ -211,7 +212,7 @@ class QueryTilesOfKeys:
             yield self.head, 0
             return
         for member in lego.range(group):
-            yield self.head * group + member, member * lego.maximum(self.end - self.begin, 0)
+            yield self.head * group + member, member * (self.end - self.begin)
 
     def all(self) -> Iterator[tuple[Operand, Operand, Operand]]:
         """The number of each visit, its head and its tile."""
@@ -273,6 +274,15 @@ class GradientMemory:
         lego.load(delta, along, at=(head, i)).store(self.rows, at=(2 * slot + 1, 0))
         self.full[t].arrive()
 
+    def close(self, q: Operand, t: Operand, end: Operand) -> None:
+        """Zeros as the queries of visit t, one more than there are: rows from the `end` of q on, which are not read.
+
+        So each visit computes the scores of the next one, the last one too.
+        """
+        self.empty[t - self.tile.stages].wait()
+        lego.copy_async(q, self.visited(self.q, t, 0, self.tile.queries), at=(0, end, 0), barrier=self.full[t])
+        self.full[t].arrive()
+
     def visited(self, ring: Operand, t: Operand, start: int, count: int = ROWS) -> Operand:
         """Rows of the tile of visit t."""
         return ring.part((t % self.tile.stages * self.tile.queries + start, 0), (count, self.form.features))
@@ -286,10 +296,8 @@ class GradientGroup:
 
     queries_from: Operand = 0
 
-    def __init__(
-        self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand, visits: Operand
-    ) -> None:
-        self.form, self.tile, self.memory, self.visits = form, tile, memory, visits
+    def __init__(self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand) -> None:
+        self.form, self.tile, self.memory = form, tile, memory
         self.top = lego.group_id * ROWS
         self.first = first + self.top
         parent = f2.MmaSync((WARPS, 1))
@@ -302,10 +310,8 @@ class GradientGroup:
         self.keys, self.values = self.own
         if form.features == ROWS:  # registers suffice, and products read half as much memory
             self.keys = lego.load(self.own[0], self.left)
-        self.scores = lego.register(self.zeros)
-        with lego.when(visits > 0):
-            memory.full[0].wait()
-            self.scores.set(self.scored(0))
+        memory.full[0].wait()
+        self.scores: Operand = lego.register(self.scored(0))
 
     def scored(self, t: Operand, start: int = 0) -> Operand:
         """The scores of the queries from `start` on of visit t."""
@@ -347,18 +353,17 @@ class GradientGroup:
     def add(self, sums: Operand, t: Operand, head: Operand, i: Operand, dk: Operand, dv: Operand) -> None:
         """Multiply the part of this group by all keys, and add it; the scores of the next visit run meanwhile.
 
-        `dk` and `dv` are products in flight. After the last visit its scores are computed again, in vain.
+        `dk` and `dv` are products in flight. After the last visit come the scores of zeros, in vain.
         """
         tile, memory, panels = self.tile, self.memory, self.form.features // ROWS
-        following = lego.minimum(t + 1, self.visits - 1)
-        memory.full[following].wait()
+        memory.full[t + 1].wait()
         memory.written[t].wait()
         row, column = lego.group_id // panels * ROWS, lego.group_id % panels * ROWS
         ds = memory.ds.part((t % 2 * tile.keys, row), (tile.keys, ROWS))
         product = lego.mma(ds.T, memory.keys.part((0, column), (tile.keys, ROWS)), self.zeros)
         self.dk.set(dk)
         self.dv.set(dv)
-        scores = self.scored(following)
+        scores = self.scored(t + 1)
         staging: Operand = memory.dq.part((self.top, 0), (ROWS, ROWS))
         exchanged(product).store(staging)
         lego.barrier(products=False)

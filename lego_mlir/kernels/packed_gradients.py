@@ -66,10 +66,11 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | N
                 memory.hold(k, v, head, at.keys_from + first)
                 for t, of, i in span_of(form, tile, head, first, at).all():
                     memory.fill((q, do, lse, delta), t, of, at.queries_from + i * n, at.queries - i * n)
+                memory.close(q, span_of(form, tile, head, first, at).visits, T)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
                 span = span_of(form, tile, head, first, at)
-                group = PackedGradients(form, tile, memory, first, span.visits, at)
+                group = PackedGradients(form, tile, memory, first, at)
                 for t, of, i, mask in span.segments():
                     group.visit(sums, t, of, i * n, mask)
                 group.copy_out(dk, dv, head)
@@ -124,10 +125,9 @@ class PackedGradients(GradientGroup):
         tile: AddedTile,
         memory: GradientMemory,
         first: Operand,
-        visits: Operand,
         at: PackedSequence,
     ) -> None:
-        super().__init__(form, tile, memory, first, visits)
+        super().__init__(form, tile, memory, first)
         self.at, self.queries_from = at, at.queries_from
 
     def seen(self, query: Operand, key: Operand) -> Operand:

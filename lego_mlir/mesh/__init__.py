@@ -3,15 +3,26 @@
     lego.redistribute(source, target)              a `RedistributionPlan` between two `Sharded` distributions
     lego.mesh.redistribute(dtensor, placements)    a DTensor with other placements
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
+    lego.mesh.MpiExchange(plan, comm)              the same by MPI, on NumPy arrays
+    lego.mesh.JaxExchange(plan, mesh)              what all ranks do, on a JAX array of their parts
     lego.mesh.best_ranks(plan)                     the numbers of the target's ranks with which most elements stay
     lego.mesh.PeerExchange(plan, rank)             the same by stores into the memory of peers
+    lego.mesh.plan_product(a, b, c)                a `MeshProductPlan` for matrices in any distributions
+    lego.mesh.MeshProduct(plan, dtype, device)     what one rank does, on tensors
 
 axis_moves        runs of elements along one axis, between two chains of splits
 redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
 box_kernels       kernels that copy boxes: messages packed, unpacked, or stored at peers
 device_exchange   one rank's exchange by two of them
+products          products as moves to a grid of ranks and back
+strips            rows that are multiplied while others arrive
+torch_products    a product by the memory of peers, transfers while products run
 relabelling       which process should be which rank of the target
 peer_exchange     one kernel that stores into the memory of peers
+peer_memory       memory of each rank that all ranks reach
+rank_messages     what one rank sends, receives and keeps
+mpi_exchange      packed, exchanged by MPI, unpacked
+jax_exchange      packed, exchanged by JAX, unpacked
 torch_exchange    packed, exchanged by `all_to_all`, unpacked
 """
 
@@ -20,22 +31,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.mesh.jax_exchange import JaxExchange
+from lego_mlir.mesh.mpi_exchange import MpiExchange
 from lego_mlir.mesh.peer_exchange import PeerExchange
+from lego_mlir.mesh.peer_memory import PeerMemory
+from lego_mlir.mesh.products import MeshProductPlan, ProductGrid, plan_product
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
+from lego_mlir.mesh.torch_products import MeshProduct
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign
 
 __all__ = [
     "Exchange",
+    "JaxExchange",
+    "MeshProduct",
+    "MeshProductPlan",
     "Message",
+    "MpiExchange",
     "PeerExchange",
+    "PeerMemory",
+    "ProductGrid",
     "RedistributionPlan",
     "StridedBox",
     "Traffic",
     "best_ranks",
+    "plan_product",
     "redistribute",
 ]
 

@@ -6,24 +6,25 @@
 
 Every offset, size and stride of a plan is a number of the kernel, so its proofs are those of any kernel: all accesses
 are inside, and no element is written twice. A box is a layout of its elements on both sides; axes that are contiguous
-on both are one (`fused_axes`), and a thread moves up to 16 bytes where both sides have them side by side. A block of
-threads belongs to one box.
+on both are one (`fused_axes`), and a thread moves up to 16 bytes where both sides have them side by side; a box that is
+side by side along different axes moves in tiles (`transposed_boxes`). A block of threads belongs to one box.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from math import gcd, prod
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir.errors import UsageError
+from lego_mlir.expr.index import where
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
 from lego_mlir.mesh.redistribution import Message, StridedBox
+from lego_mlir.mesh.transposed_boxes import THREADS, TransposedBox, stage_of, transposed_box
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.dtypes import DType
     from lego_mlir.tracing.tensor import View
 
-THREADS: Final = 256
+BoxKernel = Callable[..., object]
+"""A kernel that is called on the source and on the targets that it writes."""
+MakeKernel = Callable[[str, "Sequence[BoxMove]", "DType", int, Sequence[int]], BoxKernel]
+"""What gives a kernel for its name, moves, type and sizes of buffers: `box_kernel`, or what finds packed ones."""
 VECTORS: Final = 4
 """Vectors that a thread moves, a block's width apart, so that several loads are in flight."""
 MOST_BOXES: Final = 256
@@ -83,6 +87,96 @@ def width_of(move: BoxMove, item_bytes: int) -> int:
     return gcd(max(WIDEST_ACCESS // item_bytes, 1), *steps)
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedBox:
+    """A box that a thread moves `width` elements at a time: those that lie side by side on both sides, or one."""
+
+    box: FusedBox
+    offsets: tuple[int, int]
+    width: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes in vectors."""
+        return (*self.box.sizes[:-1], self.box.sizes[-1] // self.width)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of THREADS threads, VECTORS vectors each."""
+        return -(-prod(self.sizes) // (THREADS * VECTORS))
+
+    def move(self, source: View, target: View, part: IndexLike, stage: View | None) -> None:
+        """Move the vectors of one block of threads: all are loaded before one is stored."""
+        vectors = prod(self.sizes)
+        first = part * (THREADS * VECTORS) + lego.thread_id.x
+        numbers = [first + v * THREADS for v in range(VECTORS)]
+        whole, rest = divmod(vectors, THREADS * VECTORS)
+        if whole:
+            with lego.when(part < whole):
+                places = [self._places(number) for number in numbers]
+                values = [source.load(here, width=self.width) for here, _ in places]
+                for value, (_, there) in zip(values, places, strict=True):
+                    target.store(value, there)
+        if rest:
+            with lego.when(part >= whole):
+                for number in numbers[: -(-rest // THREADS)]:
+                    with lego.when(number < vectors):
+                        here, there = self._places(number)
+                        target.store(source.load(here, width=self.width), there)
+
+    def _places(self, number: IndexLike) -> tuple[IndexLike, IndexLike]:
+        """Where a vector is on both sides."""
+        index = Row(*self.sizes).inv(number)
+        index = index if isinstance(index, tuple) else (index,)
+        scale = (*(1 for _ in self.sizes[:-1]), self.width)
+        here, there = (
+            offset + sum(i * s * w for i, s, w in zip(index, strides, scale, strict=True))
+            for offset, strides in zip(self.offsets, (self.box.source, self.box.target), strict=True)
+        )
+        return here, there
+
+
+def work_of(move: BoxMove, item_bytes: int) -> CopiedBox | TransposedBox:
+    """How a move is carried out."""
+    box, offsets = fused_axes(move), (move.source.offset, move.target.offset)
+    return transposed_box(box, offsets, item_bytes) or CopiedBox(box, offsets, width_of(move, item_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class DealtBlocks:
+    """Blocks of threads dealt to boxes in turn, so that links and a rank's own memory are busy at the same time.
+
+    A box with fewer blocks drops out after its last one. `order` has the boxes by their number of blocks, `rounds` for
+    each number of boxes that are left (first block, boxes, rounds before).
+
+    >>> dealt = DealtBlocks.of([2, 4])
+    >>> [tuple(map(int, dealt.at(block))) for block in range(6)], dealt.order
+    ([(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (0, 3)], (1, 0))
+    """
+
+    order: tuple[int, ...]
+    rounds: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> DealtBlocks:
+        """The order for boxes of these numbers of blocks."""
+        order = tuple(sorted(range(len(counts)), key=lambda k: -counts[k]))
+        rounds, first, done = [], 0, 0
+        for count in sorted(set(counts)):
+            left = sum(other >= count for other in counts)
+            rounds.append((first, left, done))
+            first, done = first + left * (count - done), count
+        return cls(order, tuple(rounds))
+
+    def at(self, block: IndexLike) -> tuple[IndexLike, IndexLike]:
+        """The position in `order` of a block's box, and which of that box's blocks it is."""
+        turn, part = block % self.rounds[0][1], block // self.rounds[0][1]
+        for first, left, done in self.rounds[1:]:
+            here = block >= first
+            turn, part = where(here, (block - first) % left, turn), where(here, done + (block - first) // left, part)
+        return turn, part
+
+
 def pack_moves(messages: Sequence[Message]) -> list[BoxMove]:
     """The messages of a sender, into one buffer in their order."""
     return [BoxMove(box, _dense(box, at)) for box, at in _placed([box for m in messages for box in m.source])]
@@ -132,40 +226,30 @@ def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, cap
     if not moves or len(moves) > MOST_BOXES:
         raise UsageError(f"{name}: a kernel moves 1 to {MOST_BOXES} boxes, got {len(moves)}")
     buffers = sorted({move.buffer for move in moves})
-    widths = [width_of(move, dtype.bits // 8) for move in moves]
-    blocks = [
-        -(-move.source.elements // (width * THREADS * VECTORS)) for move, width in zip(moves, widths, strict=True)
-    ]
-    starts = [0, *accumulate(blocks)]
+    works = [work_of(move, dtype.bits // 8) for move in moves]
+    dealt = DealtBlocks.of([work.blocks for work in works])
     kinds = {"source": lego.Tensor(dtype, Row(held))} | {
         f"to{b}": lego.Tensor(dtype, Row(capacities[b])) for b in buffers
     }
 
     def move_boxes(source: View, *targets: View) -> None:
-        block, thread = lego.block_id.x, lego.thread_id.x
-        for k, (move, width) in enumerate(zip(moves, widths, strict=True)):
-            target = targets[buffers.index(move.buffer)]
-            with lego.when((block >= starts[k]) & (block < starts[k + 1])):
-                _move(source, target, move, width, (block - starts[k]) * (THREADS * VECTORS) + thread)
+        turn, part = dealt.at(lego.block_id.x)
+        stage = stage_of(works, dtype)
+
+        def chosen(first: int, last: int) -> None:
+            """The box at position `turn`, by halving."""
+            if first == last:
+                k = dealt.order[first]
+                works[k].move(source, targets[buffers.index(moves[k].buffer)], part, stage)
+                return
+            middle = (first + last) // 2
+            with lego.when(turn <= middle):
+                chosen(first, middle)
+            with lego.otherwise():
+                chosen(middle + 1, last)
+
+        chosen(0, len(moves) - 1)
 
     parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
     move_boxes.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return lego.kernel(grid=starts[-1], block=THREADS, name=name)(move_boxes)
-
-
-def _move(source: View, target: View, move: BoxMove, width: int, first: IndexLike) -> None:
-    """Move the vectors `first`, `first + THREADS`, .. of a box."""
-    box = fused_axes(move)
-    sizes = (*box.sizes[:-1], box.sizes[-1] // width)
-    vectors = prod(sizes)
-    scale = (*(1 for _ in sizes[:-1]), width)
-    for v in range(min(VECTORS, -(-vectors // THREADS))):
-        number = first + v * THREADS
-        with lego.when(number < vectors):
-            index = Row(*sizes).inv(number)
-            index = index if isinstance(index, tuple) else (index,)
-            here, there = (
-                side.offset + sum(i * s * w for i, s, w in zip(index, strides, scale, strict=True))
-                for side, strides in ((move.source, box.source), (move.target, box.target))
-            )
-            target.store(source.load(here, width=width), there)
+    return lego.kernel(grid=sum(work.blocks for work in works), block=THREADS, name=name)(move_boxes)

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.mesh.box_kernels import MOST_BOXES, box_kernel, kept_moves, pack_moves, unpack_moves
+from lego_mlir.mesh.box_kernels import (
+    MOST_BOXES,
+    BoxKernel,
+    MakeKernel,
+    box_kernel,
+    kept_moves,
+    pack_moves,
+    unpack_moves,
+)
 from lego_mlir.mesh.redistribution import Message
 from lego_mlir.tracing.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
-    from lego_mlir.tracing.definition import Kernel
 
 INTEGERS: Final = (8, 16, 32, 64)
 """Widths of elements, in bits."""
@@ -26,8 +33,8 @@ class DeviceMoves:
     """The kernels of one rank, for elements of `bits`; None where nothing moves. `fills`: the buffers of packing."""
 
     bits: int
-    packing: Kernel | None
-    unpacking: Kernel | None
+    packing: BoxKernel | None
+    unpacking: BoxKernel | None
     fills: tuple[int, ...]
 
     def pack(self, part: Tensor, sends: Tensor, found: Tensor) -> None:
@@ -50,11 +57,13 @@ def as_integers(tensor: Tensor, bits: int) -> Tensor:
 
 
 def device_moves(
-    kept: Sequence[Message], sent: Sequence[Message], received: Sequence[Message], extents: Sequence[int], bits: int
-) -> DeviceMoves | None:
+    kept: Sequence[Message], sent: Sequence[Message], received: Sequence[Message], extents: Sequence[int], bits: int,
+    make: MakeKernel = box_kernel,
+) -> DeviceMoves | None:  # fmt: skip
     """The kernels of one rank: of its old part, of both buffers and of its new part by their `extents` in elements.
 
-    None where parts of a sum are added, for elements that no integer is as wide as, and for too many boxes.
+    `make` gives each kernel, called as `box_kernel` is: a packed one where nothing is compiled. None
+    where parts of a sum are added, for elements that no integer is as wide as, and for too many boxes.
     """
     if bits not in INTEGERS or any(m.adds for m in (*kept, *received)):
         return None
@@ -64,6 +73,6 @@ def device_moves(
     if max(len(packed), len(unpacked)) > MOST_BOXES:
         return None
     dtype = dtype_named(f"i{bits}")
-    pack = box_kernel("pack_messages", packed, dtype, held, (sends, capacity)) if packed else None
-    unpack = box_kernel("unpack_messages", unpacked, dtype, receives, (capacity,)) if unpacked else None
+    pack = make("pack_messages", packed, dtype, held, (sends, capacity)) if packed else None
+    unpack = make("unpack_messages", unpacked, dtype, receives, (capacity,)) if unpacked else None
     return DeviceMoves(bits, pack, unpack, tuple(sorted({move.buffer for move in packed})))

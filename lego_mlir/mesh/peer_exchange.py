@@ -1,13 +1,13 @@
 """A plan carried out by stores into the memory of peers: one kernel a rank, and no buffer between.
 
     exchange = lego.mesh.PeerExchange(plan, rank)
-    barrier                                     every rank's new part may be overwritten
-    exchange(part, peers)                       peers[t]: the new part of rank t, as this rank reaches it
-    barrier                                     every rank's new part is complete
+    memory = lego.mesh.PeerMemory(elements, dtype, device)
+    memory.barrier()                            every rank's new part may be overwritten
+    exchange(part, memory.parts(sizes))         parts[t]: the new part of rank t, as this rank reaches it
+    memory.barrier()                            every rank's new part is complete
 
-The memory of peers is the caller's: torch's symmetric memory on GPUs, shared memory between processes on a CPU, other
-buffers of one device. A rank that fails between the barriers leaves new parts that are not whole; a caller keeps the
-old ones until the second barrier.
+The memory of peers is the caller's: `PeerMemory`, or other buffers of one device. A rank that fails between the
+barriers leaves new parts that are not whole; a caller keeps the old ones until the second barrier.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
-from lego_mlir.mesh.box_kernels import MOST_BOXES, box_kernel, peer_moves
+from lego_mlir.mesh.box_kernels import MOST_BOXES, BoxKernel, MakeKernel, box_kernel, peer_moves
 from lego_mlir.mesh.device_exchange import INTEGERS, as_integers
 from lego_mlir.mesh.redistribution import RedistributionPlan
 from lego_mlir.tracing.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
-    from lego_mlir.tracing.definition import Kernel
 
 
 class PeerExchange:
     """What one rank stores into which peers; `receivers` are those that it writes, itself included.
 
-    Raises UsageError for parts of sums, which are added as they arrive, and for more boxes than a kernel takes.
+    `make` gives the kernel, called as `box_kernel` is: a packed one, say, where nothing is compiled. Raises UsageError
+    for parts of sums, which are added as they arrive, and for more boxes than a kernel takes.
     """
 
-    def __init__(self, plan: RedistributionPlan, rank: int) -> None:
-        self.plan, self.rank = plan, rank
+    def __init__(self, plan: RedistributionPlan, rank: int, make: MakeKernel = box_kernel) -> None:
+        self.plan, self.rank, self.make = plan, rank, make
         messages = plan.messages_from(rank) if rank < plan.source.count else []
         self.moves = peer_moves(messages)
         if len(self.moves) > MOST_BOXES:
@@ -45,12 +45,12 @@ class PeerExchange:
         self.receivers = tuple(sorted({move.buffer for move in self.moves}))
         self.kernel = lru_cache(self._kernel)
 
-    def _kernel(self, bits: int) -> Kernel:
+    def _kernel(self, bits: int) -> BoxKernel:
         """The kernel for elements of this width, in bits."""
         target = self.plan.target
         capacities = [target.capacity(t) for t in range(target.count)]
         held = self.plan.source.capacity(self.rank)
-        return box_kernel("store_messages", self.moves, dtype_named(f"i{bits}"), held, capacities)
+        return self.make("store_messages", self.moves, dtype_named(f"i{bits}"), held, capacities)
 
     def __call__(self, part: Tensor, peers: Sequence[Tensor]) -> None:
         """Store this rank's part, flat tensors throughout. Raises UsageError for tensors of another size or type."""

@@ -146,6 +146,11 @@ class RedistributionPlan:
         ranks = f"from {self.source.count} to {self.target.count} ranks"
         return f"<plan {ranks}: {found.messages} messages, {found.moved} elements>"
 
+    @property
+    def leaves_gaps(self) -> bool:
+        """Whether new parts must be zero at first: parts of a sum are added, or a pitch leaves gaps."""
+        return bool(self.parts) or self.target.distribution.pitch is not None
+
     # -- who sends
 
     def senders(self, receiver: int) -> Iterator[tuple[int, tuple[int, ...]]]:

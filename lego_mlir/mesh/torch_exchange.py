@@ -10,61 +10,54 @@ are copied as strided views.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
+from lego_mlir.mesh.box_kernels import MakeKernel, box_kernel
 from lego_mlir.mesh.device_exchange import DeviceMoves, device_moves
+from lego_mlir.mesh.rank_messages import RankMessages
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
 
+POLLED_S: Final = 1e-4
+"""Time between two looks at an exchange that is waited for."""
 _KEPT: Final = 256
 """Exchanges of one process."""
 
 
-class Exchange:
+class Exchange(RankMessages):
     """What one rank does in a plan: what it sends, receives and keeps, with its buffers' sizes.
 
-    `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device.
+    `kernels` says whether generated kernels pack and unpack; by default they do on a CUDA device. `make` gives each of
+    them, called as `box_kernel` is: a packed one, say, where nothing is compiled.
     """
 
-    def __init__(self, plan: RedistributionPlan, rank: int, kernels: bool | None = None) -> None:
-        self.kernels = kernels
+    def __init__(
+        self, plan: RedistributionPlan, rank: int, kernels: bool | None = None, make: MakeKernel = box_kernel
+    ) -> None:
+        super().__init__(plan, rank)
+        self.kernels, self.make = kernels, make
         self._made: dict[int, DeviceMoves | None] = {}
-        self.plan, self.rank, ranks = plan, rank, max(plan.source.count, plan.target.count)
-        sent = plan.messages_from(rank) if rank < plan.source.count else []
-        received = plan.messages_to(rank) if rank < plan.target.count else []
-        self.kept = [m for m in sent if m.receiver == rank]
-        self.sent = [m for m in sent if m.receiver != rank]
-        self.received = [m for m in received if m.sender != rank]
-        self.send_sizes, self.receive_sizes = [0] * ranks, [0] * ranks
-        for m in self.sent:
-            self.send_sizes[m.receiver] = m.elements
-        for m in self.received:
-            self.receive_sizes[m.sender] = m.elements
 
-    @property
-    def local_shape(self) -> tuple[int, ...]:
-        """The sizes of this rank's new part; one axis of 0 for a rank that has none."""
-        return self.plan.target.local_shape(self.rank) if self.rank < self.plan.target.count else (0,)
-
-    def __call__(self, part: Tensor, group: Foreign = None) -> Tensor:
+    def __call__(self, part: Tensor, group: Foreign = None, within: float | None = None) -> Tensor:
         """This rank's new part, for its old one; every rank of the group calls it. Raises UsageError if one fails.
 
-        `part` has the elements in memory order; types and devices of all ranks agree.
+        `part` has the elements in memory order; types and devices of all ranks agree. With `within` the host waits for
+        the exchange, for so many seconds at most, and ends the group's communication if it is not done: with NCCL, a
+        rank that ended is not found in another way, and torch ends the process at the time limit of the group.
         """
-        import torch.distributed as dist
-
-        held = self._extents()[0]
+        held = self.extents[0]
         if part.numel() != held:
             raise UsageError(f"redistribute: rank {self.rank} holds {held} elements, and its tensor has {part.numel()}")
         flat = part.detach().contiguous().view(-1)
         sends = flat.new_empty(sum(self.send_sizes))
-        found = flat.new_zeros(self._extents()[3])
+        found = (flat.new_zeros if self.plan.leaves_gaps else flat.new_empty)(self.extents[3])
         moves = self._moves(flat)
         if moves is None:
             _copied(self.sent, sends, flat)
@@ -72,7 +65,7 @@ class Exchange:
             moves.pack(flat, sends, found)
         receives = flat.new_empty(sum(self.receive_sizes))
         try:
-            dist.all_to_all_single(receives, sends, self.receive_sizes, self.send_sizes, group=group)
+            _exchanged(receives, sends, self.receive_sizes, self.send_sizes, group, within)
         except RuntimeError as error:
             raise UsageError(
                 f"redistribute: rank {self.rank} could not exchange its part ({_first_line(error)}); another rank "
@@ -83,11 +76,11 @@ class Exchange:
             return found
         for m in self.kept:
             for here, there in zip(m.source, m.target, strict=True):
-                _put(_view(found, there), _view(flat, here), m.adds)
+                _put(view_of(found, there), view_of(flat, here), m.adds)
         at = 0
         for m in self.received:
             for box in m.target:
-                _put(_view(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
+                _put(view_of(found, box), receives[at : at + box.elements].view(box.sizes), m.adds)
                 at += box.elements
         return found
 
@@ -95,16 +88,36 @@ class Exchange:
         """The kernels that pack and unpack, where they do."""
         if not (flat.is_cuda if self.kernels is None else self.kernels):
             return None
-        bits = 8 * flat.element_size()
+        return self.moves(8 * flat.element_size())
+
+    def moves(self, bits: int) -> DeviceMoves | None:
+        """The kernels that pack and unpack elements of this width, in bits; None where none does."""
         if bits not in self._made:
-            self._made[bits] = device_moves(self.kept, self.sent, self.received, self._extents(), bits)
+            self._made[bits] = device_moves(self.kept, self.sent, self.received, self.extents, bits, self.make)
         return self._made[bits]
 
-    def _extents(self) -> tuple[int, int, int, int]:
-        """The elements of the old part, of both buffers, and of the new part."""
-        held = self.plan.source.capacity(self.rank) if self.rank < self.plan.source.count else 0
-        capacity = self.plan.target.capacity(self.rank) if self.rank < self.plan.target.count else 0
-        return held, sum(self.send_sizes), sum(self.receive_sizes), capacity
+
+def _exchanged(
+    receives: Tensor, sends: Tensor, receive_sizes: Sequence[int], send_sizes: Sequence[int], group: Foreign,
+    within: float | None,
+) -> None:  # fmt: skip
+    """Exchange buffers as bytes: neither NCCL nor gloo has all types of elements. Raises RuntimeError if it fails."""
+    import torch
+    import torch.distributed as dist
+
+    item = sends.element_size()
+    received, sent = ([n * item for n in sizes] for sizes in (receive_sizes, send_sizes))
+    bytes_ = receives.view(torch.uint8), sends.view(torch.uint8)
+    work = dist.all_to_all_single(*bytes_, received, sent, group=group, async_op=within is not None)
+    if within is None:
+        return
+    until = time.monotonic() + within
+    while not work.is_completed():
+        if time.monotonic() > until:
+            (group or dist.group.WORLD)._get_backend(sends.device).abort()
+            raise RuntimeError(f"not done within {within:g} s")
+        time.sleep(POLLED_S)
+    work.wait()
 
 
 def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
@@ -112,11 +125,12 @@ def _copied(messages: Sequence[Message], buffer: Tensor, flat: Tensor) -> None:
     at = 0
     for m in messages:
         for box in m.source:
-            buffer[at : at + box.elements].view(box.sizes).copy_(_view(flat, box))
+            buffer[at : at + box.elements].view(box.sizes).copy_(view_of(flat, box))
             at += box.elements
 
 
-def _view(flat: Tensor, box: StridedBox) -> Tensor:
+def view_of(flat: Tensor, box: StridedBox) -> Tensor:
+    """A box of a flat tensor."""
     return flat.as_strided(box.sizes, box.strides, flat.storage_offset() + box.offset)
 
 

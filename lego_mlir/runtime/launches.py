@@ -118,6 +118,8 @@ class CudaPlan(Plan):
         addresses = [pointer(arrays[i]) for i, pointer in self.readers]
         if checked:
             self.require(addresses)
+            if self.tables is not None:
+                self.tables.require(arrays)
         try:
             frame = self.frames.pop()
         except IndexError:

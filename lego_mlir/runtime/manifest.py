@@ -68,7 +68,7 @@ class Argument:
     where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
     allows, None where it names none. `values` is the range of its integers, `(lo, end)`. `tensor_map` holds the fields
     of a `TensorMap`, for a tensor that the kernel takes as one instead of a pointer. `addresses_of` names the tensors
-    whose addresses its elements are.
+    whose addresses its elements are. A `permutation` is a run-time table.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Argument:
     values: Sequence[Extent] | None = None
     tensor_map: Json | None = None
     addresses_of: Sequence[str] = ()
+    permutation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,8 @@ class Manifest:
     versions: tuple[str, ...]
     kernels: Mapping[str, KernelEntry]
     programs: Mapping[str, ProgramEntry] = field(default_factory=dict)
+    version: int | None = None
+    """Of the pack that it belongs to."""
 
     def kernel(self, entry: str | None) -> KernelEntry:
         """The kernel of this name, or the only one."""
@@ -200,6 +203,7 @@ def from_data(data: Mapping[str, Any]) -> Manifest:
         tuple(data["versions"]),
         {k.entry: k for k in kernels},
         {p.kernel.entry: p for p in programs},
+        data.get("version"),
     )
 
 

@@ -8,12 +8,15 @@ that were compiled here:
 
     kernels = lego_mlir.load_kernels("kernels")
     kernels["add"](a, b, c)
+
+A folder of such folders, one a target, is read by `load_targets`: a call takes the code for its device. A pack may have
+a version, which its manifests hold and `load_kernels("kernels", version=2)` requires.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -75,17 +78,64 @@ class PackedCalls(Calls):
         return self.kernel.backend(device[1])
 
 
-def load_kernels(path: str | Path) -> dict[str, PackedCalls]:
+class TargetedCalls(Calls):
+    """The calls of a kernel that is packed for several targets: on each device the newest code that it runs."""
+
+    def __init__(self, kernels: Sequence[PackedKernel]) -> None:
+        super().__init__(kernels[0].entry.entry, self._loaded)
+        self.kernels = sorted(kernels, key=lambda kernel: _age(kernel.target), reverse=True)
+
+    @property
+    def host_entry(self) -> manifest.KernelEntry:
+        """The launch as the manifest for the newest target describes it."""
+        return self.kernels[0].entry
+
+    def __repr__(self) -> str:
+        return f"<packed kernel {self.name}, {', '.join(kernel.target for kernel in self.kernels)}>"
+
+    def _loaded(self, device: Device, checked: bool) -> Backend:
+        return PackedCalls(self.kernels[0])._loaded(device, checked) if device == CPU else self._newest(device[1])
+
+    def _newest(self, device: int) -> Backend:
+        from lego_mlir.runtime.driver import driver
+
+        capability = int(driver().capability(device))
+        for kernel in self.kernels:
+            number, is_exact = _age(kernel.target)
+            if number == capability or (number < capability and not is_exact):
+                return kernel.backend(device)
+        packed = ", ".join(kernel.target for kernel in self.kernels)
+        raise UsageError(f"kernel {self.name} is packed for {packed}, and this device is sm_{capability}")
+
+
+def _age(target: str) -> tuple[int, bool]:
+    """The architecture of a target, and whether its code runs on no other."""
+    return int(target.removeprefix("sm_").rstrip("a")), target.endswith("a")
+
+
+def load_targets(folder: Path) -> dict[str, TargetedCalls]:
+    """The kernels of the packs in a folder, one pack a target, by name. Raises SpecError where there is none."""
+    found: dict[str, list[PackedKernel]] = {}
+    for pack in sorted(path for path in folder.iterdir() if path.is_dir()):
+        for name, calls in load_kernels(pack).items():
+            found.setdefault(name, []).append(calls.kernel)
+    return {name: TargetedCalls(kernels) for name, kernels in sorted(found.items())}
+
+
+def load_kernels(path: str | Path, version: int | None = None) -> dict[str, PackedCalls]:
     """The kernels of a folder that `lego-mlir pack` wrote, or of one file of code with its manifest, by name.
 
     They are called as kernel objects are: `load_kernels("kernels")["add"](a, b, c)`. Raises SpecError for a folder or
-    file that has none.
+    file that has none, and for one of another `version` than `lego-mlir pack --version` gave it.
     """
     path = Path(path)
     files = [path] if path.suffix in SUFFIXES else code_files(path)
     found: dict[str, PackedCalls] = {}
     for file in files:
         read = manifest.read(file)
+        if version is not None and read.version != version:
+            packed = "without a version" if read.version is None else f"as version {read.version}"
+            raise SpecError(f"{file} is packed {packed}, not {version}; lego-mlir pack --version {version} writes that")
         for entry in read.kernels.values():
             several = len(read.kernels) > 1
             found[entry.entry if several else file.stem] = PackedCalls(PackedKernel(file, read.target, entry))
@@ -120,8 +170,8 @@ def read_code(path: Path) -> bytes:
     return code
 
 
-def write(folder: Path, compiled: Mapping[str, Compilation]) -> list[Path]:
-    """Write compiled kernels and their manifests into a folder, by name; the files of code."""
+def write(folder: Path, compiled: Mapping[str, Compilation], version: int | None = None) -> list[Path]:
+    """Write compiled kernels and their manifests into a folder, by name, with a version; the files of code."""
     from lego_mlir.store import make_folder, replace_file
 
     make_folder(folder)
@@ -129,6 +179,7 @@ def write(folder: Path, compiled: Mapping[str, Compilation]) -> list[Path]:
     for name, compilation in compiled.items():
         path = folder / f"{name}.{compilation.emit}"
         replace_file(path, compilation.bytes)
-        replace_file(path.with_suffix(".json"), (json.dumps(compilation.manifest, indent=1) + "\n").encode())
+        described = compilation.manifest if version is None else {**compilation.manifest, "version": version}
+        replace_file(path.with_suffix(".json"), (json.dumps(described, indent=1) + "\n").encode())
         written.append(path)
     return written

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.cpu_kernels import HostKernel
+    from lego_mlir.runtime.permutations import CheckedTables
 
 
 class Backend(Protocol):
@@ -128,6 +129,7 @@ class Plan:
         self.makers = self._makers()
         self._alike: Callable[..., bool] | None = None
         self.converted = library is not None and library.finish is not None
+        self.tables = _tables(entry)
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         raise NotImplementedError  # a plan of each backend defines it
@@ -172,6 +174,15 @@ class Plan:
         return written[0] if len(written) == 1 else tuple(written)
 
 
+def _tables(entry: KernelEntry) -> CheckedTables | None:
+    """What compares the run-time tables of a kernel; None where it has none."""
+    if not any(argument.permutation for argument in entry.arguments):
+        return None
+    from lego_mlir.runtime.permutations import CheckedTables
+
+    return CheckedTables(entry)
+
+
 class EmptyPlan(Plan):
     """A launch that has nothing to write: results are allocated and returned."""
 
@@ -199,6 +210,8 @@ class HostPlan(Plan):
         if self.bound.needs_gradient:
             require_no_gradient(self.entry)
         arrays = self.arrays(given)
+        if self.tables is not None:
+            self.tables.require(arrays)
         addresses = {
             s.position: known_library(arrays[s.position]).pointer(arrays[s.position]) for s in self.bound.spans
         }

@@ -13,6 +13,7 @@ drawn_arguments     `x=f32[1024,512]:normal`, as the command line and launch fil
 launch_files        many launches in one TOML file
 nvcc_ptx            CUDA C++ to PTX with line numbers
 triton_driver       a driver under which Triton's kernels run in the emulator
+cuda_stand_in       PyTorch's device "cuda" as the CPU, for projects that name it
 sessions            what to do about a fault: raise, warn or collect
 sarif, fault_page   reports for code hosts, and as a page of the annotated source
 """
@@ -23,6 +24,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.ptx.texture_memory import TextureArgument as TextureArgument
     from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel as SanitizedKernel
     from lego_mlir.sanitize.sanitized_kernels import cuda as cuda
     from lego_mlir.sanitize.sanitized_kernels import ptx as ptx
@@ -33,28 +35,37 @@ if TYPE_CHECKING:
     from lego_mlir.sanitize.storages import empty as empty
 
 _HOMES: Final = {
-    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), "sanitized_kernels"),
-    **dict.fromkeys(("LaunchFaultError", "Session", "session"), "sessions"),
-    "empty": "storages",
+    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), f"{__name__}.sanitized_kernels"),
+    **dict.fromkeys(("LaunchFaultError", "Session", "session"), f"{__name__}.sessions"),
+    "empty": f"{__name__}.storages",
+    "TextureArgument": "lego_mlir.interp.ptx.texture_memory",
 }
 """The module of each name, loaded late: pytest imports the plugin in every run of everybody's tests."""
-__all__ = ["LaunchFaultError", "SanitizedKernel", "Session", "cuda", "empty", "ptx", "session", "traced", "triton"]
+__all__ = [
+    "LaunchFaultError", "SanitizedKernel", "Session", "TextureArgument", "cuda", "empty", "ptx", "session", "traced",
+    "triton",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
 
 
-def triton(arch: int = 90, *, autotune: str = "all") -> None:
+def triton(arch: int = 90, *, autotune: str = "all", cuda: bool = False) -> None:
     """Run Triton's kernels in the emulator from now on, compiled for `sm_<arch>`, on CPU tensors.
 
-    `autotune`: check `all` configurations of an autotuned kernel, or the `first`. Raises DependencyError without a
-    Triton that is supported.
+    `autotune`: check `all` configurations of an autotuned kernel, or the `first`. With `cuda`, PyTorch's device "cuda"
+    means the CPU until the process ends, for projects that name it. Raises DependencyError without a Triton that is
+    supported.
     """
     from lego_mlir.sanitize import triton_driver
 
     triton_driver.install(arch, autotune=autotune)
+    if cuda:
+        from lego_mlir.sanitize import cuda_stand_in
+
+        cuda_stand_in.install(arch)

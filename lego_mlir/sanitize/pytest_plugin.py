@@ -3,8 +3,8 @@
     LEGO_SANITIZE=1 pytest -p lego_mlir.sanitize.pytest_plugin          the whole project
     def test_saxpy(sanitizer): ..                                       a fixture: the reports of this test's launches
 
-`LEGO_SANITIZE_ARCH=80` chooses the target; `--sanitize-sarif FILE` writes what was found. Without LEGO_SANITIZE, only
-the fixture is there.
+Tensors of the device "cuda" are made on the CPU. `LEGO_SANITIZE_ARCH=80` chooses the target; `--sanitize-sarif FILE`
+writes what was found. Without LEGO_SANITIZE, only the fixture is there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("LEGO_SANITIZE", "0") not in ("", "0"):
         from lego_mlir import sanitize
 
-        sanitize.triton(int(os.environ.get("LEGO_SANITIZE_ARCH", "90")))
+        sanitize.triton(int(os.environ.get("LEGO_SANITIZE_ARCH", "90")), cuda=True)
 
 
 @pytest.fixture

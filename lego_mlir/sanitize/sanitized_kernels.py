@@ -25,7 +25,9 @@ Progress = Callable[[int, int], None]
 
 def options_of(session: Session, progress: Progress | None = None) -> EmulatorOptions:
     """The emulator's options of a session."""
-    return EmulatorOptions(session.seed, session.budget, session.checks, session.blocks, progress)
+    return EmulatorOptions(
+        session.seed, session.budget, session.checks, session.blocks, progress, session.record, session.cores
+    )
 
 
 @dataclass(frozen=True)

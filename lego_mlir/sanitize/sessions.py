@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,7 @@ from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.interp.ptx.ptx_launch import BUDGET
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
     from lego_mlir.interp.report import Report
 
 OnFault = Literal["raise", "warn", "collect"]
@@ -32,6 +33,8 @@ class Session:
 
     `on_fault` is for launches that return no report, those of Triton. `seed` draws the order in which warps run and
     copies land; `budget` is the instructions of gangs after which a launch is stopped; `blocks` runs a sample only.
+    `record` is given each launch as data before it runs (`RecordedLaunch`), to keep and to run again.
+    `cores` is the number of processes of a long launch; with 1 its orders are the same in each run.
     """
 
     on_fault: OnFault = "raise"
@@ -40,6 +43,8 @@ class Session:
     blocks: int | None = None
     checks: Checks = field(default_factory=Checks)
     reports: list[Report] = field(default_factory=list)
+    record: Callable[[RecordedLaunch], None] | None = None
+    cores: int | None = None
 
     def add(self, report: Report, *, quiet: bool = False) -> Report:
         """Keep a report; `quiet` where the caller gets it. Raises LaunchFaultError where `on_fault` says so."""

@@ -49,7 +49,7 @@ class TensorStorage:
                 base = base.base
             start = base.ctypes.data
             return cls(start, base.nbytes, value.ctypes.data - start, value.itemsize, base)
-        if getattr(getattr(value, "device", None), "type", "cpu") != "cpu":
+        if not on_cpu(value):
             raise UsageError(f"the emulator takes tensors of the CPU, and this one is on {value.device}; use x.cpu()")
         start, nbytes = int(value.data_ptr()), int(getattr(value, "nbytes", 0))
         item = int(value.element_size()) if hasattr(value, "element_size") else 1
@@ -63,6 +63,12 @@ class TensorStorage:
         if not self.nbytes:
             return np.zeros(0, np.uint8)
         return np.frombuffer(memoryview((ctypes.c_uint8 * self.nbytes).from_address(self.start)), np.uint8)
+
+
+def on_cpu(value: PtxArgument) -> bool:
+    """Whether a tensor's memory is the CPU's: what its storage says, where it has one."""
+    owner = value.untyped_storage() if hasattr(value, "untyped_storage") else value
+    return bool(getattr(getattr(owner, "device", None), "type", "cpu") == "cpu")
 
 
 class PlacedStorages:

@@ -30,7 +30,7 @@ from lego_mlir.interp.ptx.ptx_launch import emulate
 from lego_mlir.interp.ptx.ptx_reader import PtxModule, read_ptx
 from lego_mlir.sanitize.sanitized_kernels import options_of
 from lego_mlir.sanitize.sessions import current
-from lego_mlir.sanitize.storages import PlacedStorages, StorageArgument, TensorStorage, mark_unwritten
+from lego_mlir.sanitize.storages import PlacedStorages, StorageArgument, TensorStorage, mark_unwritten, on_cpu
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -60,16 +60,19 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True)
 class PointerTable:
-    """A tensor of addresses in live tensors, as an argument: its words become the emulator's addresses."""
+    """A tensor of int64: where its words are addresses in live tensors, they become the emulator's addresses."""
 
     value: TritonObject
     placed: PlacedStorages
 
     def bind(self, memory: GlobalMemory, name: str) -> int:
-        """Place the table and all that it points into; what a kernel stores to it is not written back."""
+        """Place the memory, and all that it points into; what a kernel stores to a table is not written back."""
         storage = TensorStorage.of(self.value)
         words = storage.view().view(np.uint64).copy()
-        for target in _storages_at(words):
+        targets = _storages_at(words)
+        if not targets:
+            return self.placed.address(storage, memory, name)
+        for target in targets:
             inside = (words >= target.start) & (words < target.start + target.nbytes)
             base = self.placed.address(replace(target, offset=0), memory, f"{name}->")
             words[inside] += np.uint64((base - target.start) % (1 << 64))
@@ -85,11 +88,16 @@ def _storages_at(words: Array) -> list[TensorStorage]:
 
     found: dict[int, TensorStorage] = {}
     for thing in gc.get_objects():
-        if issubclass(type(thing), torch.Tensor) and thing.device.type == "cpu":
+        if issubclass(type(thing), torch.Tensor) and _is_dense(thing) and on_cpu(thing):
             storage = TensorStorage.of(thing)
             if ((plausible >= storage.start) & (plausible < storage.start + storage.nbytes)).any():
                 found[storage.start] = storage
     return list(found.values())
+
+
+def _is_dense(tensor: TritonObject) -> bool:
+    """Whether it has memory of its own, as a sparse tensor or one without data has not."""
+    return str(tensor.layout) == "torch.strided" and not tensor.is_meta and type(tensor).__name__ != "FakeTensor"
 
 
 class EmulatorLauncher:
@@ -124,9 +132,7 @@ class EmulatorLauncher:
             values.append(np.zeros(max(math.prod(grid) * blocks * size, 1), np.uint8))
         module = function.module()
         options = options_of(session)
-        checks = replace(
-            options.checks, fenced_barriers=TRITON.fenced_barriers, replicated_loads=TRITON.replicated_loads
-        )
+        checks = replace(options.checks, fenced_barriers=TRITON.fenced_barriers, replicated=TRITON.replicated)
         report = emulate(
             module, metadata.name, args=values[: len(module.entry(metadata.name).parameters)], names=self._names(),
             grid=(grid[0] * blocks, *grid[1:]), block=(32 * metadata.num_warps, 1, 1),
@@ -276,13 +282,15 @@ def _emulator_driver(options: TargetOptions) -> TritonObject:
             return torch.device("cpu")
 
         def get_device_interface(self) -> TritonObject:
-            return types.SimpleNamespace(synchronize=lambda: None, is_available=lambda: True)
+            from lego_mlir.sanitize.cuda_stand_in import IdleObject
+
+            return types.SimpleNamespace(synchronize=lambda: None, is_available=lambda: True, Event=IdleObject)
 
         def get_benchmarker(self) -> Callable[..., list[float]]:
             return self._benchmark
 
         def _benchmark(
-            self, call: Callable[[], object], *, quantiles: Sequence[float] | None = None, **_: object
+            self, call: Callable[[], object], *_: object, quantiles: Sequence[float] | None = None, **__: object
         ) -> list[float]:
             """Each configuration runs once, or not at all, and takes the same time, so that the first wins."""
             if options.autotune == "all":
@@ -327,9 +335,20 @@ def install(arch: int = 90, *, autotune: str = "all", edit: Callable[[str], str]
         )
     driver = _emulator_driver(TargetOptions(arch, autotune, edit))
     triton.runtime.driver.set_active(driver)
+    triton.testing.do_bench = _benchmarked(driver)
     knobs.runtime.add_stages_inspection_hook = _stages
     _mark_empty_tensors()
     return driver
+
+
+def _benchmarked(driver: TritonObject) -> Callable[..., float | list[float]]:
+    """`triton.testing.do_bench`, as tuners of projects call it: one time, or one for each quantile."""
+
+    def do_bench(call: Callable[[], object], *_: object, **options: TritonObject) -> float | list[float]:
+        times: list[float] = driver.get_benchmarker()(call, quantiles=options.get("quantiles"))
+        return times if options.get("quantiles") else times[0]
+
+    return do_bench
 
 
 def _mark_empty_tensors() -> None:
@@ -342,7 +361,7 @@ def _mark_empty_tensors() -> None:
     def marking(make: Callable[..., TritonObject]) -> Callable[..., TritonObject]:
         def call(*values: TritonObject, **options: TritonObject) -> TritonObject:
             tensor = make(*values, **options)
-            if tensor.device.type == "cpu":
+            if _is_dense(tensor) and on_cpu(tensor):
                 mark_unwritten(tensor)
             return tensor
 

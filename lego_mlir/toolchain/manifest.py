@@ -179,6 +179,8 @@ def _argument(parameter: Traced, tolerance: tuple[float, float] | None, alignmen
         return {**described, "kind": "scalar"}
     if parameter.values is not None and not parameter.dtype.is_float:
         described["values"] = [portable(end) for end in parameter.values]
+    if parameter.permutation:
+        described["permutation"] = True
     if parameter.written and tolerance is not None:
         described["tolerance"] = tolerance
     return {

@@ -77,7 +77,8 @@ _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, a
 class Parameter:
     """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements.
 
-    `values` is the declared range of its elements, which are `distinct` if the kernel assumes so.
+    `values` is the declared range of its elements, which are `distinct` if the kernel assumes so. A run-time table is a
+    `permutation`.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Parameter:
     written: bool
     values: Values | None = None
     distinct: bool = False
+    permutation: bool = False
 
 
 class Kernel(Referenced, OnArrays):
@@ -345,6 +347,7 @@ class Kernel(Referenced, OnArrays):
                 p.name in written,
                 p.values,
                 p.name in self._traced.distinct,
+                p.name in self.tables(),
             )
             if isinstance(p, Buffer)
             else Parameter(p.name, p.dtype, None, None, True, False)

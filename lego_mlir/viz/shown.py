@@ -11,6 +11,7 @@ bank of each element of 8 bytes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -76,6 +77,8 @@ def show(
       "time": the first requests of one warp there, with the sectors that each fetches; "access" (default for a kernel):
       each access with its derived position; "stage": the stages from its MLIR to PTX, by a transform `script` if given.
 
+    A storage format (`lego.formats`) is drawn by its buffers: the element of each of their first bytes.
+
     `access` is the logical index of each lane, such as "lane, 0", with `width` elements of `dtype` a lane; `free` gives
     the extent of its other variables. Raises UsageError, with the remedy, for what cannot be drawn.
     """
@@ -136,6 +139,11 @@ def _panels(
         return [kernel_runs.report_table(drawn)]
     if isinstance(drawn, (SharedAccess, GlobalAccess)):
         return [warp_request.counts_table(drawn)]
+    formats = sys.modules.get("lego_mlir.formats.storage_format")
+    if formats is not None and isinstance(drawn, formats.StorageFormat):
+        from lego_mlir.viz.views.format_buffers import panels
+
+        return list(panels(drawn))
     if isinstance(drawn, SpaceTime):
         return [cache_contents.contents(drawn)]
     if isinstance(drawn, (Proved, Refuted, Unknown)):

@@ -19,8 +19,10 @@ from lego_mlir.distributions import (
     from_scalapack,
     from_sharding,
     from_torch,
+    to_jax,
     to_linear,
     to_scalapack,
+    to_sharding,
     to_torch,
 )
 from lego_mlir.errors import LayoutError
@@ -112,6 +114,7 @@ def test_every_device_holds_what_jax_gives_it():
                 blocks.append(index)
             part = numbers[tuple(slice(b * n, (b + 1) * n) for b, n in zip(blocks, local, strict=True))]
             assert held_by(found, x=x, y=y) == part.flatten().tolist()
+        assert to_sharding(found, mesh).is_equivalent_to(sharding, len(shape))
     assert jax.__name__ == "jax"
 
 
@@ -130,6 +133,21 @@ def test_sub_axes_of_shardy_are_digits_of_a_mesh_axis():
             from_jax([8, 8], {"x": 8}, entries)
     with pytest.raises(LayoutError, match="a dimension of 9 is not divisible by 8"):
         from_jax([9], {"x": 8}, ("x",))
+
+
+def test_what_jax_cannot_say_is_refused_with_two_places():
+    for entries, unreduced in ((("x:(2)2", "y"), ()), ((("y", "x:(4)2"), None), ()), ((None, "y"), ("x",))):
+        found = from_jax([8, 8], {"x": 8, "y": 2}, entries, unreduced)
+        spec, summed = to_jax(found)
+        assert from_jax([8, 8], {"x": 8, "y": 2}, spec, summed).equivalent(found) and summed == unreduced
+    placed = PlacedLayout(RegP([2, 4, 2], [2, 1, 3]), {"tp": 4, "offset": 4}) @ Row(2, 8)
+    assert to_jax(placed) == ((None, "tp"), ())
+    with pytest.raises(
+        LayoutError, match=r"\[1\] is at rank=0 offset=1 of the first and at rank=1 offset=0 of the second"
+    ):
+        to_jax(Sharded([8], {"rank": 4}, [[("rank", Cyclic(4, 1))]]))
+    with pytest.raises(LayoutError, match="a dimension of 9 is not divisible by 4"):
+        to_jax(Sharded([9], {"rank": 4}, [[("rank", Chunks(4))]]))
 
 
 @given(

@@ -1,5 +1,11 @@
 """Plans carried out by `torch.distributed` under gloo, in processes; `python test/run.py interop` has PyTorch."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `python test/run.py interop` installs it")
@@ -10,23 +16,23 @@ import torch.multiprocessing as processes  # noqa: E402
 import lego_mlir as lego  # noqa: E402
 from lego_mlir.errors import UsageError  # noqa: E402
 
+BENCH = Path(__file__).parents[2] / "bench"
+
 
 @pytest.mark.parametrize("world", [2, 3, 4, 8])
-def test_tensors_move_as_dtensors_do(world):
-    assert mesh.run(mesh.moves, world) == [0] * world
+def test_tensors_move_and_multiply(world):
+    assert mesh.run(mesh.everything, world) == [0] * world
 
 
-def test_kernels_pack_and_unpack():
-    assert mesh.run(mesh.packed_by_kernels, 2) == [0, 0]
-
-
-def test_ranks_store_into_the_memory_of_their_peers():
-    plan = lego.redistribute(*mesh.division_pair(2))
-    parts = [torch.arange(120, dtype=torch.float64).share_memory_() + 1000 * r for r in range(2)]
-    news = [torch.zeros(plan.target.capacity(t), dtype=torch.float64).share_memory_() for t in range(2)]
-    assert mesh.run(mesh.stored_at_peers, 2, [part.share_memory_() for part in parts], news) == [0, 0]
-    for found, wanted in zip(news, plan.move([part.numpy() for part in parts]), strict=True):
-        assert torch.equal(found, torch.from_numpy(wanted))
+def test_the_benchmark_in_small(tmp_path):
+    """Every contender moves every element of two pairs to its place, and has times."""
+    chosen = [f"--pair={name}" for name in ("two block-cyclic sizes", "transposed")]
+    command = [sys.executable, BENCH / "mesh.py", "time", "2", "--size=512", *chosen]
+    subprocess.run(command, env=os.environ | {"OUT": str(tmp_path)}, check=True, capture_output=True)
+    results = json.loads((tmp_path / "mesh-2.json").read_text())
+    rows = {(row["pair"], row["dtype"], row["contender"]): row for row in results["rows"]}
+    assert results["ranks"] == 2 and len(rows) == 2 * (2 + 3)
+    assert all(row["checked"] == 512 * 256 and row["ms"]["single"] > 0 for row in rows.values())
 
 
 def test_stores_at_peers_of_another_size_or_type_are_refused():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lego_mlir import Padded, Row, size
 from lego_mlir.distributions import (
     Balanced,
+    BlockSparse,
     Chunks,
     CopyAxis,
     Cyclic,
@@ -111,10 +112,26 @@ def placed(draw, tag):
 
 
 @st.composite
+def block_sparse(draw, tag):
+    """Blocks of a matrix in any order, and the matrix of the numbers of their values."""
+    grid, block = [(draw(st.integers(1, 3)), draw(st.integers(1, 3))) for _ in range(2)]
+    cells = list(itertools.product(range(grid[0]), range(grid[1])))
+    blocks = draw(st.permutations(cells))[: draw(st.integers(1, len(cells)))]
+    matrix = tuple(g * b for g, b in zip(grid, block, strict=True))
+    held = np.full(matrix, -1)
+    for k, (i, j) in enumerate(blocks):
+        numbers = k * block[0] * block[1] + np.arange(block[0] * block[1]).reshape(block)
+        held[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]] = numbers
+    found = BlockSparse(matrix, block, blocks)
+    names = [f"{tag}row", f"{tag}column"]
+    return found.join(["row"], names[0]).join(["column"], names[1]), held
+
+
+@st.composite
 def distributions(draw, tag="x", depth=2):
     """A distribution and its array of holders."""
     if depth == 0:
-        return draw(st.one_of(sharded(tag), placed(tag)))
+        return draw(st.one_of(sharded(tag), placed(tag), block_sparse(tag)))
     found, held = draw(distributions(tag, depth - 1))
     names = list(found.axes)
     elements = int(np.prod(found.shape)) if found.shape else 1
@@ -264,6 +281,21 @@ def test_one_expression_places_an_element_from_the_node_to_the_register():
     for i in range(0, 64, 5):
         for place in D.apply(i, 3):
             assert D.inv(**place) == (i, 3)
+
+
+def test_what_is_no_block_sparse_matrix_is_refused():
+    for blocks, match in (([(0, 3)], r"block 0 is \[0, 3\], outside of the \[2, 3\] blocks"),
+                          ([(1, 1), (1, 1)], r"blocks 0 and 1 are both \[1, 1\]")):  # fmt: skip
+        with pytest.raises(LayoutError, match=match):
+            BlockSparse((4, 6), (2, 2), blocks)
+    with pytest.raises(LayoutError, match="do not divide"):
+        BlockSparse((4, 5), (2, 2), [(0, 0)])
+    with pytest.raises(LayoutError, match="pointers must rise from 0 to 2"):
+        BlockSparse.from_rows((4, 6), (2, 2), [0, 3, 2], [0, 1])
+    one, other = (BlockSparse((4, 6), (2, 2), b) for b in ([(0, 0), (1, 1)], [(1, 1), (0, 0)]))
+    assert one.equivalent(other).explanation == (
+        "[0, 0, 0] is at row=0 column=0 of the first and at row=2 column=2 of the second"
+    )
 
 
 def test_partial_sums_say_what_adds_them():

@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from mesh_divisions import held, moves
 from ptx_runs import ptx_of
 
@@ -15,7 +16,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.mesh import box_kernels
-from lego_mlir.mesh.box_kernels import BoxMove, box_kernel, pack_moves, peer_moves, unpack_moves, width_of
+from lego_mlir.mesh.box_kernels import BoxMove, DealtBlocks, box_kernel, pack_moves, peer_moves, unpack_moves, width_of
 from lego_mlir.mesh.redistribution import StridedBox
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.tracing.claims import access_verdicts
@@ -83,6 +84,29 @@ def require_moved(source, target, how, run, dtype):
 @pytest.mark.parametrize("pair", PAIRS, ids=["columns", "from grid", "grid", "turned"])
 def test_fixed_pairs(pair):
     require_moved(*pair, through_peers, interpreted, f32)
+
+
+def turned(rows, columns):
+    """Rows, to columns that are column-major on each of two ranks."""
+    source = Sharded((rows, columns), {"r": 2}, [[("r", Chunks(2))], []])
+    return source, Sharded((rows, columns), {"r": 2}, [[], [("r", Chunks(2))]], {}, "F")
+
+
+@pytest.mark.parametrize(
+    ("pair", "dtype", "run"),
+    [(turned(128, 128), f32, interpreted), (turned(64, 80), i16, interpreted), (turned(64, 64), f32, emulated)],
+    ids=["tiles", "edges", "compiled"],
+)
+def test_transposed_boxes_move_in_tiles(pair, dtype, run):
+    require_moved(*pair, through_peers, run, dtype)
+
+
+def test_tiles_are_proved():
+    """Through shared memory without a race, by accesses of 16 bytes on both sides."""
+    kernel = lego.mesh.PeerExchange(lego.redistribute(*turned(128, 128)), 0).kernel(32)
+    assert kernel.mlir().count("vector.load %arg0") == 2 * 4 and "vector<4xi32>" in kernel.mlir()
+    claims = [claim for claim in kernel_claims(kernel) if not claim[0].startswith("every element of")]
+    assert len(claims) > 6 and all(isinstance(verdict, Proved) for _, verdict in claims)
 
 
 def test_packed_and_unpacked():
@@ -153,3 +177,15 @@ def test_what_is_refused():
     for boxes in ([], [BoxMove(box, box)] * (box_kernels.MOST_BOXES + 1)):
         with pytest.raises(UsageError, match="a kernel moves 1 to 256 boxes"):
             box_kernel("wrong", boxes, f32, 1, [1])
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any))
+def test_blocks_are_dealt_to_boxes_in_turn(counts):
+    """Each block of each box once; the k-th blocks of all boxes come before any of the blocks k + 1."""
+    counts = [n for n in counts if n]
+    dealt = DealtBlocks.of(counts)
+    found = [tuple(map(int, dealt.at(block))) for block in range(sum(counts))]
+    assert sorted((dealt.order[turn], part) for turn, part in found) == [
+        (k, p) for k, n in enumerate(counts) for p in range(n)
+    ]
+    assert [part for _, part in found] == sorted(part for _, part in found)

@@ -1,5 +1,6 @@
 """Plans between random divisions of arrays, carried out on a simulated mesh: each element of each rank, by `apply`."""
 
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -10,9 +11,13 @@ from mesh_divisions import held, moves, splits
 
 import lego_mlir as lego
 from lego_mlir.distributions import Chunks, Cyclic, Sharded
+from lego_mlir.errors import LayoutError
 from lego_mlir.mesh.axis_moves import SplitChain, axis_moves
+from lego_mlir.mesh.products import grids
+from lego_mlir.mesh.strips import strips_of
 
 
+@settings(max_examples=200)
 @given(moves())
 def test_every_element_arrives(move):
     require_moved(*move)
@@ -99,3 +104,91 @@ def test_a_gap_or_an_overlap_is_refuted():
 def test_what_cannot_be_planned(source, target, message):
     with pytest.raises(lego.LayoutError, match=message):
         lego.redistribute(source, target)
+
+
+@st.composite
+def products(draw):
+    """Distributions of A, B and C over equally many ranks, and the matrices."""
+    m, n, k = (draw(st.integers(1, 9)) for _ in range(3))
+    ranks = draw(st.integers(1, 8))
+    return [draw(matrices(shape, ranks)) for shape in ((m, k), (k, n), (m, n))]
+
+
+@st.composite
+def matrices(draw, shape, ranks):
+    """A division over so many ranks, some of which may hold copies."""
+    p = draw(st.sampled_from([n for n in range(1, ranks + 1) if ranks % n == 0]))
+    axes = [[], []]
+    for name, n in (("p", p), ("q", ranks // p)):
+        if draw(st.integers(0, 3)):
+            axes[draw(st.integers(0, 1))].append((name, draw(splits(n))))
+    return Sharded(shape, {"p": p, "q": ranks // p}, axes, {}, draw(st.sampled_from("CF")))
+
+
+@settings(max_examples=15)
+@given(products())
+def test_products_are_those_of_the_whole_matrices(given):
+    require_product(*given)
+
+
+@pytest.mark.long
+@settings(max_examples=1000)
+@given(products())
+def test_many_products_are_those_of_the_whole_matrices(given):
+    require_product(*given)
+
+
+def require_product(a, b, c):
+    left, right = (np.arange(prod(d.shape)).reshape(d.shape) * step - 5 for d, step in ((a, 3), (b, 2)))
+    plan = lego.mesh.plan_product(a, b, c)
+    for found, wanted in zip(plan.multiply(held(a, left), held(b, right)), held(c, left @ right), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    every = [lego.mesh.plan_product(a, b, c, grid) for grid in grids(plan.ranks)]
+    assert plan.moved == min(one.moved for one in every)
+    for rank in range(plan.ranks):
+        require_strips(plan, rank)
+
+
+def require_strips(plan, rank):
+    """Strips are all rows once; what they need fills the rows of A, and what they give is every message of C."""
+    strips, rows = strips_of(plan, rank), plan.a.target.local_shape(rank)[0]
+    if not strips:
+        return
+    ordered = sorted((strip.first, strip.last) for strip in strips)
+    assert ordered[0][0] == 0 and ordered[-1][1] == rows and all(a[1] == b[0] for a, b in pairwise(ordered))
+    inner, filled = plan.a.target.local_shape(rank)[1], np.zeros(plan.a.target.capacity(rank), int)
+    for strip in strips:
+        for box in strip.needs:
+            box.here.of(filled)[...] += 1
+        assert filled[strip.first * inner : strip.last * inner].all()
+    assert (filled == 1).all()
+    given = [box for strip in strips for box in strip.gives]
+    assert sum(box.here.elements for box in given) == sum(m.elements for m in plan.c.messages_from(rank))
+
+
+def test_grids_that_are_known_to_be_best():
+    """Megatron's two products move one matrix; square matrices in blocks on four ranks gather a row and a column."""
+
+    def divided(shape, axis):
+        return Sharded(shape, {"r": 4}, [[("r", Chunks(4))] if d == axis else [] for d in (0, 1)])
+
+    def blocks(*shape):
+        return Sharded(shape, {"p": 2, "q": 2}, [[("p", Chunks(2))], [("q", Chunks(2))]])
+
+    up = lego.mesh.plan_product(divided((64, 32), 0), divided((32, 128), 1), divided((64, 128), 1))
+    down = lego.mesh.plan_product(divided((64, 512), 1), divided((512, 32), 0), divided((64, 32), 0))
+    square = lego.mesh.plan_product(*(blocks(64, 64) for _ in range(3)))
+    assert [(plan.grid.sizes, plan.algorithm) for plan in (up, down, square)] == [
+        ((1, 4, 1), "A gathered"),
+        ((1, 1, 4), "C scattered"),
+        ((2, 2, 1), "2-D"),
+    ]
+    assert (up.moved, down.moved, square.moved) == (3 * 64 * 32, 3 * 64 * 32, 2 * 64 * 64)
+
+
+def test_products_that_do_not_fit_are_refused():
+    one, two = Sharded([4, 6], {"r": 2}, [[("r", Chunks(2))], []]), Sharded([6, 4], {"r": 3}, [[("r", Chunks(3))], []])
+    with pytest.raises(LayoutError, match="a product takes M x K, K x N and M x N, got"):
+        lego.mesh.plan_product(one, one, one)
+    with pytest.raises(LayoutError, match="over equally many ranks"):
+        lego.mesh.plan_product(one, two, Sharded([4, 4], {"r": 2}, [[("r", Chunks(2))], []]))

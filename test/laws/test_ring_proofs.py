@@ -8,7 +8,8 @@ import ring_oracle
 import sympy
 from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, in_parts, order_of, rings_of
 
-from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger
+from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger, Smaller
+from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
@@ -19,8 +20,11 @@ from lego_mlir.proofs.rings.agents import (
     RingWord,
     StageAccess,
 )
+from lego_mlir.proofs.rings.counts import ProgramWalk
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.stage_fills import unfilled
+from lego_mlir.proofs.rings.values import KnownRanges
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
@@ -120,7 +124,7 @@ def test_a_write_after_a_loop_is_not_ordered_by_a_count_of_which_only_a_lower_bo
     ]
     rings = {name: RingShape(name, 2 if name == "once" else 1, 1) for name in ("once", "full", "empty")}
     buffers = {"t": StagedBuffer("t", 2, HEIGHT, ring="once")}
-    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, {}))}
+    (found,) = {problem.reason for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))}
     assert "the read of use u may come while" in found
 
 
@@ -139,5 +143,48 @@ def test_copies_of_one_line_into_two_buffers_are_each_compared_with_their_own_re
     agents = [Agent(name, 1, (RingLoop(k, *span, tuple(body)),)) for name, body in (("c", copies), ("r", reads))]
     rings = {name: RingShape(name, stages, 1) for name in ("full", "late", "empty")}
     buffers = {name: StagedBuffer(name, stages, HEIGHT, ring=on) for name, on in (("a", "full"), ("b", ring))}
-    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, {}))]
+    found = [problem.about for problem in problems(RingOrder(rings, buffers, agents, KnownRanges({})))]
     assert found == ([] if ring == "full" else ["b"])
+
+
+def test_a_stage_whose_row_is_a_number_from_memory_is_filled():
+    """A role copies as often as memory says, and once more; the row of the last stage is stated one turn further."""
+    k, zero, one, stages = sympy.Symbol("k", integer=True), sympy.Integer(0), sympy.Integer(1), 2
+    trips = sympy.Function("steps", integer=True)(1)
+    rounds = Larger(trips, zero)
+
+    def copied(use, row):
+        access = StageAccess("copy", "t", HEIGHT * FloorMod(row, stages), HEIGHT, "", "full", use, whole_rows=True)
+        return RingWord(WAIT, "empty", use - stages), access, RingWord(ARRIVE, "full", use)
+
+    read = StageAccess("read", "t", HEIGHT * FloorMod(k, stages), HEIGHT)
+    body = RingWord(WAIT, "full", k + 1), read, RingWord(ARRIVE, "empty", k)
+    agents = [
+        Agent("copies", 1, (RingLoop(k, zero, trips, one, copied(k, k)), *copied(rounds, rounds + stages))),
+        Agent("reads", 1, (RingWord(WAIT, "full", zero), RingLoop(k, zero, trips, one, body))),
+    ]
+    rings = {name: RingShape(name, stages, 1) for name in ("full", "empty")}
+    order = RingOrder(rings, {"t": StagedBuffer("t", stages, HEIGHT, ring="full")}, agents, KnownRanges({}))
+    assert problems(order) == []
+    assert unfilled(order) == {}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_loop_has_more_rounds_than_the_range_of_their_number_says(seed):
+    choose = random.Random(seed)
+    x, y, data, k = sympy.symbols("x y data k", integer=True)
+    tops = {x: choose.randrange(1, 9), y: choose.randrange(1, 9)}
+
+    def drawn_end():
+        line = choose.randrange(-3, 4) * x + choose.randrange(-2, 3) * y + choose.randrange(-4, 12)
+        bounded = choose.choice((Smaller, Larger))(choose.choice((data, data - x, FloorDiv(data, 3))), line)
+        return choose.choice((line, bounded, bounded + y))
+
+    lo, hi, step = drawn_end(), drawn_end(), choose.randrange(1, 4)
+    access = StageAccess("read", "t", k, 1)
+    walk = ProgramWalk(KnownRanges({symbol: Range(0, top) for symbol, top in tops.items()}))
+    walk.follow((RingLoop(k, lo, hi, sympy.Integer(step), (access,)),))
+    numbers = [r for s, r in walk.ranges.items() if s not in tops]
+    most = int(numbers[0].hi) if numbers else 1
+    for point in ({x: a, y: b, data: c} for a in range(tops[x]) for b in range(tops[y]) for c in (-12, 0, 3, 7, 40)):
+        assert len(range(int(lo.subs(point)), int(hi.subs(point)), step)) <= most

@@ -9,7 +9,9 @@ ptx_machine         resident blocks, addresses, checked accesses
 shared_shadow       races and uninitialised reads, by vector clocks
 global_shadow       races on global memory; device_order: what orders blocks; device_heap: malloc and free
 request_counts      bank conflicts and sectors by line
+address_overflow    32-bit overflow in what addresses are made of; nonfinite: where NaN is born
 checks              what is checked besides
+divided_launches    long launches on several processes; recorded_launches, replays: launches as data, run again
 bulk_tensor_maps    the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
 regions             hot runs of instructions as machine code, with the checks inside
 ptx_launch          `emulate`: arguments, waves of blocks, the report

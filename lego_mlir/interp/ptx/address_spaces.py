@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.device_heap import DeviceHeap
     from lego_mlir.interp.ptx.device_order import DeviceOrder
     from lego_mlir.interp.ptx.global_shadow import GlobalShadow
+    from lego_mlir.interp.ptx.texture_memory import PlacedTexture
 
 GLOBAL_BASE: Final = 0x7F00_0000_0000
 SHARED_BASE: Final = 1024  # bytes; CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
@@ -63,6 +64,16 @@ class GlobalBuffer:
         return f"{self.name}[{byte // self.item}]" if self.item > 1 else f"byte {byte} of {self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedBuffer:
+    """One array of a launch before it ran: its name, the emulator's address, its bytes, those of an element."""
+
+    name: str
+    address: int
+    contents: bytes
+    item: int
+
+
 @dataclass(slots=True)
 class GlobalMemory:
     """All global memory of a launch."""
@@ -76,6 +87,8 @@ class GlobalMemory:
     heap: DeviceHeap | None = None
     unwritten: list[tuple[int, int]] = field(default_factory=list)
     """Ranges (start, end) whose words hold UNWRITTEN until something is stored there."""
+    textures: dict[int, PlacedTexture] = field(default_factory=dict)
+    """Textures and surfaces by their handles."""
     grid_workspace: int = 0
     """The address of the zeroed bytes that the grid barrier of a cooperative launch uses."""
     _contents: list[bytes] = field(default_factory=list)
@@ -100,6 +113,11 @@ class GlobalMemory:
         data = bytearray(self._contents[number])
         data[at : at + 8] = address.to_bytes(8, "little")
         self._contents[number] = bytes(data)
+
+    def recorded_buffers(self, first: int) -> tuple[RecordedBuffer, ...]:
+        """The buffers from a number on, before `allocate`."""
+        pairs = zip(self.buffers[first:], self._contents[first:], strict=True)
+        return tuple(RecordedBuffer(b.name, b.address, data, b.item) for b, data in pairs)
 
     def allocate(self) -> None:
         """Make the arena, once all buffers are known."""

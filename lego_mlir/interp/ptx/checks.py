@@ -11,9 +11,11 @@ class Checks:
 
     `global_races`: two accesses of one element of global memory, one of them a write, that nothing orders. `counts`:
     bank conflicts and sectors of each line. `nonfinite`: an instruction whose operands are finite and whose result is
-    not. `fenced_barriers`: a bulk copy may complete only on an mbarrier whose initialisation was fenced, which Triton
-    leaves out. `replicated_loads`: warps may load an element that another warp of their block loads in the same
-    instruction and stores back: Triton gives a tensor of few elements to several warps, and uses what one of them read.
+    not. `overflow`: 32-bit integers that overflow and from which an address is made. `fenced_barriers`: a bulk copy may
+    complete only on an mbarrier whose initialisation was fenced, which Triton leaves out. `replicated`: threads may
+    compute one element several times, as Triton's do with a tensor of few elements: warps load what another warp of
+    their block loads in the same instruction and stores back, and lanes store sums to one shared address that differ by
+    rounding.
     `lanes`: lanes of one warp are ordered by barriers only, not by the order of their instructions. `compiled`: hot
     runs of instructions become machine code of the CPU, with the checks inside.
     """
@@ -21,11 +23,12 @@ class Checks:
     global_races: bool = True
     counts: bool = False
     nonfinite: bool = False
+    overflow: bool = False
     fenced_barriers: bool = True
-    replicated_loads: bool = False
+    replicated: bool = False
     lanes: bool = False
     compiled: bool = True
 
 
 DEFAULT = Checks()
-TRITON = Checks(fenced_barriers=False, replicated_loads=True)
+TRITON = Checks(fenced_barriers=False, replicated=True)

@@ -8,11 +8,13 @@ instruction is refused before anything has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.ptx.address_overflow import address_registers, with_overflows
 from lego_mlir.interp.ptx.address_spaces import WINDOWS
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.nonfinite import with_births
@@ -84,6 +86,11 @@ class Decoder:
         found.append(lambda gang: "exit")
         return found
 
+    @cached_property
+    def address_registers(self) -> set[int]:
+        """The registers from which addresses are made."""
+        return address_registers(self.entry.instructions)
+
     def refused(self, instruction: PtxInstruction, why: str) -> InterpreterError:
         """The error for a form that is not modelled."""
         return InterpreterError(f"{self.file}:{instruction.line}: the emulator cannot run `{instruction}`: {why}")
@@ -97,6 +104,8 @@ class Decoder:
         step = builder(self, instruction)
         if self.machine.checks.nonfinite:
             step = with_births(self, instruction, step)
+        if self.machine.checks.overflow:
+            step = with_overflows(self, instruction, step, self.address_registers)
         if instruction.guard is None or instruction.opcode == "bra":
             return step
         return self._guarded(step, instruction, instruction.guard)

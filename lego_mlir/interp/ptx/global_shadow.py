@@ -57,7 +57,7 @@ class GlobalShadow:
     def __init__(self, nbytes: int, granule: int) -> None:
         count = nbytes // granule + 1
         self.granule = granule
-        self.replicated_loads = False
+        self.replicated = False
         self.writes = np.zeros((4, count), np.int32)  # pages that nothing touches take no memory
         self.reads = np.zeros((4, count), np.int32)
 
@@ -116,7 +116,7 @@ class GlobalShadow:
         if several:
             shared = ((before > 0) & (before != blocks)) | (self.reads[BLOCK, granules] != blocks)
             self.reads[BLOCK, granules[shared]] = SEVERAL
-        if self.replicated_loads:
+        if self.replicated:
             again = (self.reads[BLOCK, granules] == blocks) & (self.reads[AGENT, granules] != access.agents)
             self.reads[BLOCK, granules[again]] = -blocks[again]
 

@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,15 @@ from lego_mlir.interp.ptx.checks import DEFAULT, Checks
 from lego_mlir.interp.ptx.decoder import Decoder
 from lego_mlir.interp.ptx.device_heap import HEAP_BYTES, DeviceHeap
 from lego_mlir.interp.ptx.device_order import DeviceOrder, orders_blocks
+from lego_mlir.interp.ptx.divided_launches import (
+    LONG_S,
+    BufferAccesses,
+    DividedLaunch,
+    ProcessConflict,
+    WorkerResult,
+    cores,
+    is_divisible,
+)
 from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
 from lego_mlir.interp.ptx.global_shadow import GlobalShadow
 from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
@@ -47,6 +57,7 @@ from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, Shar
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
+from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
 from lego_mlir.interp.report import Kind, Report, SourceLocation
 
 if TYPE_CHECKING:
@@ -59,6 +70,7 @@ Extents = int | Sequence[int]
 BUDGET: Final = 20_000_000
 SHADOW_BYTES: Final = 512 << 20
 RESIDENT_THREADS: Final = 16384
+MOST_PROCESSES: Final = 16
 DEVICE_THREADS: Final = 132 * 2048
 """Threads that an H100 holds at once: blocks that wait for each other need that many."""
 
@@ -76,6 +88,8 @@ class EmulatorOptions:
     checks: Checks = DEFAULT
     blocks: int | None = None
     progress: Callable[[int, int], None] | None = None
+    record: Callable[[RecordedLaunch], None] | None = None
+    cores: int | None = None
 
 
 def emulate(
@@ -104,12 +118,17 @@ def emulate(
     memory = GlobalMemory()
     chosen = options if options is not None else EmulatorOptions(seed, budget)
     run = prepared(module, entry, memory, args, (grid, block, cluster), dynamic_shared, names, chosen)
+    if chosen.record is not None and not memory.textures:
+        chosen.record(run.recorded(names))
     memory.allocate()
     if chosen.checks.global_races:
         memory.shadow = GlobalShadow(len(memory.arena), _granule(run.kernel, "global"))
-        memory.shadow.replicated_loads = chosen.checks.replicated_loads
+        memory.shadow.replicated = chosen.checks.replicated
     if any(map(orders_blocks, run.kernel.instructions)):
         memory.order = DeviceOrder()
+    run.may_divide = (
+        chosen.cores != 1 and memory.shadow is not None and is_divisible(run.kernel.instructions, chosen.checks)
+    )
     with np.errstate(all="ignore"):
         for _ in run.turns():
             pass
@@ -125,17 +144,21 @@ def prepared(
     """A launch whose arrays are placed in memory, which is not allocated yet; `extents` are as for `emulate`."""
     kernel = linked(module, module.entry(entry))
     addresses = _place_globals(module, kernel, memory)
+    variables = len(memory.buffers)
     pointers = _bind_arrays(kernel, args, names, memory)
     if any(i.opcode == "call" and "malloc" in map(str, i.operands) for i in kernel.instructions):
         memory.heap = DeviceHeap(memory, memory.reserve(HEAP_BYTES))
     parameters = _parameters(kernel, pointers, addresses)
     shape = _shape(module, kernel, addresses, extents, dynamic_shared)
-    return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options)
+    return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options, variables, pointers)
 
 
 @dataclass(slots=True)
 class EmulatedLaunch:
-    """One launch: `machine` holds the blocks that are resident now, `blocks` counts those that began."""
+    """One launch: `machine` holds the blocks that are resident now, `blocks` counts those that began.
+
+    The first buffers of the memory are its `variables`; the others belong to the bound `arguments`.
+    """
 
     module: PtxModule
     kernel: PtxEntry
@@ -145,9 +168,22 @@ class EmulatedLaunch:
     shape: LaunchShape
     addresses: Mapping[str, tuple[str, int]]
     options: EmulatorOptions
+    variables: int = 0
+    arguments: Sequence[PtxArgument] = ()
     machine: PtxMachine | None = None
     blocks: int = 0
     executed: int = 0
+    wanted: int = 0
+    may_divide: bool = False
+
+    def recorded(self, names: Sequence[str]) -> RecordedLaunch:
+        """The launch as data, before memory is allocated."""
+        shape = self.shape
+        return RecordedLaunch(
+            self.module.text, self.module.source, self.kernel.name, shape.grid, shape.block, shape.cluster,
+            shape.dynamic_shared, self.memory.recorded_buffers(self.variables), tuple(self.arguments), tuple(names),
+            tuple(self.memory.unwritten), self.options.checks,
+        )  # fmt: skip
 
     def report(self) -> Report:
         """What happened so far."""
@@ -176,22 +212,10 @@ class EmulatedLaunch:
             self.options.checks,
         )  # fmt: skip
         self.machine = machine
-        code, lane_steps = self._decoded(machine), 0
-        for start in range(0, len(order), at_once):
-            if start:
-                machine.begin(order[start : start + at_once])
-            self.blocks = start + len(machine.blocks)
-            machine.runnable = first_gangs(machine, len(self.kernel.widths))
-            scheduler = GangScheduler(machine, code, self.options.budget, lane_steps)
-            rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
-            scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
-            yield from scheduler.turns()
-            self.executed, lane_steps = self.executed + scheduler.executed, scheduler.lane_steps
-            if machine.parked or machine.stopped or scheduler.executed > self.options.budget:
-                return
-            if self.options.progress is not None:
-                self.options.progress(self.blocks, len(order))
-        self._report_leaks()
+        waves = LaunchWaves(self, order, at_once, self._decoded(machine))
+        yield from waves.turns()
+        if not waves.is_cut:
+            self._report_leaks()
 
     def _order(self) -> Array:
         """The blocks to run, clusters whole; a sample is spread evenly."""
@@ -210,7 +234,7 @@ class EmulatedLaunch:
         steps, live = decoder.steps(), live_before(instructions, following)
         when_hot = None
         if machine.allows_regions:
-            when_hot = partial(_install_regions, steps, decoder, live)
+            when_hot = partial(_install_regions, steps, decoder, live, self._remaining)
         return PtxCode(
             steps,
             [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
@@ -220,6 +244,10 @@ class EmulatedLaunch:
             [_polls(i) for i in instructions] + [False],
             when_hot,
         )
+
+    def _remaining(self) -> float:
+        """How many blocks have not begun, for each that has."""
+        return (self.wanted - self.blocks) / max(self.blocks, 1)
 
     def _report_leaks(self) -> None:
         """Blocks of `malloc` that the kernel did not free."""
@@ -231,10 +259,120 @@ class EmulatedLaunch:
             self.faults.add(Kind.LEAK, message, place, (0, 0, 0), (0, 0, 0), count=blocks)
 
 
-def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int]) -> None:
+@dataclass(slots=True)
+class LaunchWaves:
+    """The blocks of a launch, `at_once` at a time; long ones are divided among processes (`divided_launches`)."""
+
+    launch: EmulatedLaunch
+    order: Array
+    at_once: int
+    code: PtxCode
+    start: int = 0
+    lane_steps: int = 0
+    is_cut: bool = False
+    division: DividedLaunch | None = None
+    done: Callable[[int], None] | None = None
+
+    def turns(self) -> Iterator[None]:
+        """Run the waves; `is_cut` afterwards where one did not end."""
+        launch, began, total = self.launch, time.monotonic(), len(self.order)
+        machine, options = launch.machine, launch.options
+        assert machine is not None
+        own, launch.wanted = self.start, total
+        while self.start < len(self.order) and not self.is_cut:
+            if machine.has_begun:
+                machine.begin(self.order[self.start : self.start + self.at_once])
+            machine.has_begun = True
+            launch.blocks += len(machine.blocks)
+            self.start += self.at_once
+            yield from self._wave(machine)
+            others = 0 if self.division is None else self.division.blocks_done()
+            if self.done is not None:
+                self.done(self.start)
+            elif options.progress is not None:
+                options.progress(launch.blocks + others, total)
+            if launch.may_divide and self.division is None:
+                seconds = (time.monotonic() - began) * (total - self.start) / self.start
+                own = self.start
+                self._divide(seconds)
+        if self.division is not None:
+            self._join(self.order[own:], total)
+
+    def _wave(self, machine: PtxMachine) -> Iterator[None]:
+        launch = self.launch
+        machine.runnable = first_gangs(machine, len(launch.kernel.widths))
+        scheduler = GangScheduler(machine, self.code, launch.options.budget, self.lane_steps)
+        rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
+        scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
+        yield from scheduler.turns()
+        launch.executed, self.lane_steps = launch.executed + scheduler.executed, scheduler.lane_steps
+        self.is_cut = bool(machine.parked or machine.stopped or scheduler.executed > launch.options.budget)
+
+    def _divide(self, seconds: float) -> None:
+        """Give shares of what is left to other processes, if it is worth that."""
+        left, parts = self.order[self.start :], min(self.launch.options.cores or cores(), MOST_PROCESSES)
+        waves = -(-len(left) // self.at_once)
+        if self.is_cut or seconds < LONG_S or min(parts, waves) < 2:
+            return
+        peers = self.launch.shape.cluster_blocks
+        shares = [s.reshape(-1, 3) for s in np.array_split(left.reshape(-1, peers, 3), min(parts, waves))]
+        self.order = np.concatenate([self.order[: self.start], shares[0]])
+        self.division = DividedLaunch(self.launch.memory, shares[1:], self._share)
+
+    def _share(self, blocks: Array, number: int) -> WorkerResult:
+        """In a worker: run its blocks."""
+        launch, machine, division = self.launch, self.launch.machine, self.division
+        assert machine is not None
+        machine.random = np.random.default_rng([launch.options.seed, number])
+        launch.faults, machine.faults, launch.blocks, launch.executed = (found := Faults()), found, 0, 0
+        launch.may_divide = False
+        waves = LaunchWaves(launch, blocks, self.at_once, self.code, lane_steps=self.lane_steps)
+        if division is not None:
+            waves.done = partial(division.note, number - 1)
+        for _ in waves.turns():
+            pass
+        memory, owned = launch.memory, self._table(blocks)
+        accesses = [BufferAccesses.of(memory, buffer, owned) for buffer in memory.buffers]
+        return WorkerResult(accesses, launch.faults.all(), launch.blocks, launch.executed, not waves.is_cut)
+
+    def _join(self, own: Array, total: int) -> None:
+        """Wait for the workers, and take what they did."""
+        launch, division = self.launch, self.division
+        assert division is not None
+        owned = self._table(own)
+        for worker, result in division.results():
+            if result is None:
+                raise InterpreterError(f"{launch.kernel.name}: a process of the emulator ended; try cores=1")
+            division.merge(result, owned, self._report)
+            for fault in result.faults:
+                launch.faults.merge(fault)
+            owned |= self._table(worker.blocks)
+            launch.blocks, launch.executed = launch.blocks + result.blocks, launch.executed + result.executed
+            self.is_cut |= not result.is_whole
+            if launch.options.progress is not None:
+                launch.options.progress(launch.blocks, total)
+
+    def _table(self, blocks: Array) -> Array:
+        """A truth value for each block of the grid: whether it is one of these."""
+        gx, gy, gz = self.launch.shape.grid
+        found = np.zeros(gx * gy * gz, np.bool_)
+        found[blocks @ np.array([1, gx, gx * gy])] = True
+        return found
+
+    def _report(self, element: str, conflict: ProcessConflict) -> None:
+        gx, gy, _ = self.launch.shape.grid
+        block = (conflict.block % gx, conflict.block // gx % gy, conflict.block // (gx * gy))
+        did = "write" if conflict.written else "read"
+        message = f"this write of {element} races with the {did} at line {conflict.other} of another block"
+        source = self.launch.module.source
+        place, other = SourceLocation(source, conflict.line), SourceLocation(source, conflict.other)
+        self.launch.faults.add(Kind.RACE, message, place, block, (0, 0, 0), other=other, count=conflict.count)
+
+
+def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int], remaining: Callable[[], float]) -> None:
     from lego_mlir.interp.ptx.regions.hot_regions import install  # LLVM is loaded late
 
-    install(steps, decoder, live)
+    install(steps, decoder, live, remaining)
 
 
 def _may_touch_pending(instruction: PtxInstruction) -> bool:

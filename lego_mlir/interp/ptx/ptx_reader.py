@@ -204,6 +204,7 @@ class PtxModule:
     source: str = "<ptx>"
     functions: dict[str, PtxEntry] = field(default_factory=dict)
     places: SourcePlaces = field(default_factory=SourcePlaces)
+    text: str = field(default="", repr=False)
 
     def entry(self, name: str | None) -> PtxEntry:
         """The entry of this name, or the only one. Raises InterpreterError."""
@@ -288,7 +289,7 @@ def _opens_body(tokens: list[str]) -> bool:
 
 def read_ptx(text: str, source: str = "<ptx>") -> PtxModule:
     """Read PTX text. Raises InterpreterError with the line of what cannot be read."""
-    module = PtxModule("", [], {}, source)
+    module = PtxModule("", [], {}, source, text=text)
     body: _Body | None = None
     depth = 0
     places = module.places

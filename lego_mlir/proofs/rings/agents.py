@@ -9,7 +9,7 @@ A use of a ring counts from 0 and means stage `use % stages` in phase `use // st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lego_mlir.aliases import Cond, Expr, Symbol
@@ -46,7 +46,8 @@ class StageAccess:
 
     A "copy" goes on until it completes on `use` of the ring `on`; it fills `whole_rows`, or parts of them, and if it is
     `shared` each block of the cluster copies its part for all. A read that is `late` may go on at this place, as those
-    of a product in flight do.
+    of a product in flight do. One that is not `is_flat` may reach rows below these. `columns` are the first one and
+    their number, None for all; proofs take all, so that accesses that differ in them alone are one.
     """
 
     kind: str
@@ -60,6 +61,8 @@ class StageAccess:
     by_position: bool = False
     whole_rows: bool = False
     shared: bool = False
+    is_flat: bool = True
+    columns: tuple[Expr, int] | None = field(default=None, compare=False)
 
     @property
     def begun(self) -> StageAccess:

@@ -17,7 +17,6 @@ from lego_mlir.proofs.rings.order import RingOrder
 from lego_mlir.proofs.rings.reader import ring_order
 from lego_mlir.proofs.rings.ring_faults import find_fault
 from lego_mlir.proofs.rings.stage_fills import unfilled
-from lego_mlir.proofs.rings.values import KnownRanges
 from lego_mlir.tracing.barrier_rings import CREATE
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation
 
@@ -49,8 +48,7 @@ class RingProof:
         """The guarded buffers with a read that is not shown to come after a write, and the reason."""
         if self.order is None or self.reasons:
             return {}
-        if isinstance(self.order.ranges, KnownRanges):
-            self.order.ranges.restart()
+        self.order.ranges.restart()
         try:
             found = unfilled(self.order)
         except NotFollowedError as error:

@@ -22,6 +22,7 @@ from typing import Any, Final
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
@@ -43,6 +44,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
 from lego_mlir.proofs.rings.values import (
+    KnownRanges,
     holds,
     is_possible,
     symbol_named,
@@ -114,7 +116,7 @@ class ProgramWalk:
     many rounds the number of a round counts, and `turns` the outer loops, of which a site has the number.
     """
 
-    ranges: dict[Symbol, Range]
+    ranges: KnownRanges
     uniform: Callable[[Expr], bool] = lambda expr: True
     stages: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
@@ -304,6 +306,13 @@ class ProgramWalk:
         whole = sympy.expand(hi - lo) if step == 1 else FloorDiv(hi - lo + step - 1, step)
         return whole if self._holds(Le(lo, hi)) else Larger(whole, sympy.Integer(0))
 
+    def _most(self, lo: Expr, hi: Expr, step: Expr) -> int:
+        """An upper bound of the rounds of a loop: its bounds may be data, and its length not."""
+        length = bounds(without_functions(sympy.expand(hi - lo)), self.ranges).hi
+        return (
+            MOST_ROUNDS if length is None or not step.is_Integer else min(MOST_ROUNDS, max(1, -(-length // int(step))))
+        )
+
     def _loop(self, loop: RingLoop, known: Values, counts: Counts, depth: int) -> tuple[Values, Counts]:
         lo, hi, step = span = tuple(_at(end, known) for end in (loop.lo, loop.hi, loop.step))
         rounds = self._rounds(lo, hi, step)
@@ -317,7 +326,7 @@ class ProgramWalk:
         number = symbol_named(f"round{depth} of {lo} .. {hi} by {step}")
         named = rounds.atoms(sympy.core.function.AppliedUndef)
         sized = rounds.is_Integer or (not named and all(isinstance(s, Size) for s in rounds.free_symbols))
-        most = rounds if sized else sympy.Integer(MOST_ROUNDS)
+        most = rounds if sized else sympy.Integer(self._most(lo, hi, step))
         self.ranges.setdefault(number, Range(0, int(most) if most.is_Integer else most))
         self.rounds[number] = rounds
         change = _LoopChange(number, rounds, span, f"{BEFORE}{depth}", self._same)

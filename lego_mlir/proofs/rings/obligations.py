@@ -29,7 +29,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
-from lego_mlir.proofs.rings.order import NEVER, RingOrder
+from lego_mlir.proofs.rings.order import NEVER, RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.turns import OuterTurns
 from lego_mlir.proofs.rings.values import holds, is_possible, shortened_name
 
@@ -66,7 +66,7 @@ class Obligations:
 
     order: RingOrder
     problems: list[RingProblem] = field(default_factory=list)
-    _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
+    _positive: dict[Expr, bool] = field(default_factory=dict)
     _waits: dict[int, dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
     def _fail(self, about: str, reason: str) -> None:
@@ -162,7 +162,7 @@ class Obligations:
         for i, (k, word, site) in enumerate(waits):
             for j, (b, other, there) in enumerate(waits):
                 for _, arrival in (a for a in self.order.arrivers[word.ring] if a[0] == b):
-                    weight = self._hanging(k, word, site, other, there, arrival)
+                    weight = self._hanging(k, word, site, b, other, there, arrival)
                     if weight is not None:
                         edges.append((i, j, weight * (len(waits) + 1) + 1, arrival))
         if not _has_circle(len(waits), edges) or not _has_circle(len(waits), self._in_one_turn(waits, edges)):
@@ -187,18 +187,26 @@ class Obligations:
         return found if turns.shared else list(edges)
 
     def _hanging(
-        self, k: int, word: RingWord, site: EventSite, other: RingWord, there: EventSite, arrival: Counter
+        self, k: int, word: RingWord, site: EventSite, b: int, other: RingWord, there: EventSite, arrival: Counter
     ) -> int | None:
         """A bound d with m <= n + d, if the wait for n may hang because the other agent hangs in its wait for m."""
         order, n = self.order, site.counts[word.counter]
         m, done = there.counts[other.counter], there.counts[arrival]
         shift = order.shift[k, word.ring]
-        if shift < 0 and holds(Lt(n + shift, 0), order.ranges):
+        if shift < 0 and self._is_positive(sympy.expand(-n - shift)):
             return None  # before the first use no wait hangs
-        if n.is_Integer and holds(Lt(0, sympy.expand(done - n - shift)), order.ranges):
+        if sympy.expand(done - order.walks[b].totals[arrival]) == 0:
+            return None  # the other agent has made all its arrivals, and no wait is for a use after them (`totals`)
+        if n.is_Integer and self._is_positive(sympy.expand(done - n - shift)):
             return None  # the other agent has arrived for this use
         least = order.low(done - m)
         return shift - least if least > NEVER else ALWAYS
+
+    def _is_positive(self, count: Expr) -> bool:
+        if count not in self._positive:
+            claim = Lt(0, count)
+            self._positive[count] = is_possible(claim, self.order.ranges) and holds(claim, self.order.ranges)
+        return self._positive[count]
 
     # -- accesses of stages
 
@@ -224,12 +232,16 @@ class Obligations:
             placed.append(((k, access, site), use))
             if access.on is not None:
                 self._in_phase(k, access, site)
-        alike = dict[tuple[object, ...], tuple[AgentAccess, Expr]]()
+        alike = dict[tuple[object, ...], tuple[Expr, list[AgentAccess]]]()
         for one, use in placed:
-            alike.setdefault((use, *_facts(one)), (one, use))
-        for (one, x), (other, y) in product(alike.values(), repeat=2):
-            if one[1].buffer == other[1].buffer and one[1].kind != "read":
-                self._apart(one, x, other, y)
+            alike.setdefault((use, *_facts(one)), (use, []))[1].append(one)
+        for (x, ones), (y, others) in product(alike.values(), repeat=2):
+            write, access = ones[0][1], others[0][1]
+            if write.buffer != access.buffer or write.kind == "read" or not self._may_meet(ones[0], x, others[0], y):
+                continue
+            if not all(self._in_other_rows(one, x, other, y) for (_, one, _), (_, other, _) in product(ones, others)):
+                what = f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
+                self._fail(write.buffer, what)
 
     def use_of(self, access: StageAccess, site: EventSite) -> Expr | None:
         """The use whose stage an access is in, among those near its agent's counts; None if none is shown.
@@ -238,18 +250,22 @@ class Obligations:
         one orders the most.
         """
         buffer = self.order.buffers[access.buffer]
-        tried: dict[Expr, Expr] = {} if access.use is None else {access.use: access.use}
+        for use, counted in self._uses_near(access, site, buffer):
+            offset, size = buffer.offset(access, use)
+            if self.order.is_inside(offset, access.rows, size):
+                return counted
+        return None
+
+    def _uses_near(self, access: StageAccess, site: EventSite, buffer: StagedBuffer) -> Iterator[tuple[Expr, Expr]]:
+        """Uses that an access may be of, as they are written and as they are counted."""
+        if access.use is not None:
+            yield access.use, access.use
         if (wait := self._last_wait(site, buffer.ring)) is not None:
-            tried.setdefault(*wait)
+            yield wait
         near = sorted(site.counts, key=lambda c: (c[:2] != (WAIT, buffer.ring), c[1] != buffer.ring))
         backs = sorted(range(-2, buffer.stages + 1), key=lambda back: abs(back - 1))
         for use in (sympy.expand(site.counts[counter] - back) for counter in near for back in backs):
-            tried.setdefault(use, use)
-        for use, counted in tried.items():
-            offset, size = buffer.offset(access, use)
-            if self._is_inside(offset, access.rows, size):
-                return counted
-        return None
+            yield use, use
 
     def _last_wait(self, site: EventSite, ring: str) -> tuple[Expr, Expr] | None:
         """The use of an agent's last wait on a ring, as its program has it, and as its number: equal modulo 2 S."""
@@ -262,18 +278,6 @@ class Obligations:
                         last = {**last, word.ring: (word.use, sympy.expand(number))}
                     self._waits[id(at)] = last
         return self._waits[id(site)].get(ring)
-
-    def _is_inside(self, offset: Expr, rows: int, size: int) -> bool:
-        """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
-        key = offset, rows, size
-        if key not in self._inside:
-            left, right = Le(0, offset), Le(offset + rows, size)
-            self._inside[key] = (
-                is_possible(left, self.order.ranges)
-                and is_possible(right, self.order.ranges)
-                and holds(left & right, self.order.ranges)
-            )
-        return self._inside[key]
 
     def _in_phase(self, k: int, copy: StageAccess, site: EventSite) -> None:
         """A copy completes on the phase that its barrier is in: that of its use, before an own arrival."""
@@ -288,8 +292,11 @@ class Obligations:
         if behind and not order.is_first_turn(use, stages):
             self._fail(ring, f"{copy.place}: the barrier may be a phase behind this copy")
 
-    def _apart(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr) -> None:
-        """A write of use x meets an access of use y for low <= y - x <= high only, without a multiple of the stages."""
+    def _may_meet(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr) -> bool:
+        """Whether a write of use x may meet an access of y = x: it does for low <= y - x <= high only.
+
+        It must not for another multiple of the stages, nor by chance of an order that is not known.
+        """
         (k, write, _), (b, access, _) = one, other
         stages = self.order.buffers[write.buffer].stages
         once = x.is_Integer and y.is_Integer and 0 <= x < stages and 0 <= y < stages
@@ -300,15 +307,21 @@ class Obligations:
             if low <= step <= high and step != 0:
                 of_access, of_write = (f" + {step}", "") if step > 0 else ("", f" + {-step}")
                 self._fail(write.buffer, f"{what}{of_access}{goes_on} while {write.place} may write use u{of_write}")
-                return
-        if low <= 0 <= high and (k != b or (write.on is not None and access.kind == "read")):
-            # what threads of one agent write into the stage of one use is compared pair by pair, with all that they do
-            self._fail(
-                write.buffer, f"{access.place}: the {access.kind} of use u may come while {write.place} writes it"
-            )
+                return False
         if (low < -NEAR * stages or high > NEAR * stages) and not once:
             reason = f"nothing orders this {access.kind} and the {write.kind} in {write.place}"
             self._fail(write.buffer, f"{access.place}: {reason}")
+        # what threads of one agent write into the stage of one use is compared pair by pair, with all that they do
+        return low <= 0 <= high and (k != b or (write.on is not None and access.kind == "read"))
+
+    def _in_other_rows(self, write: StageAccess, x: Expr, access: StageAccess, y: Expr) -> bool:
+        """Whether two accesses of one stage are in rows below each other, whichever threads run."""
+        buffer = self.order.buffers[write.buffer]
+        if write.by_position or access.by_position or not (write.is_flat and access.is_flat):
+            return False
+        (a, _), (b, _) = buffer.offset(write, x), buffer.offset(access, y)
+        low = self.order.low  # each alone: a symbol of threads stands for others in the other access
+        return bool(-low(-a) + write.rows <= low(b) or -low(-b) + access.rows <= low(a))
 
     def _meeting(self, one: AgentAccess, x: Expr, other: AgentAccess, y: Expr, stages: int) -> tuple[int, int]:
         """The least and the greatest y - x of a write and an access that may be at the same time.

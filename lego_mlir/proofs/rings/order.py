@@ -22,11 +22,10 @@ import sympy
 
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import FloorMod, Lt
-from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.nodes import FloorMod, Le, Lt
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Agent, Counter, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite, ProgramWalk
-from lego_mlir.proofs.rings.values import KnownRanges, constant, holds, is_possible, residue, without_functions
+from lego_mlir.proofs.rings.values import KnownRanges, abstracted, constant, holds, is_possible, residue
 
 NEVER: Final = -(10**9)
 """Less than every bound."""
@@ -54,6 +53,11 @@ class StagedBuffer:
     ring: str = ""
     assumed: bool = False
 
+    @property
+    def width(self) -> int:
+        """Elements of a row, 1 if the rows are not known to have any."""
+        return max(1, self.elements // self.height)
+
     def offset(self, access: StageAccess, use: Expr) -> tuple[Expr, int]:
         """Where an access begins in the stage of a use, and the stage's size, in rows or positions."""
         size = self.elements if access.by_position else self.height
@@ -73,13 +77,15 @@ class RingOrder:
     rings: Mapping[str, RingShape]
     buffers: Mapping[str, StagedBuffer]
     agents: Sequence[Agent]
-    ranges: dict[Symbol, Range]
+    ranges: KnownRanges
     blocks: int = 1
     uniform: Callable[[Expr], bool] = lambda expr: True
     ranks: Sequence[Mapping[Symbol, Expr]] = ()
     shift: dict[tuple[int, str], int] = field(default_factory=dict)
     cuts: dict[tuple[Expr, ...], Expr] = field(default_factory=dict)
     _least: dict[tuple[int, Counter, Counter], int] = field(default_factory=dict)
+    _low: dict[Expr, int] = field(default_factory=dict)
+    _inside: dict[tuple[Expr, int, int], bool] = field(default_factory=dict)
 
     @cached_property
     def walks(self) -> list[ProgramWalk]:
@@ -124,13 +130,23 @@ class RingOrder:
 
     def low(self, difference: Expr) -> int:
         """A lower bound of a difference, NEVER if there is none."""
-        if isinstance(self.ranges, KnownRanges):
-            self.ranges.require_time()
-        value = constant(difference, self.ranges)
-        if value is not None:
-            return value
-        least = bounds(without_functions(sympy.expand(difference)), self.ranges).lo
-        return NEVER if least is None else int(least)
+        self.ranges.require_time()
+        difference = sympy.expand(difference)
+        if difference not in self._low:
+            value = constant(difference, self.ranges)
+            least = bounds(abstracted(difference, self.ranges), self.ranges).lo if value is None else value
+            self._low[difference] = NEVER if least is None else int(least)
+        return self._low[difference]
+
+    def is_inside(self, offset: Expr, rows: int, size: int) -> bool:
+        """Whether rows from an offset on are in a stage; products read the same places at several of their sites."""
+        key = offset, rows, size
+        if key not in self._inside:
+            left, right = Le(0, offset), Le(offset + rows, size)
+            self._inside[key] = (
+                is_possible(left, self.ranges) and is_possible(right, self.ranges) and holds(left & right, self.ranges)
+            )
+        return self._inside[key]
 
     def own(self, k: int, site: EventSite, x: Expr) -> Bounds:
         """An agent's own counts at a place, relative to x."""

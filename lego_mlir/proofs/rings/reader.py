@@ -45,8 +45,9 @@ from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
+from lego_mlir.proofs.rings.whole_stages import whole_stage
 from lego_mlir.tracing import barrier_rings
-from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word
+from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word, numbers_of
 from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import TileCopy, WarpRole
@@ -79,6 +80,7 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
+from lego_mlir.tracing.wgmma_products import WarpgroupProduct
 
 LANE: Final = symbol_named(f"{HIDDEN}lane")
 WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")
@@ -143,6 +145,14 @@ class _Reader:
             self._find_buffers(self.trace.body)
             agents = [self._block()]
         return RingOrder(self.rings, self.buffers, agents, self.ranges, self.blocks, self._is_uniform, self.ranks)
+
+    @cached_property
+    def products(self) -> list[WarpgroupProduct]:
+        """The products of warpgroups in the order in which they are issued: where their first statements are."""
+        by_number = {number: product for product in self.trace.products for number in product.covered}
+        numbers = (n for s in self.trace.statements() for n in numbers_of(s) if n in by_number)
+        found = {id(by_number[n]): by_number[n] for n in numbers}
+        return list(found.values())
 
     def _find_rings(self) -> None:
         constants: dict[int, int] = {}
@@ -267,9 +277,10 @@ class _AgentReader:
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.here_known: dict[Expr, Expr] = {}
+        self.stages: dict[tuple[Expr, int], Expr | None] = {}  # the whole stages that threads access
         self.values: dict[int, Expr] = {}  # integers by the numbers of their values
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
-        self.reads = StageReads(kernel.trace.products, kernel.buffers, self.access)
+        self.reads = StageReads(kernel.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
         return with_steps(self._gathered(self._body(body)))
@@ -319,7 +330,8 @@ class _AgentReader:
         if expr not in self.here_known:
             here = expr.xreplace(self.here)
             depends = isinstance(here, sympy.Expr) and self.thread in here.free_symbols
-            self.here_known[expr] = simplified(here, self.kernel.ranges) if depends else here
+            simple = depends or (uniform and isinstance(here, sympy.Expr))
+            self.here_known[expr] = simplified(here, self.kernel.ranges) if simple else here
         expr = self.here_known[expr]
         if uniform and isinstance(expr, sympy.Expr) and self.thread in expr.free_symbols:
             raise NotFollowedError(f"{expr} differs between the threads of a role")
@@ -385,12 +397,23 @@ class _AgentReader:
                 yield Unfollowed(f"{place}: an access of a stage that is not followed")
 
     def access(self, s: Statement, access: TensorAccess) -> StageAccess:
-        """The rows, or for matrices the positions, of an access."""
-        kind = "write" if isinstance(s, Store) else "read"
+        """The rows of an access; of one of matrices the positions, those of the whole stage if all threads read it."""
+        kind, name = "write" if isinstance(s, Store) else "read", access.buffer.name
         if isinstance(s, MatrixLoad):  # the index of a transposed one counts in the fragment, not in memory
-            return StageAccess(kind, access.buffer.name, self._at(access.position), 1, line_of(s), by_position=True)
-        row = as_expr(own_index(access.layout, tuple(access.index))[0])
-        return StageAccess(kind, access.buffer.name, self._at(row), 1, line_of(s))
+            first, count = self._stage_at(as_expr(access.position), self.kernel.buffers[name].elements)
+            return StageAccess(kind, name, first, count, line_of(s), by_position=True)
+        row, *rest = map(as_expr, own_index(access.layout, tuple(access.index)))
+        columns = (rest[0].xreplace(self.here), 1) if len(rest) == 1 else None
+        flat = _is_flat(access, row)
+        return StageAccess(kind, name, self._at(row), 1, line_of(s), is_flat=flat, columns=columns)
+
+    def _stage_at(self, position: Expr, size: int) -> tuple[Expr, int]:
+        """The first position of the stage that all threads touch, and its size; else the position of one, and 1."""
+        key = position.xreplace(self.here), size
+        if key not in self.stages:
+            self.stages[key] = whole_stage(*key, self.thread, self.kernel.ranges)
+        stage = self.stages[key]
+        return (self._at(position), 1) if stage is None else (stage, size)
 
     # -- integers
 
@@ -482,10 +505,11 @@ class _AgentReader:
         name = mark.tile.name
         if name not in self.kernel.buffers:
             return
-        first = as_expr(mark.into[0])
-        row = self._at(first)
+        first, column = map(as_expr, mark.into)
+        row, columns = self._at(first), (column.xreplace(self.here), mark.shape[1])
         if mark.stores:
-            yield self.reads.begin_store(StageAccess("read", name, row, mark.shape[0], place, late=True))
+            stored = StageAccess("read", name, row, mark.shape[0], place, late=True, columns=columns)
+            yield self.reads.begin_store(stored)
             return
         if mark.ring is None:
             yield Unfollowed(f"{place}: a copy into {name} that completes on no ring")
@@ -500,8 +524,9 @@ class _AgentReader:
             place,
             ring_name(mark.ring.number),
             self._at(mark.use, uniform=True),
-            whole_rows=bool(as_expr(mark.into[1]) == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
+            whole_rows=bool(column == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
             shared=mark.blocks is not None,
+            columns=columns,
         )
 
 
@@ -529,6 +554,17 @@ def touches(buffers: Collection[str], body: Sequence[Statement]) -> bool:
         or (isinstance(s, FunctionCall) and touches(buffers, s.function.body))
         for s in statements_in(tuple(body))
     )
+
+
+def _is_flat(access: TensorAccess, row: Expr) -> bool:
+    """Whether all elements of a vector are in its first row."""
+    if access.width == 1:
+        return True
+    if access.axis is None:
+        return False
+    index = [as_expr(i) for i in access.index]
+    index[access.axis] += access.width - 1
+    return bool(sympy.expand(as_expr(own_index(access.layout, tuple(index))[0]) - row) == 0)
 
 
 def _symbol_of(register: Register) -> Symbol:

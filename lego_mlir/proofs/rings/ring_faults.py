@@ -6,7 +6,8 @@ flight. The first fault in the order of depth is returned, with its line and rou
     a copy into a stage while that of another use goes on       a read while a copy goes on
     more arrivals than a barrier expects                        a deadlock
 
-The warps of an agent are in step here: a fault that was found is one, and none may be found although there is one.
+The warps of an agent are in step here, and of an access of threads only what the first one touches counts: a fault that
+was found is one, and none may be found although there is one.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ MOST_STATES: Final = 200_000
 MOST_EVENTS: Final = 2_000
 EMPTY: Final = -1
 """The use in a stage that nothing was copied to."""
+Box = tuple[range, range]
+"""Rows and columns of a stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingEvent:
-    """What an agent does next, in numbers: a wait, an arrival, or an access of the stage `slot` of a buffer."""
+    """What an agent does next, in numbers: a wait, an arrival, or an access of the stage `slot` of a buffer.
+
+    The `box` of an access is None where it is by position, and its rows and columns are not known.
+    """
 
     kind: str
     name: str
@@ -50,6 +56,7 @@ class RingEvent:
     rounds: str
     on: str = ""
     slot: int = 0
+    box: Box | None = None
 
     @property
     def where(self) -> str:
@@ -71,6 +78,7 @@ class InFlightCopy:
     barrier: int
     stage: int
     use: int
+    box: Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,20 @@ class _Numbers:
         size = buffer.elements if part.by_position else buffer.height
         slot = (int(self._value(part.row, known)) // size - buffer.first) // buffer.every % buffer.stages
         use = EMPTY if part.use is None else int(self._value(part.use, known))
-        return RingEvent(part.kind, part.buffer, use, part.place, where, part.on or "", slot)
+        return RingEvent(part.kind, part.buffer, use, part.place, where, part.on or "", slot, self._box(part, known))
+
+    def _box(self, part: StageAccess, known: Mapping[Symbol, Expr]) -> Box | None:
+        """The rows and columns that an access touches; of a copy to all blocks, those that all of them copy."""
+        buffer = self.order.buffers[part.buffer]
+        if part.by_position:
+            return None
+        height, width = buffer.height, buffer.width
+        row = int(self._value(part.row, known)) % height
+        rows = range(height) if part.shared and part.rows * self.order.blocks >= height else range(row, row + part.rows)
+        if part.columns is None:
+            return rows, range(width)
+        column = int(self._value(part.columns[0], known))
+        return rows, range(column, column + part.columns[1])
 
 
 class _Search:
@@ -172,6 +193,11 @@ class _Search:
         self.barriers = {barrier: number for number, barrier in enumerate(barriers)}
         self.stages = {stage: number for number, stage in enumerate(stages)}
         self.expected = [order.rings[name].expected for name, _ in barriers]
+
+    def whole(self, name: str) -> Box:
+        """All rows and columns of a stage."""
+        buffer = self.order.buffers[name]
+        return range(buffer.height), range(buffer.width)
 
     def first(self) -> RingFault | None:
         start = RingState((0,) * len(self.events), tuple((0, n) for n in self.expected), ())
@@ -231,8 +257,8 @@ class _Search:
         return replace(after, phases=self._completed(phases, after.copies, barrier))
 
     def _access(self, after: RingState, event: RingEvent, k: int) -> RingState | RingFault:
-        stage = self.stages[event.name, event.slot]
-        flying = [copy.use for copy in after.copies if copy.stage == stage]
+        stage, whole = self.stages[event.name, event.slot], self.whole(event.name)
+        flying = [c.use for c in after.copies if c.stage == stage and _meet(c.box, event.box, whole)]
         if event.kind == "copy":
             turns = 2 * self.order.rings[event.on].stages  # whole turns of even number change nothing
             other = next((use for use in flying if (use - event.use) % turns), None)
@@ -240,7 +266,7 @@ class _Search:
                 text = f"the copy of use {event.use} is issued while that of use {other} goes on{event.where}"
                 return RingFault(text, event.place)
             barrier = self.barriers[event.on, event.use % self.order.rings[event.on].stages]
-            copies = (*after.copies, InFlightCopy(barrier, stage, event.use))
+            copies = (*after.copies, InFlightCopy(barrier, stage, event.use, event.box or whole))
             return replace(after, copies=tuple(sorted(copies, key=_key)))
         if flying:
             text = f"the {event.kind} of {event.name} while the copy of use {flying[0]} goes on{event.where}"
@@ -248,5 +274,14 @@ class _Search:
         return after
 
 
-def _key(copy: InFlightCopy) -> tuple[int, int, int]:
-    return copy.barrier, copy.stage, copy.use
+def _meet(copied: Box, touched: Box | None, whole: Box) -> bool:
+    """Whether a copy and an access share an element: one that is not known is in what is copied `whole`."""
+    if touched is None:
+        return copied == whole
+    return all(
+        max(one.start, other.start) < min(one.stop, other.stop) for one, other in zip(copied, touched, strict=True)
+    )
+
+
+def _key(copy: InFlightCopy) -> tuple[int, ...]:
+    return copy.barrier, copy.stage, copy.use, *(side.start for side in copy.box)

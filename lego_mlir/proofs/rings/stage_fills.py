@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import sympy
 
 from lego_mlir.expr.nodes import Le
-from lego_mlir.expr.simplify import simplify
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
@@ -30,7 +29,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.obligations import Obligations
 from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.values import constant, holds
+from lego_mlir.proofs.rings.values import constant, holds, simplified
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,14 @@ def unfilled(order: RingOrder) -> dict[str, str]:
 def _comes_after(
     order: RingOrder, check: Obligations, fills: _Fills, k: int, access: StageAccess, site: EventSite
 ) -> bool:
-    """Whether the agent has waited for the copies of the use whose stage it reads."""
+    """Whether the agent has waited for the copies of a use whose stage it reads."""
     ring, use = order.buffers[access.buffer].ring, check.use_of(access, site)
     waits = site.counts.get((WAIT, ring, None))
     if use is None or waits is None or not fills.whole(access.buffer):
         return False
-    shift = order.shift[k, ring]
+    shift, stages = order.shift[k, ring], order.buffers[access.buffer].stages
+    if order.low(waits + shift - 1 - use) < 0:
+        use = sympy.expand(use - stages)  # the same stage, one turn before
     if order.low(waits + shift - 1 - use) < 0:
         return False
     before = (s.counts[word.counter] for word, s in order.words(k) if word.counter == (WAIT, ring, None))
@@ -116,7 +117,7 @@ class _Fills:
             return
         offset, _ = self.order.buffers[copy.buffer].offset(event, event.use)
         for rank in self.order.ranks if copy.shared else ({},):
-            first = constant(simplify(offset.xreplace(rank), self.order.ranges).expr, self.order.ranges)
+            first = constant(simplified(offset.xreplace(rank), self.order.ranges), self.order.ranges)
             if first is not None:
                 yield from range(first, first + copy.rows)
 

@@ -2,7 +2,8 @@
 
     issue             the product reads its operands from here on
     arrive            waits for the products in flight; by `products="previous"` for all but the newest, or for none
-    first use of a result, a barrier, a loop, the end of the region      waits too, as `tracing.emit_wgmma` emits it
+    first use of a result      waits for this product and all that were issued before it, which complete in order
+    a barrier, a loop, the end of the region      waits for all, as `tracing.emit_wgmma` emits it
     wait_copies()     the copies that store have read their stages; an arrival does not wait for these
 
 A read that goes on is an access again on both sides of each arrival that lets it, and where it ends. Sums that go
@@ -56,7 +57,8 @@ class GoingOn:
 class StageReads:
     """The reads in flight while the statements of an agent are read in order.
 
-    `access` gives the stage access of a statement's tensor access; `buffers` are the staged ones.
+    `products` are in the order in which they are issued. `access` gives the stage access of a statement's tensor
+    access; `buffers` are the staged ones.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class StageReads:
         access: Callable[[Statement, TensorAccess], StageAccess],
     ) -> None:
         self.products = {number: product for product in products for number in product.covered}
+        self._order = {id(product): place for place, product in enumerate(products)}
         self._buffers, self._access = buffers, access
         self._flights: list[GoingOn] = []
         self.carried: list[frozenset[Register]] = []  # of the loops around: the registers of sums in flight
@@ -114,7 +117,16 @@ class StageReads:
             flight = next(flight for flight in self._flights if s.register in flight.registers)
             flight.results.add(s.result.number)
         else:
-            yield from self.land([flight for flight in self._flights if flight.results & used])
+            yield from self.land(self._until([flight for flight in self._flights if flight.results & used]))
+
+    def _until(self, used: Sequence[GoingOn]) -> list[GoingOn]:
+        """The products in flight up to the newest of those used: what the round before issued is older."""
+
+        def issued(flight: GoingOn) -> tuple[bool, int]:
+            return not flight.carried, self._order[id(flight.product)]
+
+        newest = max(map(issued, used), default=(False, -1))
+        return [flight for flight in self.of_products() if issued(flight) <= newest]
 
     def _product_of(self, s: Statement) -> WarpgroupProduct | None:
         results = s.results if isinstance(s, MlirOperation) else (getattr(s, "result", None),)

@@ -19,9 +19,10 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.context import PlainRanges
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.related import involved
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.rings.agents import NotFollowedError
@@ -34,6 +35,8 @@ MOST_SECONDS: Final = 15
 """The processor time for the rings of one kernel."""
 LONGEST: Final = 80
 """Characters of a name that is not shortened."""
+UNKNOWN: Final = Range(sympy.Integer(0), sympy.Integer(64))
+"""Where values are tried of a symbol of which nothing is known."""
 HIDDEN: Final = "_"
 """The first character of names inside of a name."""
 
@@ -44,11 +47,26 @@ class KnownRanges(PlainRanges):
     given: tuple[Cond, ...] = ()
     until: float | None = None
 
+    def __init__(self, ranges: Mapping[Symbol, Range]) -> None:
+        super().__init__(ranges)
+        self.positive: dict[Expr, bool] = {}
+
     def setdefault(self, symbol: Symbol, over: Range) -> Range:
         """The range of a symbol, `over` if it has none."""
         if symbol not in self:
             self[symbol] = over
         return self[symbol]
+
+    def has_range(self, rest: Expr) -> bool:
+        """Whether a rest is of a division by sizes, positive ones; then its symbol has its range."""
+        divisor = rest.args[1]
+        if divisor.is_Integer or not all(isinstance(s, Size) for s in divisor.free_symbols):
+            return False
+        if divisor not in self.positive:
+            self.positive[divisor] = isinstance(prove(Le(1, divisor), self, timeout_ms=QUICK_MS), Proved)
+        if self.positive[divisor]:
+            self.setdefault(_stand_in(rest), Range(0, divisor))
+        return self.positive[divisor]
 
     def restart(self) -> None:
         """Give a kernel's rings their time again, for another question."""
@@ -113,6 +131,18 @@ def without_functions(claim: Cond) -> Expr:
     return claim.xreplace({f: _stand_in(f) for f in found}) if found else claim
 
 
+def abstracted(claim: Cond, ranges: KnownRanges) -> Expr:
+    """A claim with a symbol in place of each named value, and of each rest of a division by sizes.
+
+    Of such a rest, the place of a part in a row of tiles, its range is kept: a claim that is proved for all values in
+    it is proved, by comparisons that are linear in it.
+    """
+    if hasattr(claim, "atoms"):
+        rests = {rest: _stand_in(rest) for rest in claim.atoms(FloorMod) if ranges.has_range(rest)}
+        claim = claim.xreplace(rests) if rests else claim
+    return without_functions(claim)
+
+
 def simplified(expr: Expr, ranges: Mapping[Symbol, Range]) -> Expr:
     """An expression with named values, simplified, and so are their arguments."""
     outer: dict[Expr, Expr] = {}
@@ -124,38 +154,52 @@ def simplified(expr: Expr, ranges: Mapping[Symbol, Range]) -> Expr:
     return simplify(expr, ranges).expr.xreplace(outer)
 
 
-def holds(claim: Cond, ranges: Mapping[Symbol, Range], timeout_ms: int = QUICK_MS, facts: Sequence[Cond] = ()) -> bool:
+def holds(claim: Cond, ranges: KnownRanges, timeout_ms: int = QUICK_MS, facts: Sequence[Cond] = ()) -> bool:
     """Whether a claim is proved for all values in the ranges, or under `facts` and the requirements of a launch."""
-    if isinstance(ranges, KnownRanges):
-        ranges.require_time()
-    claim = without_functions(claim)
+    ranges.require_time()
+    claim = abstracted(claim, ranges)
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
         return True
-    given = (*getattr(ranges, "given", ()), *facts)
+    given = (*ranges.given, *facts)
     if not given:
         return False
-    negated = (sympy.Not(without_functions(condition)) for condition in given)
+    negated = (sympy.Not(abstracted(condition, ranges)) for condition in given)
     return isinstance(prove(sympy.Or(claim, *negated), ranges, timeout_ms=PATIENT_MS), Proved)
 
 
-def is_possible(claim: Cond, ranges: Mapping[Symbol, Range]) -> bool:
+def is_possible(claim: Cond, ranges: KnownRanges) -> bool:
     """Whether a claim holds at some points in the ranges: a quick look before it is proved."""
-    claim = without_functions(claim)
+    claim = abstracted(claim, ranges)
     if claim in (sympy.true, sympy.false):
         return bool(claim)
-    free = sorted(claim.free_symbols, key=str)
     for turn in range(3):
-        point = {}
-        for number, symbol in enumerate(free):
-            known = ranges.get(symbol)
-            ends = (0, 64) if known is None else (known.lo, known.hi)
-            lo, hi = (int(end) if getattr(end, "is_Integer", isinstance(end, int)) else 64 for end in ends)
-            value = lo + (7 * turn + 3 * number) % max(1, hi - lo)
-            point[symbol] = sympy.Integer(_taken(symbol, value) if isinstance(symbol, Size) else value)
-        excluded = any(given.xreplace(point) == sympy.false for given in getattr(ranges, "given", ()))
-        if claim.xreplace(point) == sympy.false and not excluded:
+        point = _point(claim, ranges, turn)
+        excluded = point is None or any(c.xreplace(point) == sympy.false for c in ranges.given)
+        if not excluded and claim.xreplace(point) == sympy.false:
             return False
     return True
+
+
+def _point(claim: Cond, ranges: KnownRanges, turn: int) -> dict[Symbol, Expr] | None:
+    """Values of the symbols of a claim within their ranges; None if a range is empty for the values before."""
+    point: dict[Symbol, Expr] = {}
+    pending = sorted(involved(claim, ranges), key=str)
+    while pending:
+        ready = [s for s in pending if not _ends(s, ranges) & set(pending)]
+        for symbol in ready:
+            over = ranges.get(symbol, UNKNOWN)
+            lo, hi = over.lo.xreplace(point), over.hi.xreplace(point)
+            if hi <= lo:
+                return None
+            value = int(lo) + (7 * turn + 3 * len(point)) % int(hi - lo)
+            point[symbol] = sympy.Integer(_taken(symbol, value) if isinstance(symbol, Size) else value)
+        pending = [s for s in pending if s not in point]
+    return point
+
+
+def _ends(symbol: Symbol, ranges: KnownRanges) -> set[Symbol]:
+    """The symbols that the ends of a symbol's range depend on."""
+    return ranges[symbol].lo.free_symbols | ranges[symbol].hi.free_symbols if symbol in ranges else set()
 
 
 def _taken(size: Size, value: int) -> int:
@@ -164,16 +208,16 @@ def _taken(size: Size, value: int) -> int:
     return max(least, value // size.multiple_of * size.multiple_of)
 
 
-def constant(difference: Expr, ranges: Mapping[Symbol, Range]) -> int | None:
+def constant(difference: Expr, ranges: KnownRanges) -> int | None:
     """The value of a difference that is the same everywhere, None if it is not shown to be."""
-    difference = without_functions(sympy.expand(difference))
+    difference = abstracted(sympy.expand(difference), ranges)
     if difference.is_Integer:
         return int(difference)
     guesses = _frequent_values(difference)
     return next((guess for guess in guesses if holds(Eq(difference, guess), ranges, PATIENT_MS)), None)
 
 
-def residue(use: Expr, count: Expr, modulus: int, ranges: Mapping[Symbol, Range]) -> int | None:
+def residue(use: Expr, count: Expr, modulus: int, ranges: KnownRanges) -> int | None:
     """`use - count` modulo a number, if it is the same everywhere; None if it is not shown to be."""
     known = constant(use - count, ranges)
     if known is not None:

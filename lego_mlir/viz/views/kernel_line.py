@@ -1,5 +1,7 @@
 """The requests of a kernel's lines, as the interpreter recorded them: banks of a shared tile, sectors of a tensor.
 
+Each caption ends with what the request costs: the bank that serves most words, or the bytes fetched and not used.
+
 A `LineRecorder` is passed as `observe` to a run. It keeps the most expensive request of each line and buffer: most
 wavefronts in shared memory, most sectors in global memory.
 """
@@ -68,9 +70,14 @@ def _banks(title: str, cost: int, address: Array, taking: Array, width: int) -> 
     colliding = set(collision.lanes) if collision.ways > 1 else set()
     wavefront = wavefront_of(address, width, taking)
     ideal = int(banks.ideal_wavefronts(width, taking))
+    served = np.bincount([word % BANKS for word in holders], minlength=BANKS)
+    idle, number, most = int(np.sum(served == 0)), len(holders), served.max()
     return _grid(
-        title, holders, BANKS, wavefront, colliding,
+        title, holders, BANKS, wavefront, colliding, GridCell(""),
         f"{wavefronts(cost)}, {ideal} at best, {collision.ways}-way; columns are banks, light wavefronts come first",
+        f"bank {served.argmax()} serves {most} of {number} words, one by one; {idle} of {BANKS} banks serve none"
+        if idle
+        else f"all {BANKS} banks serve, each at most {most} of {number} words",
     )  # fmt: skip
 
 
@@ -80,15 +87,36 @@ def _sectors(title: str, cost: int, address: Array, taking: Array, width: int) -
     sector = address // SECTOR_BYTES
     rank = {s: i for i, s in enumerate(sorted(set(sector[taking].tolist())))}
     order = np.array([rank.get(s, 0) for s in sector.tolist()])
+    used, fetched = used_bytes(address, taking, width), cost * SECTOR_BYTES
+    unused = GridCell("", palettes.BLUES.at(0.3), "fetched with its sector, and used by no lane", mark=".")
     return _grid(
-        title, holders, SECTOR_BYTES // BANK_BYTES, order, set(),
-        f"{cost} sectors of 32 bytes, {ideal} at best; a row is a sector, a column a word of 4 bytes",
+        title, holders, SECTOR_BYTES // BANK_BYTES, order, set(), unused,
+        f"{cost} sectors of {SECTOR_BYTES} bytes, {ideal} at best; a row is a sector, a column a word of 4 bytes",
+        f"{used} of {fetched} bytes that this request fetches are used: {used / fetched:.0%}"
+        + ("; blue, .: the others" if used < fetched else ""),
     )  # fmt: skip
 
 
+def used_bytes(address: Array, taking: Array, width: int) -> int:
+    """How many bytes the active lanes of some requests access, each counted once.
+
+    >>> used_bytes(np.array([0, 4, 4, 64]), np.array([True, True, True, False]), 4)
+    8
+    """
+    return int(np.unique(address[taking].reshape(-1, 1) + np.arange(width)).size)
+
+
 def _grid(
-    title: str, holders: dict[int, list[int]], across: int, order: Array, colliding: set[int], caption: str
+    title: str,
+    holders: dict[int, list[int]],
+    across: int,
+    order: Array,
+    colliding: set[int],
+    empty: GridCell,
+    counts: str,
+    conclusion: str,
 ) -> GridPanel:
+    """Words in rows of `across`; `empty` is a word that no lane accesses."""
     rows = sorted({word // across for word in holders})
     most = max(1, int(order.max()))
     cells = []
@@ -97,13 +125,12 @@ def _grid(
         for column in range(across):
             lanes = holders.get(row * across + column, [])
             if not lanes:
-                line.append(GridCell(""))
+                line.append(empty)
                 continue
             label = str(lanes[0]) if len(lanes) == 1 else f"{lanes[0]}+"
             colour = palettes.HEAT.at(int(order[lanes[0]]) / most)
             line.append(GridCell(label, colour, f"lanes {', '.join(map(str, lanes))}", not colliding.isdisjoint(lanes)))
         cells.append(tuple(line))
     step = across * BANK_BYTES
-    return GridPanel(
-        title, tuple(cells), ("number of a lane; " + caption,), row_labels=tuple(str(row * step) for row in rows)
-    )
+    caption = (f"number of a lane, beside the byte of its row; {counts}", conclusion)
+    return GridPanel(title, tuple(cells), caption, row_labels=tuple(str(row * step) for row in rows))

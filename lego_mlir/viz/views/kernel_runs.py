@@ -16,7 +16,7 @@ from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.viz import palettes
 from lego_mlir.viz.panels import GridCell, GridPanel, Panel, TablePanel
 from lego_mlir.viz.views import repairs
-from lego_mlir.viz.views.kernel_line import LineRecorder
+from lego_mlir.viz.views.kernel_line import LineRecorder, used_bytes
 
 if TYPE_CHECKING:
     from lego_mlir.hardware.banks import Array
@@ -124,24 +124,31 @@ class RequestSeries:
 
 def _in_time(title: str, kept: list[tuple[Array, Array, int]]) -> GridPanel:
     first: dict[int, int] = {}
-    rows = []
+    rows, labels, asked = [], [], 0
     for time, (address, taking, width) in enumerate(kept):
+        sectors = (address // SECTOR_BYTES).tolist()
         row = []
         for lane in range(WARP):
             if not taking[lane]:
                 row.append(GridCell(""))
                 continue
-            sector = int(address[lane]) // SECTOR_BYTES
-            is_new = first.setdefault(sector, time) == time
+            is_new = first.setdefault(sectors[lane], time) == time
             colour = palettes.HEAT.at(0.45) if is_new else palettes.BLUES.at(0.3)
-            tip = f"request {time}, lane {lane}: {width} bytes of sector {sector}"
+            tip = f"request {time}, lane {lane}: {width} bytes of sector {sectors[lane]}"
             row.append(GridCell("", colour, tip, mark="+" if is_new else "."))
         rows.append(tuple(row))
+        labels.append(f"{time}: {sum(at == time for at in first.values())} new")
+        asked += len({sector for sector, takes in zip(sectors, taking, strict=True) if takes})
+    fetched, width = len(first) * SECTOR_BYTES, kept[0][2]
+    addresses, active = (np.concatenate(parts) for parts in zip(*((a, t) for a, t, _ in kept), strict=True))
+    used = used_bytes(addresses, active, width)
     caption = (
-        "a row is a request of the first warp, a column a lane",
+        "a row is a request of the first warp, with its new sectors; a column is a lane",
         f"orange, +: {len(first)} sectors of {SECTOR_BYTES} bytes fetched first here; blue, .: by an earlier request",
+        f"{len(kept)} requests ask for {asked} sectors: a cache that keeps them all fetches {len(first)}, and "
+        f"{used} of their {fetched} bytes are used",
     )
-    return GridPanel(title, tuple(rows), caption)
+    return GridPanel(title, tuple(rows), caption, row_labels=tuple(labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,11 @@ def pages(tmp_path, monkeypatch):
         (results / "static" / source.name).write_text(source.read_text())
     monkeypatch.setattr(mlir_kernels, "DOCS", docs)
     monkeypatch.setattr(mlir_kernels, "RESULTS", results)
+    monkeypatch.setattr(mlir_kernels, "SHOWN", 1000)  # the tables stay on the pages
     return docs / "results"
 
 
 def measured(pages, name, rows):
-    pytest.importorskip("altair", reason="needs altair, which draws the plots: pip install 'lego-mlir[docs]'")
     device = pages.parents[1] / "results" / "NVIDIA-Made-Up"
     device.mkdir(exist_ok=True)
     spread = [{"p10": row["ms"] * 0.9, "p90": row["ms"] * 1.1, **row} for row in rows]
@@ -94,7 +94,6 @@ def test_ratios_are_of_the_rivals_times(pages):
     triton_softmax.table()
     (line,) = lines_of(pages, "| 1024 | 0.0200")
     assert line.endswith("| 1.05 | 1.50 | 2 4 |")
-    assert (pages.parent / "images" / "triton_softmax.svg").read_text().count('aria-roledescription="point"') == 2
 
 
 def test_the_chosen_buffer_stands_beside_all(pages):

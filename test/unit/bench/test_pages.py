@@ -1,5 +1,6 @@
 """The pages of Results: written by one command, from the newest results, and not out of date."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 
-import mlir_kernels  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import headlines  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import mlir_kernels  # noqa: E402
 import pages  # noqa: E402
 import recorded  # noqa: E402
 
@@ -17,7 +19,7 @@ RESULTS = ROOT / "docs" / "results"
 
 
 def test_the_listing_is_that_of_the_newest_results():
-    assert pages.listing() in (RESULTS / "index.md").read_text(), "run python bench/pages.py"
+    assert str(pages.listing()) in (RESULTS / "index.md").read_text(), "run python bench/pages.py"
 
 
 def test_every_benchmark_has_a_page_with_its_device_and_date():
@@ -33,6 +35,53 @@ def test_no_page_is_out_of_date():
     assert pages.stale() == [], "run python bench/pages.py"
 
 
+def test_a_page_has_one_plot_of_under_20_kb_and_no_long_table():
+    for page in headlines.HEADLINES:
+        text = (RESULTS / f"{page}.md").read_text()
+        (picture,) = re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
+        assert picture == f"../images/headline-{page}.svg"
+        assert (RESULTS / picture).stat().st_size < 20_000
+        rows = [len(found.splitlines()) for found in re.findall(r"(?:^\|.*\n)+", text, re.M)]
+        assert all(number <= mlir_kernels.SHOWN + 2 for number in rows), page
+        assert text.count("index.md#protocol") == 1, f"{page}: the protocol is stated once"
+
+
+def test_a_plot_takes_the_theme_and_shows_each_row_and_an_empty_column():
+    for page, headline in headlines.HEADLINES.items():
+        drawn = (RESULTS.parent / "images" / f"headline-{page}.svg").read_text()
+        assert "prefers-color-scheme:dark" in drawn and "currentColor" in drawn
+        for device, rows in headlines.measured(headline).items():
+            assert f">{device}<" in drawn
+            assert all(f">{row.text}<" in drawn for row in rows), f"{page}: run python bench/pages.py"
+        assert drawn.count(">not measured<") == sum(not rows for rows in headlines.measured(headline).values())
+
+
+def test_a_headline_has_both_protocols_and_a_column_for_each_device(tmp_path, monkeypatch):
+    for folder, faster in (("NVIDIA-H200", 1.0), ("NVIDIA-H100-80GB-HBM3", 2.0)):
+        case = {"size": [4096, 4096, 4096], "layouts": "NT", "dtype": "f16"}
+        rows = [
+            {"kernel": "cuBLAS", "ms": 0.3, "single_ms": 0.4, **case},
+            {"kernel": "chosen", "ms": 0.2 / faster, "single_ms": 0.5, **case},
+        ]
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "2026-01-02-hopper.json").write_text(json.dumps({"rows": rows}))
+        (tmp_path / folder / "2026-01-01-hopper.json").write_text("an older run")
+    monkeypatch.setattr(mlir_kernels, "RESULTS", tmp_path)
+    found = headlines.measured(headlines.HEADLINES["matmul"])
+    texts = {device: {row.protocol: row.text for row in rows} for device, rows in found.items()}
+    assert texts == {
+        "NVIDIA H200": {headlines.SINGLE: "0.80", headlines.SUSTAINED: "1.50"},
+        "NVIDIA H100": {headlines.SINGLE: "0.80", headlines.SUSTAINED: "3.00"},
+    }
+
+
+def test_the_ratio_is_of_the_fastest_on_both_sides():
+    times = {"ours": 2.0, "ours tuned": 1.0, "theirs": 4.0, "theirs slow": 9.0}
+    rows = [{"kernel": kernel, "n": 8, "ms": ms} for kernel, ms in times.items()]
+    assert headlines.ratios(rows, "n", ["theirs", "theirs slow"], ["ours", "ours tuned"]) == {8: 4.0}
+    assert headlines.ratios(rows[:2], "n", ["theirs"], ["ours"]) == {}
+
+
 def test_a_page_without_its_marks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(mlir_kernels, "DOCS", tmp_path)
     (tmp_path / "results").mkdir()
@@ -44,12 +93,12 @@ def test_a_page_without_its_marks_is_refused(tmp_path, monkeypatch):
 def test_a_case_of_a_first_day_is_compared_with_the_fastest_other():
     row = {"case": "sum", "memory": True, "p10": 1.0, "p90": 2.0}
     rows = [{**row, "kernel": k, "ms": ms} for k, ms in (("lego", 0.5), ("CUB", 0.4), ("torch", 0.6))]
-    table = recorded.first_day({"device": "NVIDIA Made Up", "torch": "2", "rows": rows})
-    assert "| sum | 0.5000 (1.0000 to 2.0000) | 0.4000 (1.0000 to 2.0000) | CUB | 0.80 | yes |" in table
+    _, table = recorded.first_day({"device": "NVIDIA Made Up", "torch": "2", "rows": rows})
+    assert "| sum | 0.5000 (1.0000 to 2.0000) | 0.4000 (1.0000 to 2.0000) | CUB | 0.80 | yes |" in str(table)
 
 
 def test_a_call_has_a_column_for_each_size():
     rows = [{"name": "call", "size": size, "us": us, "p10": 1.0, "p90": 2.0} for size, us in ((8, 1.5), (4, 1.25))]
-    table = recorded.launch({"device": "NVIDIA Made Up", "versions": {"torch": "2"}, "rows": rows})
-    assert "| call | 4 x 4 | 8 x 8 |" in table
-    assert "| `k(x, y, z)` | 1.25 (1.00 to 2.00) | 1.50 (1.00 to 2.00) |" in table
+    _, table = recorded.launch({"device": "NVIDIA Made Up", "versions": {"torch": "2"}, "rows": rows})
+    assert "| call | 4 x 4 | 8 x 8 |" in str(table)
+    assert "| `k(x, y, z)` | 1.25 (1.00 to 2.00) | 1.50 (1.00 to 2.00) |" in str(table)

@@ -1,13 +1,10 @@
-"""The tables, plots and choices that the benchmarks make, from results made up here; nothing is written to docs."""
+"""The tables and choices that the benchmarks make, from results made up here; nothing is written to docs."""
 
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -15,7 +12,6 @@ sys.path.insert(0, str(ROOT / "bench"))
 import attention  # noqa: E402
 import matmul  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import mlir_kernels  # noqa: E402
-import plots  # noqa: E402
 import transpose  # noqa: E402
 
 
@@ -37,11 +33,11 @@ def pages(tmp_path, monkeypatch):
         (results / "static" / source.name).write_text(source.read_text())
     monkeypatch.setattr(mlir_kernels, "DOCS", docs)
     monkeypatch.setattr(mlir_kernels, "RESULTS", results)
+    monkeypatch.setattr(mlir_kernels, "SHOWN", 1000)  # the tables stay on the pages
     return docs
 
 
 def measured(folder, name, rows):
-    pytest.importorskip("altair", reason="needs altair, which draws the plots: pip install 'lego-mlir[docs]'")
     device = folder.parent / "results" / "NVIDIA-Made-Up"
     device.mkdir()
     (device / f"2026-01-02-{name}.json").write_text(json.dumps({"device": "NVIDIA Made Up", "rows": rows}))
@@ -59,7 +55,7 @@ def test_without_measurements_the_cells_are_empty(pages):
     )
 
 
-def test_measured_products_become_a_table_and_a_plot(pages):
+def test_measured_products_become_a_table(pages):
     facts = {"size": [4096, 4096, 4096], "layouts": "NN", "p10": 0.9, "p90": 1.1}
     tile = {"tile": [128, 256, 64], "warps": [2, 4], "stages": 4, "order": "grouped"}
     measured(pages, "matmul", [
@@ -73,16 +69,28 @@ def test_measured_products_become_a_table_and_a_plot(pages):
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
     assert page.endswith("| fast | 0.3000 (0.9000 to 1.1000) | 0.667 |\n| slow | 0.5000 (0.9000 to 1.1000) | 0.400 |\n"
                          "<!-- end -->\nlast\n")  # fmt: skip
-    assert (pages / "images" / "matmul.svg").read_text().count('aria-roledescription="point"') == 1
 
 
-def test_measured_transposes_become_a_table_and_plots(pages):
+def test_measured_transposes_become_a_table(pages):
     facts = {"dtype": "f16", "size": 4096}
     rows = [{"kernel": "copy", "ms": 0.981, **facts}, {"kernel": "ours vectorised", "ms": 1.0, **facts}]
     measured(pages, "transpose", rows)
     transpose.table([])
     assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "results/transpose.md").read_text()
-    assert {p.name for p in (pages / "images").iterdir()} == {"transpose-f32.svg", "transpose-f16.svg"}
+
+
+def test_a_long_table_of_a_page_of_results_is_a_file(pages, monkeypatch):
+    monkeypatch.setattr(mlir_kernels, "SHOWN", 1)
+    page, long, short = "results/transpose.md", mlir_kernels.table("a|b", [["1, 2", "3"], ["4", "5"]]), ["6", "7"]
+    mlir_kernels.put_into(page, "small", "About.\n\n", long, mlir_kernels.table("c|d", [short]))
+    text = (pages / page).read_text()
+    assert (
+        "About.\n\n[2 rows](data/transpose-small.csv): a, b.\n\n| c | d |\n|---|---|\n| 6 | 7 |\n<!-- end -->" in text
+    )
+    assert (pages / "results/data/transpose-small.csv").read_text() == 'a,b\n"1, 2",3\n4,5\n'
+    (pages / "how-to.md").write_text("<!-- small -->\n<!-- end -->\n")
+    mlir_kernels.put_into("how-to.md", "small", long)
+    assert "| 4 | 5 |" in (pages / "how-to.md").read_text(), "only pages of results have data files"
 
 
 def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small():
@@ -97,33 +105,6 @@ def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small
 def test_sizes_on_the_command_line():
     assert matmul.size_of("512") == (512, 512, 512)
     assert matmul.size_of("32x4096x64") == (32, 4096, 64)
-
-
-def test_every_way_to_transpose_has_a_colour_of_its_own():
-    assert len(set(plots.COLOURS)) == len(plots.COLOURS)
-    drawn = [*transpose.VARIANTS, *transpose.BY_HAND, "Triton", "torch", "CuPy"]
-    assert len(drawn) <= len(plots.COLOURS)
-
-
-def test_every_line_has_its_name_at_its_end():
-    pytest.importorskip("altair", reason="needs altair, which draws the plots: pip install 'lego-mlir[docs]'")
-    drawn, names = plots.specification("of N", ["1", "2"], {"a": [0.5, 1.0], "b": [0.4, None]})["layer"]
-    assert [(row["name"], row["size"]) for row in drawn["data"]["values"]] == [("a", "1"), ("a", "2"), ("b", "1")]
-    assert {row["name"]: row["value"] for row in names["data"]["values"]} == {"a": 1.0, "b": 0.4}
-
-
-@given(st.lists(st.floats(0, 10), min_size=1, max_size=12), st.floats(0.01, 1))
-def test_names_are_moved_apart_in_their_order(values, least):
-    found = plots.apart(values, least)
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    assert all(found[b] - found[a] >= least * (1 - 1e-6) for a, b in pairwise(order))
-    if all(values[b] - values[a] >= least for a, b in pairwise(order)):
-        assert found == pytest.approx(values)
-
-
-def test_a_plot_escapes_its_labels():
-    pytest.importorskip("altair", reason="needs altair, which draws the plots: pip install 'lego-mlir[docs]'")
-    assert "a &lt; b" in plots.lines("a < b", ["1"], {"x": [1.0]})
 
 
 def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):

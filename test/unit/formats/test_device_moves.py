@@ -2,72 +2,181 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_up_fields import made_up
 from ptx_runs import ptx_of
 
 from lego_mlir import interp
-from lego_mlir.formats import FORMATS
-from lego_mlir.formats.device_moves import build, types_of
-from lego_mlir.formats.field_arrays import as_bytes, in_rows, write
-from lego_mlir.formats.field_moves import move
+from lego_mlir.errors import LayoutError
+from lego_mlir.formats import FORMATS, host_moves
+from lego_mlir.formats.conversions import Conversion
+from lego_mlir.formats.device_moves import kernels_of
+from lego_mlir.formats.field_arrays import as_bytes, write
+from lego_mlir.formats.field_moves import Move
+from lego_mlir.formats.host_moves import execute
+from lego_mlir.formats.move_kernels import build, plan_of
+from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
+from lego_mlir.formats.storage_format import StorageFormat
+from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 from lego_mlir.interp.ptx import emulate
-from lego_mlir.tracing.dtypes import dtype_named
 
 
-def runs(name, field, seed=0):
-    """A kernel that writes a field from rows, its arguments, and the bytes that it must write."""
-    format_ = FORMATS[name].example(1)
-    one = format_[field]
-    values = made_up(format_, seed)[field]
-    plan = move(in_rows(one), one)
-    rows = as_bytes(np.ascontiguousarray(values))
-    size = format_.bytes_of(one.buffer)
-    kernel = build(plan, rows.nbytes, size)
-    others = made_up(format_, seed)
-    for other in format_.fields:
-        if other.name != field:
-            others[other.name] = np.zeros_like(others[other.name])
-    expected = as_bytes(write(format_, others)[one.buffer])
-    types = [dtype_named(t).numpy for t in types_of(plan)]
-    return kernel, rows.view(types[0]), np.zeros(size, np.uint8).view(types[1]), expected
+def rows_of(format_):
+    """The fields of a format as dense row-major arrays, packed to the bit."""
+    fields, buffers = [], {}
+    for field in format_.fields:
+        stride, axes = field.bits, []
+        for n in reversed([int(n) for n in field.shape]):
+            axes.append((PlaceDigit(n, stride),))
+            stride *= n
+        fields.append(StoredField(field.name, field.dtype, tuple(reversed(axes)), 0, field.name))
+        buffers[field.name] = ("u8", (-(-stride // 8),))
+    return StorageFormat("rows", fields, buffers)
 
 
-FIELDS = [
-    ("vllm.marlin", "q"), ("awq", "q"), ("gptq", "q"), ("gptoss.gate_up", "up"), ("megatron.qkv", "k"),
-    ("aiter.16x16", "weight"),
-    ("gguf.q4_0", "q"), ("gguf.q6_k", "high"), ("gguf.q5_0", "high"), ("gguf.q8_0", "scale"),
-    ("bitsandbytes.nf4", "even"),
-    ("cutlass.scales_128x4", "scale"), ("kv.paged_x", "k"), ("kv.mla", "rope"), ("deepgemm.scales", "scale"),
-]  # fmt: skip
+def launches(source, target, seed=0):
+    """The kernels of a conversion with their arguments, the buffers that they write, and what these must hold."""
+    fields = made_up(target, seed)
+    given_, expected = write(source, fields), write(target, fields)
+    found = {name: np.zeros(target.bytes_of(name), np.uint8) for name in target.buffers}
+    kernels = []
+    for kernel, names in kernels_of(Conversion(source, target)):
+        arrays = [as_bytes(given_[name]) if side == 0 else found[name] for side, name in names]
+        kernels.append((kernel, [a.view(p.dtype.numpy) for a, p in zip(arrays, kernel.params, strict=True)]))
+    return kernels, found, {name: as_bytes(array) for name, array in expected.items()}
 
 
-@pytest.mark.parametrize(("name", "field"), FIELDS, ids=[f"{n} {f}" for n, f in FIELDS])
-def test_the_kernel_is_clean_and_right_in_the_interpreter(name, field):
-    kernel, x, y, expected = runs(name, field)
-    report = interp.launch(kernel.mlir(), grid=kernel.grid, block=kernel.block, args=[x, y])
-    assert report.clean
-    assert y.tobytes() == expected.tobytes()
+def same(found, expected):
+    return all(array.tobytes() == expected[name].tobytes() for name, array in found.items())
 
 
-@pytest.mark.parametrize(("name", "field"), [("vllm.marlin", "q"), ("aiter.16x16", "weight"), ("gguf.q6_k", "high")])
-def test_the_kernel_is_right_in_ptx(name, field):
-    kernel, x, y, expected = runs(name, field)
+SMALL = {
+    "vllm.marlin": {"rows": 64, "columns": 128}, "awq": {"rows": 16, "columns": 128},
+    "gguf.q4_0": {"rows": 8, "columns": 64}, "gguf.q6_k": {"rows": 8, "columns": 256},
+    "gguf.mxfp4": {"rows": 16, "columns": 32}, "kv.mla": {"tokens": 2},
+    "aiter.16x16": {"rows": 32, "columns": 64}, "kv.paged_x": {"blocks": 1, "heads": 2, "tokens": 8, "depth": 16},
+    "bitsandbytes.nf4": {"rows": 3, "columns": 8}, "deepgemm.scales": {"rows": 10, "groups": 3},
+    "megatron.qkv": {"groups": 2, "heads": 2, "depth": 4, "inputs": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_kernels_are_clean_and_right_in_the_interpreter_there_and_back(name):
+    format_ = FORMATS[name](**SMALL[name])
+    for source, target in ((rows_of(format_), format_), (format_, rows_of(format_))):
+        kernels, found, expected = launches(source, target)
+        for kernel, arguments in kernels:
+            assert interp.launch(kernel.mlir(), grid=kernel.grid, block=kernel.block, args=arguments).clean
+        assert same(found, expected)
+
+
+@pytest.mark.parametrize("name", ["vllm.marlin", "aiter.16x16", "gguf.q4_0"])
+def test_the_kernel_is_right_in_ptx(name):
+    format_ = FORMATS[name](**SMALL[name])
+    ((kernel, arguments),), found, expected = launches(rows_of(format_), format_)
     text, facts = ptx_of(kernel)
     report = emulate(
-        text,
-        kernel.name,
-        args=[x, y],
-        grid=kernel.grid,
-        block=kernel.block,
-        names=["x", "y"],
+        text, kernel.name, args=arguments, grid=kernel.grid, block=kernel.block, names=[p.name for p in kernel.params],
         dynamic_shared=facts.dynamic_shared,
-    )
-    assert report.clean and y.tobytes() == expected.tobytes()
-    if name == "aiter.16x16":
-        assert "ld.global.v4" in text and "st.global.v4" in text
+    )  # fmt: skip
+    assert report.clean and same(found, expected)
+    assert "ld.global.v4" in text and "st.global.v4" in text
+    assert name == "gguf.q4_0" or len(kernels_of(Conversion(rows_of(format_), format_))) == 1
 
 
-def test_the_kernel_is_right_on_the_processor():
-    kernel, x, y, expected = runs("vllm.marlin", "q")
-    kernel(x, y)
-    assert y.tobytes() == expected.tobytes()
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("vllm.marlin_int8", {"rows": 192, "columns": 64}),
+        ("gguf.q8_0", {"rows": 40, "columns": 96}),
+        ("conv1d.linear", {"rows": 136, "columns": 328}),
+        ("awq", {"rows": 256, "columns": 256}),
+    ],
+)
+def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
+    format_ = FORMATS[name](**sizes)
+    kernels, found, expected = launches(rows_of(format_), format_)
+    for kernel, arguments in kernels:
+        kernel(*arguments)
+    assert same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("gguf.q6_k", {"rows": 64, "columns": 512}), ("gptq", {"rows": 256, "columns": 256}),
+     ("kv.mla", {"tokens": 24}), ("deepgemm.scales", {"rows": 130, "groups": 6})],
+)  # fmt: skip
+@pytest.mark.parametrize("skipped", [0, 8])
+def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped):
+    """One kernel for each move, at any multiple of 16 bytes of the target and of 8 of the source."""
+    format_ = FORMATS[name](**sizes)
+    for _, _, move in Conversion(rows_of(format_), format_).moves:
+        ends = [move.unit + sum((d[0] - 1) * d[side] for d in move.digits) for side in (1, 2)]
+        given_ = np.random.default_rng(0).integers(0, 256, skipped + -(-ends[0] // 8), dtype=np.uint8)
+        found, expected = (np.zeros(16 + -(-ends[1] // 8), np.uint8) for _ in range(2))
+        placed = Move(move.digits, move.unit, (8 * skipped, 128))
+        execute(placed, given_, expected)
+        with monkeypatch.context() as patch:
+            patch.setattr(host_moves, "SPLIT_BYTES", 0)
+            patch.setattr(host_moves, "COMPILED_BYTES", 0)
+            execute(placed, given_, found)
+        assert np.array_equal(found, expected)
+    assert host_moves._kernel.cache_info().currsize
+
+
+@st.composite
+def moves(draw):
+    """A permutation of the digits of units of 1 to 128 bits, dense on both sides."""
+    unit = draw(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
+    sizes = draw(st.lists(st.sampled_from([2, 2, 3, 4, 8, 16]), min_size=1, max_size=4))
+    places = []
+    for order in (list(range(len(sizes))), draw(st.permutations(range(len(sizes))))):
+        stride, strides = unit, {}
+        for k in order:
+            strides[k] = stride
+            stride *= sizes[k]
+        places.append(strides)
+    digits = sorted(((n, places[0][k], places[1][k]) for k, n in enumerate(sizes)), key=lambda d: -d[2])
+    return Move(tuple(digits), unit, (0, 0))
+
+
+@given(moves())
+@settings(max_examples=25, deadline=None)
+def test_a_tile_moves_each_unit_once(move):
+    """The plan alone, executed by loops over its tiles, items, words and chunks, is the move."""
+    size = -(-move.bits // 8)
+    tile = tile_of(move)
+    if tile is None or move.bits % 8 or tile.blocks * tile.bits != move.bits:
+        assert plan_of([(0, 0, move)], (size,), (size,)) is None or move.unit >= 8
+        return
+    assert tile.bits <= MOST_TILE_BITS and conflicts(tile) >= 1
+    source = np.random.default_rng(0).integers(0, 2, move.bits, dtype=np.uint8)
+    found, expected = np.full(move.bits, 7, np.uint8), np.zeros(size, np.uint8)
+    (part,) = tile.parts
+    for number in np.ndindex(*(n for n, _ in tile.outer)):
+        begin = sum(i * s for i, (_, s, _) in zip(number, part.outer, strict=True))
+        stage = np.full(tile.bits, 7, np.uint8)
+        for item in np.ndindex(*(n for n, _, _ in part.items)):
+            there, here = (sum(i * d[k] for i, d in zip(item, part.items, strict=True)) for k in (1, 2))
+            for place, words in zip(part.scatters, part.words, strict=True):
+                width = min(32, part.width)
+                for at, sources in enumerate(words):
+                    for load, word, right, mask in sources:
+                        for bit in range(width):
+                            if mask >> bit & 1:
+                                first = begin + there + part.loads[load] + word * min(32, part.chunk)
+                                stage[here + place + at * width + bit] = source[first + bit + right]
+        target = sum(i * t for i, (_, t) in zip(number, tile.outer, strict=True))
+        for digits in np.ndindex(*(n for n, _, _ in tile.stored)):
+            position, place = (sum(i * d[k] for i, d in zip(digits, tile.stored, strict=True)) for k in (1, 2))
+            found[target + place : target + place + move.unit] = stage[position : position + move.unit]
+    packed = np.packbits(source, bitorder="little")
+    execute(move, packed, expected)
+    assert np.array_equal(np.packbits(found, bitorder="little"), expected)
+
+
+def test_what_shares_bytes_is_a_kernel_of_its_own():
+    even = Move(((4, 4, 8),), 4, (0, 4))
+    with pytest.raises(LayoutError, match="kernels of their own"):
+        build(((0, 0, even),), (2,), (4,))

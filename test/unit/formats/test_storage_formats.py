@@ -1,5 +1,7 @@
 """Every format of the catalogue: proved for all sizes, equal to its engine's own writing, and read back."""
 
+import doctest
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from format_oracles import ORACLES
 from made_up_fields import made_up
 
+import lego_mlir as lego
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.formats import FORMATS, StorageFormat, format_named, stored
@@ -69,6 +72,33 @@ def test_the_page_lists_every_format_with_its_source():
     page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text()
     for name, entry in FORMATS.items():
         assert f"| `{name}` | {entry.title} | {entry.source} |".replace("|", "") in page.replace("|", ""), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_format_is_drawn_with_the_element_of_each_place(name):
+    format_ = FORMATS[name].example()
+    panels = lego.show(format_).panels
+    assert [p.title.rpartition(": ")[2] for p in panels] == (
+        list(format_.buffers) if len(format_.buffers) > 1 else [name]
+    )
+    for panel, buffer in zip(panels, format_.buffers, strict=True):
+        seen = set()
+        for cell in (cell for row in panel.cells for cell in row if cell.title != "padding"):
+            field, _, bit = cell.title.partition("[")[0], *cell.title.partition(" at bit ")[1:]
+            found = format_.element(buffer, int(bit.split()[0]))
+            assert cell.title.startswith(f"{field}{list(found[1])}") and found[0] == field
+            assert bool(cell.label) == (found not in seen)
+            seen.add(found)
+
+
+def test_the_page_draws_every_format():
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text()
+    names = {"lego": lego, "FORMATS": FORMATS}
+    for example in doctest.DocTestParser().get_examples(page):
+        if "drawn(" in example.source or "halves" in example.source:
+            exec(example.source, names)
+    pictures = [names[mark] for mark in re.findall(r"<!-- picture (\w+):", page) if mark in names]
+    assert {panel.title.partition(":")[0] for picture in pictures for panel in picture.panels} == set(FORMATS)
 
 
 def test_a_field_that_overlaps_is_refuted_with_both_elements():

@@ -67,6 +67,27 @@ def found(request, tmp_path_factory):
     return run(tmp_path_factory.mktemp("triton"), "-c", PROGRAM, request.param)
 
 
+CUDA = """
+import json
+from lego_mlir import sanitize
+sanitize.triton(90, cuda=True)
+import torch, triton
+import torch._dynamo  # its table of functions refuses one object under two names
+import triton_kernels as k
+x = torch.arange(100.0, device="cuda")
+y = x.cuda()
+k.add[(1,)](x, y, y, 100, BLOCK=128)
+event = torch.cuda.Event(enable_timing=True)
+with torch.cuda.device(x.device), torch.cuda.stream(torch.cuda.Stream()):
+    event.record()
+    torch.cuda.synchronize()
+print(json.dumps({
+    "device": str(x.device), "is_cuda": x.is_cuda, "x": x[3].item(), "y": y[3].item(), "to": x.to("cuda:0")[3].item(),
+    "made": [x.new_zeros(2).numpy().tolist(), torch.zeros_like(x, device=torch.device("cuda")).cpu().sum().item()],
+    "name": torch.cuda.get_device_name(), "capability": torch.cuda.get_device_capability(),
+    "timed": triton.testing.do_bench(lambda: None),
+}))
+"""
 REFUSED = {80: {"block_scaled_matmul_mxfp8", "fp8_matmul", "num_ctas_2"}, 90: set()}  # by Triton, for the target
 
 
@@ -81,9 +102,17 @@ def test_kernels_of_tutorials_are_right_and_give_no_alarm(arch, tmp_path):
 
 def test_correct_kernels_are_right_and_give_no_alarm(found):
     runs = {name: result for name, result in found.items() if name.startswith("run_")}
-    assert len(runs) == 6
+    assert len(runs) == 8
     assert {name: (r["right"], r["faults"]) for name, r in runs.items()} == dict.fromkeys(runs, (True, []))
     assert runs["run_product"]["launches"] == 3  # both configurations, then the chosen one
+
+
+def test_the_device_cuda_is_the_cpu(tmp_path):
+    found = run(tmp_path, "-c", CUDA)
+    assert found == {
+        "device": "cuda:0", "is_cuda": True, "x": 3.0, "y": 6.0, "to": 3.0, "made": [[0.0, 0.0], 0.0],
+        "name": "NVIDIA H100", "capability": [9, 0], "timed": 1.0,
+    }  # fmt: skip
 
 
 def test_planted_faults_are_reported_at_their_line(found):

@@ -89,13 +89,41 @@ def run_histogram():
     return out.float(), torch.bincount(x, minlength=16).float()
 
 
+@triton.jit
+def largest(x, place, columns, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * columns + i, mask=i < columns, other=-float("inf"))
+    tl.store(place + row, tl.argmax(value, 0).to(tl.int64))
+
+
+@triton.jit
+def symmetric_sum(x, out, BLOCK: tl.constexpr):
+    value = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.store(out + tl.program_id(0), tl.sum(value * value, 0))  # fma(x, x, x' * x') is not symmetric in x and x'
+
+
+def run_largest():
+    x, place = torch.randn(5, 100), torch.empty(5, dtype=torch.int64)
+    largest[(5,)](x, place, 100, BLOCK=128)
+    return place.float(), x.argmax(1).float()
+
+
+def run_symmetric_sum():
+    x, out = torch.randn(4, 128), torch.empty(4)
+    symmetric_sum[(4,)](x, out, BLOCK=128)
+    return out, x.pow(2).sum(1)
+
+
 def run_through_pointers():
     parts, out = [torch.randn(64) for _ in range(3)], torch.empty(192)
     through_pointers[(3,)](torch.tensor([p.data_ptr() for p in parts]), out, BLOCK=64)
     return out, torch.cat(parts)
 
 
-CORRECT = (run_add, run_softmax, run_product, run_sum_of_blocks, run_histogram, run_through_pointers)
+CORRECT = (
+    run_add, run_softmax, run_product, run_sum_of_blocks, run_histogram, run_through_pointers, run_largest,
+    run_symmetric_sum,
+)  # fmt: skip
 
 
 @triton.jit

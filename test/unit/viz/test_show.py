@@ -264,6 +264,28 @@ def test_the_worst_request_of_a_kernel_s_line():
     write, read = sorted(show(columns, line=LINE).panels, key=lambda panel: panel.title, reverse=True)
     assert write.title == f"write of y, line {LINE}" and read.title == f"read of x, line {LINE}"
     assert write.shape == (32, 8) and "32 sectors of 32 bytes, 4 at best" in write.caption[0]
+    assert write.caption[1] == "128 of 1024 bytes that this request fetches are used: 12%; blue, .: the others"
+    assert [cell.text for cell in write.cells[3]] == ["3", *"......."]
+
+
+@lego.kernel(grid=1, block=32)
+def through_banks(y: lego.Tensor(lego.f32, Row(32, 32))):
+    tile = lego.shared(lego.f32, Row(32, 32))
+    tile[lego.thread_id.x, 3] = 1.0
+    tile[3, lego.thread_id.x] = 2.0
+    lego.barrier()
+    y[0, lego.thread_id.x] = tile[lego.thread_id.x, 3]
+
+
+def test_a_request_of_a_shared_tile_names_the_busiest_bank_and_the_idle_ones():
+    across, along = (show(through_banks, line=through_banks.source.line + row).panels[0] for row in (3, 4))
+    assert across.caption[1] == "bank 3 serves 32 of 32 words, one by one; 31 of 32 banks serve none"
+    assert along.caption[1] == "all 32 banks serve, each at most 1 of 32 words"
+
+
+def test_a_request_that_uses_all_that_it_fetches_has_no_other_bytes():
+    (panel,) = show(through_banks, line=through_banks.source.line + 6).panels[-1:]
+    assert panel.caption[1] == "128 of 128 bytes that this request fetches are used: 100%"
 
 
 def test_requests_in_time_show_which_sectors_are_fetched_again():
@@ -274,9 +296,12 @@ def test_requests_in_time_show_which_sectors_are_fetched_again():
         all(len(row) == 1 for row in colours) and colours[0] != colours[1] == colours[7]
     )  # one sector a lane, then kept
     assert "32 sectors of 32 bytes fetched first" in panel.caption[1]
-    marks = [
-        row.split()[1:] for row in show(columns, line=LINE, by="time").text(width=200).splitlines() if "+" in row[:9]
-    ]
+    assert panel.caption[2] == (
+        "8 requests ask for 256 sectors: a cache that keeps them all fetches 32, and 1024 of their 1024 bytes are used"
+    )
+    assert panel.row_labels[:2] == ("0: 32 new", "1: 0 new")
+    text = show(columns, line=LINE, by="time").text(width=200)
+    marks = [row.split()[3:] for row in text.splitlines() if " new " in row]
     assert marks[0] == ["+"] * 32
 
 

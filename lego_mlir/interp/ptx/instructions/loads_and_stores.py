@@ -82,7 +82,7 @@ def build_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
     type_ = decoder.type_of(instruction)
     type_ = "b32" if type_ in PACKED else type_
     count, bits = _count(instruction), 8 * NUMPY[type_].itemsize
-    target, value = instruction.operands
+    target, value = instruction.operands[:2]  # a third is a policy of caches
     values = [decoder.source(o, f"b{bits}", instruction) for o in decoder.items(value)]
     if len(values) != count:
         raise decoder.refused(instruction, f"{len(values)} registers for {count} elements")

@@ -15,6 +15,18 @@ from lego_mlir.interp.ptx.ptx_reader import Ignored, OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, PACKED, bits_of_type_name
 
 
+@opcode("createpolicy")
+def build_cache_policy(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`createpolicy.fractional.L2::evict_last.b64 d, 1.0`: a policy of caches, which are not modelled."""
+    write = decoder.sink(instruction.operands[0], instruction)
+
+    def run(gang: Gang) -> Outcome:
+        write(gang, np.zeros(1, np.uint64))
+        return None
+
+    return run
+
+
 @opcode("mov")
 def build_mov(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`mov.u32 d, a`."""

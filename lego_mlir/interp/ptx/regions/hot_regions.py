@@ -1,7 +1,8 @@
 """Regions of an entry: compiled once many lanes have run through them, and run in the interpreter's place.
 
-Compiling takes some 4 ms an instruction, so a region runs in the interpreter until `HOT` lanes have passed. A form that
-a region turns out not to hold divides it. Machine code is kept on disk, by the text of its IR and the CPU.
+Compiling takes some milliseconds an instruction, so a region runs in the interpreter until that is worth less than the
+interpreter's time for the blocks that are left; of the blocks that run, nobody knows how long they will. A form that a
+region turns out not to hold divides it. Machine code is kept on disk, by the text of its IR and the CPU.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
 from lego_mlir.interp.ptx.regions.llvm_ir import binding as llvm
 from lego_mlir.interp.ptx.regions.llvm_ir import ir
-from lego_mlir.interp.ptx.regions.region_checks import emit_access
-from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, HELD, IrValue, NotInRegionError, RegionCode
+from lego_mlir.interp.ptx.regions.region_code import FIELDS, FIRST_RESULT, IrValue, NotInRegionError, RegionCode
+from lego_mlir.interp.ptx.regions.region_operations import HELD, emit_instruction
 from lego_mlir.store import Cache, default_folder, key
 
 if TYPE_CHECKING:
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 
-HOT: Final = 50_000
+HOT: Final = 1.0
+"""How many times the cost of compiling a region the interpreter is expected to take for it still."""
+AGAIN: Final = 0.25
+"""What a region is expected to take once more in the blocks that run, of what it has taken."""
+COMPILED_S, COMPILED_ACCESS_S, COMPILED_REGION_S = 0.002, 0.009, 0.02
+INTERPRETED_S, INTERPRETED_ACCESS_S = 25e-9, 120e-9
+"""Seconds to compile an instruction, an access, a region; to interpret an instruction or access of one lane."""
 SHORTEST: Final = 2
 LONGEST: Final = 400
 """Instructions of a region: LLVM's time grows faster than its length."""
@@ -140,7 +147,7 @@ class RegionContext:
         if shadow is not None:
             tables |= {"global_writes": shadow.writes, "global_reads": shadow.reads}
             numbers |= {"granules": shadow.writes.shape[1], "granule": shadow.granule}
-            numbers |= {"replicated": int(shadow.replicated_loads)}
+            numbers |= {"replicated": int(shadow.replicated)}
         for name, table in tables.items():
             assert table.flags.c_contiguous
             self.words[FIELDS.index(name)] = table.ctypes.data
@@ -170,6 +177,7 @@ class RegionSet:
     decoder: Decoder
     live: Sequence[int]
     context: RegionContext
+    remaining: Callable[[], float]
 
     def add(self, first: int, end: int, seen: int = 0) -> None:
         """Put a region in the place of its first instruction's step."""
@@ -195,11 +203,24 @@ class HotRegion:
         """Run the region on a gang, or its first instruction in the interpreter."""
         if self.compiled is None and not self.refused:
             self.seen += gang.lanes
-            if self.seen >= HOT:
+            if self._is_worth_compiling():
                 self._compile()
         if self.compiled is None or gang.pending or not self._run(gang):
             return self.old(gang)
         return None
+
+    def _is_worth_compiling(self) -> bool:
+        """Whether what the interpreter is expected to take still is more than compiling."""
+        length, accesses = self.end - self.first, self.accesses
+        spent = self.seen * ((length - accesses) * INTERPRETED_S + accesses * INTERPRETED_ACCESS_S)
+        cost = COMPILED_REGION_S + (length - accesses) * COMPILED_S + accesses * COMPILED_ACCESS_S
+        return spent * (self.regions.remaining() + AGAIN) >= HOT * cost
+
+    @property
+    def accesses(self) -> int:
+        """The loads and stores."""
+        code = self.regions.decoder.entry.instructions[self.first : self.end]
+        return sum(i.opcode in ("ld", "st") for i in code)
 
     def _compile(self) -> None:
         """Compile the longest part that a region holds from here on, and leave the rest to another."""
@@ -224,7 +245,7 @@ class HotRegion:
     def _code(self, instructions: Sequence[PtxInstruction]) -> RegionCode:
         decoder = self.regions.decoder
         granule = decoder.machine.shape.granule
-        return RegionCode(instructions, decoder.addresses, granule, f"region_{self.first}", emit_access)
+        return RegionCode(instructions, decoder.addresses, granule, f"region_{self.first}", emit_instruction)
 
     def _fits(self, instruction: PtxInstruction) -> bool:
         try:
@@ -271,8 +292,11 @@ class HotRegion:
         return True
 
 
-def install(steps: list[Step], decoder: Decoder, live: Sequence[int]) -> None:
-    """Put regions in the place of the interpreter's steps."""
-    regions = RegionSet(steps, decoder, live, RegionContext(decoder.machine))
+def install(steps: list[Step], decoder: Decoder, live: Sequence[int], remaining: Callable[[], float]) -> None:
+    """Put regions in the place of the interpreter's steps.
+
+    `remaining` says how many blocks are left, for each that has begun.
+    """
+    regions = RegionSet(steps, decoder, live, RegionContext(decoder.machine), remaining)
     for first, end in straight_runs(decoder.entry):
         regions.add(first, end)

@@ -38,12 +38,7 @@ FIELDS: Final = (
 FIRST_RESULT: Final = 512
 """The index of the first register that is set; those that are read come before."""
 PLAIN: Final = frozenset({"pred", "f32", "f64", *(f"{kind}{n}" for kind in "bus" for n in (8, 16, 32, 64))})
-BITWISE: Final = {"and": "and_", "or": "or_", "xor": "xor"}
-INTEGER: Final = {"add": "add", "sub": "sub", **BITWISE}
-COMPARISONS: Final = {
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
-}  # fmt: skip
-NEVER: Final = frozenset({"sat", "cc", "hi", "rm", "rp", "rz", "volatile", "acquire", "release", "relaxed", "mmio"})
+NEVER: Final = frozenset({"sat", "cc", "rm", "rp", "rz", "volatile", "acquire", "release", "relaxed", "mmio"})
 TINY: Final = 2.0**-126
 Addresses = Mapping[str, tuple[str, int]]
 
@@ -70,15 +65,15 @@ def type_name(instruction: PtxInstruction) -> str:
 class RegionCode:
     """Emits the functions of a region; `reads` and `results` say which registers its arrays are.
 
-    `emit_access` is that of `region_checks`.
+    `emit` adds one instruction: that of `region_operations`.
     """
 
     def __init__(
         self, instructions: Sequence[PtxInstruction], addresses: Addresses, granule: int, name: str,
-        emit_access: Callable[[RegionCode, PtxInstruction], None],
+        emit: Callable[[RegionCode, PtxInstruction], None],
     ) -> None:  # fmt: skip
         self.instructions, self.addresses, self.granule, self.name = instructions, addresses, granule, name
-        self.emit_access = emit_access
+        self.emit = emit
         self.reads: dict[tuple[str, int | str, int], int] = {}
         self.results: dict[int, int] = {}
         self.stores = any(i.opcode == "st" for i in instructions)
@@ -224,13 +219,7 @@ class RegionCode:
         modifiers = set(instruction.modifiers)
         if modifiers & NEVER:
             raise NotInRegionError(instruction.name)
-        if instruction.opcode in ("ld", "st"):
-            self.emit_access(self, instruction)
-            return
-        emit = _EMITTERS.get(instruction.opcode)
-        if emit is None:
-            raise NotInRegionError(instruction.opcode)
-        emit(self, instruction, type_name(instruction))
+        self.emit(self, instruction)
 
     def flushed(self, value: IrValue) -> IrValue:
         """`.ftz` of an f32: zero of the same sign for a subnormal."""
@@ -281,135 +270,3 @@ def _constant(operand: Immediate, kind: IrValue) -> IrValue:
         raise NotInRegionError("a float in decimals")
     width = kind.width if isinstance(kind, ir.IntType) else 32 if kind == F32 else 64
     return ir.IntType(width)(int(operand.value) & ((1 << width) - 1))
-
-
-# --- what each opcode becomes -----------------------------------------------------------------------------------------
-
-Emitter = Callable[[RegionCode, PtxInstruction, str], None]
-
-
-def _move(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    kind, (target, source) = ir_type(name), instruction.operands
-    bits = I1 if kind == I1 else ir.IntType({F32: 32, F64: 64}.get(kind) or kind.width)
-    if instruction.opcode == "cvta" and "global" not in instruction.modifiers:
-        raise NotInRegionError("cvta")
-    b = code.b
-    if isinstance(source, OperandList):
-        parts = [code.get(o, ir.IntType(bits.width // len(source.items))) for o in source.items]
-        whole = bits(0)
-        for at, part in enumerate(parts):
-            whole = b.or_(whole, b.shl(b.zext(part, bits), bits(at * part.type.width)))
-        code.put(target, whole)
-    elif isinstance(target, OperandList):
-        whole, width = code.get(source, bits), bits.width // len(target.items)
-        for at, item in enumerate(target.items):
-            if isinstance(item, PtxRegister):
-                code.put(item, b.trunc(b.lshr(whole, bits(at * width)), ir.IntType(width)))
-    else:
-        code.put(target, code.get(source, bits))
-
-
-def _arithmetic(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    """add, sub, mul, mad, fma, and the bitwise ones."""
-    b, opcode = code.b, instruction.opcode
-    kind, signed = ir_type(name), name[0] == "s"
-    target, *operands = instruction.operands
-    if isinstance(kind, ir.IntType):
-        if opcode in INTEGER:
-            code.put(target, getattr(b, INTEGER[opcode])(*(code.get(o, kind) for o in operands)), signed=signed)
-        else:
-            code.put(target, _product(code, instruction, kind, signed), signed=signed)
-        return
-    ftz = "ftz" in instruction.modifiers and kind == F32
-    values = [code.get(o, kind) for o in operands]
-    if ftz:
-        values = [code.flushed(value) for value in values]
-    if opcode in ("fma", "mad"):
-        function = code.function.module.declare_intrinsic("llvm.fma", [kind], ir.FunctionType(kind, [kind] * 3))
-        value = b.call(function, values)
-    elif opcode in ("add", "sub", "mul") and len(values) == 2:
-        value = getattr(b, "f" + opcode)(*values)
-    else:
-        raise NotInRegionError(instruction.name)
-    code.put(target, code.flushed(value) if ftz else value)
-
-
-def _product(code: RegionCode, instruction: PtxInstruction, kind: IrValue, signed: bool) -> IrValue:
-    b, operands = code.b, instruction.operands[1:]
-    if instruction.opcode not in ("mul", "mad") or not {"lo", "wide"} & set(instruction.modifiers):
-        raise NotInRegionError(instruction.name)
-    x, y = (code.get(o, kind) for o in operands[:2])
-    if "wide" in instruction.modifiers:
-        kind = ir.IntType(2 * kind.width)
-        x, y = ((b.sext if signed else b.zext)(v, kind) for v in (x, y))
-    product = b.mul(x, y)
-    return b.add(product, code.get(operands[2], kind)) if instruction.opcode == "mad" else product
-
-
-def _not(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    code.put(instruction.operands[0], code.b.not_(code.get(instruction.operands[1], ir_type(name))))
-
-
-def _shift(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    """A shift by the width or more gives zeros, or copies of the sign."""
-    b, kind, signed = code.b, ir_type(name), name[0] == "s" and instruction.opcode == "shr"
-    value, count = code.get(instruction.operands[1], kind), code.get(instruction.operands[2], I32)
-    inside = b.icmp_unsigned("<", count, I32(kind.width))
-    safe = b.select(inside, count, I32(kind.width - 1))
-    safe = b.zext(safe, kind) if kind.width > 32 else b.trunc(safe, kind) if kind.width < 32 else safe
-    shifted = (b.shl if instruction.opcode == "shl" else b.ashr if signed else b.lshr)(value, safe)
-    code.put(instruction.operands[0], shifted if signed else b.select(inside, shifted, kind(0)), signed=signed)
-
-
-def _compare(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    b, kind = code.b, ir_type(name)
-    how = next((m for m in instruction.modifiers if m in COMPARISONS), None)
-    if how is None or len(instruction.operands) != 3 or isinstance(instruction.operands[0], OperandList):
-        raise NotInRegionError(instruction.name)
-    x, y = (code.get(o, kind) for o in instruction.operands[1:])
-    if isinstance(kind, ir.IntType):
-        found = (b.icmp_signed if name[0] == "s" else b.icmp_unsigned)(COMPARISONS[how], x, y)
-    elif "ftz" in instruction.modifiers:
-        raise NotInRegionError(instruction.name)
-    else:
-        found = b.fcmp_ordered(COMPARISONS[how], x, y)
-    code.put(instruction.operands[0], found)
-
-
-def _select(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    kind, (target, x, y, condition) = ir_type(name), instruction.operands
-    code.put(target, code.b.select(code.get(condition, I1), code.get(x, kind), code.get(y, kind)))
-
-
-def _extreme(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    """min and max of integers."""
-    b, kind, signed = code.b, ir_type(name), name[0] == "s"
-    if not isinstance(kind, ir.IntType) or len(instruction.operands) != 3:
-        raise NotInRegionError(instruction.name)
-    x, y = (code.get(o, kind) for o in instruction.operands[1:])
-    less = (b.icmp_signed if signed else b.icmp_unsigned)("<", x, y)
-    code.put(
-        instruction.operands[0], b.select(less, *((x, y) if instruction.opcode == "min" else (y, x))), signed=signed
-    )
-
-
-def _convert(code: RegionCode, instruction: PtxInstruction, name: str) -> None:
-    """Integers of other widths."""
-    types = [m for m in instruction.modifiers if m in TYPE_NAMES]
-    if len(types) != 2 or len(instruction.modifiers) != 2 or any(t[0] not in "us" for t in types):
-        raise NotInRegionError(instruction.name)
-    to, value = ir_type(types[0]), code.get(instruction.operands[1], ir_type(types[1]))
-    if to.width > value.type.width:
-        value = (code.b.sext if types[1][0] == "s" else code.b.zext)(value, to)
-    elif to.width < value.type.width:
-        value = code.b.trunc(value, to)
-    code.put(instruction.operands[0], value, signed=types[0][0] == "s")
-
-
-_EMITTERS: Final[dict[str, Emitter]] = {
-    "mov": _move, "cvta": _move, "not": _not, "shl": _shift, "shr": _shift, "setp": _compare, "selp": _select,
-    "min": _extreme, "max": _extreme, "cvt": _convert,
-    **dict.fromkeys(("add", "sub", "mul", "mad", "fma", *BITWISE), _arithmetic),
-}  # fmt: skip
-HELD: Final = frozenset({"ld", "st", *_EMITTERS})
-"""Opcodes of which a region holds some forms."""

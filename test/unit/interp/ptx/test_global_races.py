@@ -109,10 +109,10 @@ def test_a_write_after_reads_of_several_blocks_is_a_race():
     assert any("races with the read" in f.message for f in one(body, grid=3).faults)
 
 
-def test_replicated_loads_may_be_stored_back():
+def test_replicated_may_be_stored_back():
     body = """ld.global.b32 %r5, [%rd2]; setp.ne.u32 %p1, %r53, 0; @%p1 bra END; st.global.b32 [%rd2], 9; END: ret;"""
     assert not one(body, grid=1).clean
-    assert one(body, grid=1, checks=Checks(replicated_loads=True)).clean
+    assert one(body, grid=1, checks=Checks(replicated=True)).clean
 
 
 def test_a_sample_of_blocks_runs_only_those():

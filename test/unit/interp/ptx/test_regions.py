@@ -52,6 +52,7 @@ INTEGER = st.sampled_from(
 FLOAT = st.sampled_from(["add.f32", "mul.rn.f32", "sub.ftz.f32", "mul.ftz.f32"])
 GUARD = st.sampled_from(["", "@%p1 ", "@!%p2 "])
 REGISTER = st.integers(1, 6)
+SIDE = st.sampled_from("lr")
 LINE = st.one_of(
     st.builds("{}{} %r{}, %r{}, %r{};".format, GUARD, INTEGER, REGISTER, REGISTER, REGISTER),
     st.builds("{}{} %f{}, %f{}, %f{};".format, GUARD, FLOAT, REGISTER, REGISTER, REGISTER),
@@ -62,6 +63,32 @@ LINE = st.one_of(
     st.builds("selp.b32 %r{}, %r{}, %r{}, %p1;".format, REGISTER, REGISTER, REGISTER),
     st.builds("mov.b32 {{%h1, %h2}}, %r{}; mov.b32 %r{}, {{%h2, %h1}};".format, REGISTER, REGISTER),
     st.builds("mul.wide.s32 %rd20, %r{}, %r{}; cvt.u32.u64 %r{}, %rd20;".format, REGISTER, REGISTER, REGISTER),
+    st.builds(
+        "{}mul.hi.{} %r{}, %r{}, %r{};".format, GUARD, st.sampled_from(["s32", "u32"]), REGISTER, REGISTER, REGISTER
+    ),
+    st.builds("mad.hi.u32 %r{}, %r{}, %r{}, %r{};".format, REGISTER, REGISTER, REGISTER, REGISTER),
+    st.builds(
+        "lop3.b32 %r{}, %r{}, %r{}, %r{}, {};".format, REGISTER, REGISTER, REGISTER, REGISTER, st.integers(0, 255)
+    ),
+    st.builds("shf.{}.wrap.b32 %r{}, %r{}, %r{}, %r{};".format, SIDE, *[REGISTER] * 4),
+    st.builds(
+        "shf.{}.clamp.b32 %r{}, %r{}, %r{}, {};".format, st.sampled_from("lr"), *[REGISTER] * 3, st.integers(0, 40)
+    ),
+    st.builds(
+        "{} %r{}, %r{};".format,
+        st.sampled_from(["popc.b32", "clz.b32", "brev.b32", "neg.s32", "abs.s32"]),
+        REGISTER,
+        REGISTER,
+    ),
+    st.builds(
+        "{} %f{}, %f{};".format,
+        st.sampled_from(["neg.f32", "abs.f32", "rcp.rn.f32", "sqrt.rn.f32"]),
+        REGISTER,
+        REGISTER,
+    ),
+    st.builds("div.rn.f32 %f{}, %f{}, %f{};".format, REGISTER, REGISTER, REGISTER),
+    st.builds("cvt.rn.f32.{} %f{}, %r{};".format, st.sampled_from(["s32", "u32"]), REGISTER, REGISTER),
+    st.builds("cvt.f64.f32 %fd1, %f{}; cvt.rn.f32.f64 %f{}, %fd1;".format, REGISTER, REGISTER),
     st.builds("rcp.approx.f32 %f{}, %f{};".format, REGISTER, REGISTER),  # no region holds it: it divides one
 )
 START = "".join(f"mad.lo.s32 %r{i}, %r53, {i * 7919}, {i}; cvt.rn.f32.s32 %f{i}, %r{i}; " for i in range(1, 7))

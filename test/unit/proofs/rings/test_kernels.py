@@ -11,7 +11,15 @@ from role_kernels import staged
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32, spec
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
-from lego_mlir.kernels import batched_products, fused_attention, grouped_products, packed_attention, transpose
+from lego_mlir.kernels import (
+    added_gradients,
+    batched_products,
+    fused_attention,
+    grouped_products,
+    packed_attention,
+    transpose,
+)
+from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings import values
@@ -75,6 +83,43 @@ def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
     proof = ring_proof(kernel().trace())
     assert proof.reasons == ()
     assert proof.unfilled == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [{}, {"causal": True}, {"group": 2}], ids=["plain", "causal", "grouped"])
+def test_rings_of_added_gradients_are_proved(form):
+    assert ring_proof(added_gradients.build(AttentionForm(**form)).main.trace()).reasons == ()
+
+
+def closed_without(word):
+    def close(memory, q, t, end):
+        if word != "wait":
+            memory.empty[t - (0 if word == "parity" else memory.tile.stages)].wait()
+        tile = memory.visited(memory.q, t, 0, memory.tile.queries)
+        lego.copy_async(q, tile, at=(0, end, 0), barrier=memory.full[t])
+        if word != "arrival":
+            memory.full[t].arrive()
+
+    return close
+
+
+def scored_ahead(group, t, start=0):
+    ahead = group.memory.visited(group.memory.q, t + 1, start)
+    return lego.mma(group.keys, ahead.T, group.zeros)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "fault"),
+    [
+        *((GradientMemory, "close", closed_without(word)) for word in ("wait", "arrival", "parity")),
+        (GradientGroup, "scored", scored_ahead),
+    ],
+    ids=["slot reused before its wait", "no arrival", "wrong parity", "read before its wait"],
+)
+def test_faults_planted_in_added_gradients_are_not_proved(monkeypatch, where, name, fault):
+    monkeypatch.setattr(where, name, fault)
+    assert ring_proof(added_gradients.build().main.trace()).reasons
 
 
 def test_roles_that_read_other_trip_counts_stay_unknown():
@@ -141,6 +186,37 @@ def test_a_number_of_rounds_that_warps_vote_is_the_same_in_roles_that_vote_alike
     assert "times" in ring_proof(counted_by(voted(lambda role: 2 + role)).trace()).reasons[0]
 
 
+def test_a_stage_that_is_read_after_the_wait_for_the_next_one_is_filled():
+    @lego.kernel(grid=1, block=64)
+    def kernel(
+        a: lego.Tensor(f32, Row(256, 32)),
+        steps: lego.Tensor(i32, Row(4), range=(0, 6)),
+        y: lego.Tensor(f32, Row(8, 64)),
+    ):
+        tile, full, empty = lego.shared(f32, Row(64, 32), "tile"), lego.barriers(2), lego.barriers(2)
+        trips = lego.index(steps[0], range=(0, 6))
+
+        def copied(k):
+            empty[k - 2].wait()
+            lego.copy_async(a, tile.part((k % 2 * 32, 0), (32, 32)), at=(0, 0), barrier=full[k])
+            full[k].arrive()
+
+        with lego.warps(0, 1):
+            for k in lego.range(trips):
+                copied(k)
+            copied(trips)
+        with lego.warps(1, 2):
+            full[0].wait()
+            for k in lego.range(trips):
+                full[k + 1].wait()
+                y[0, lego.lane_id] = tile[k % 2 * 32 + lego.lane_id, 0]
+                empty[k].arrive()
+
+    proof = ring_proof(kernel.trace())
+    assert proof.reasons == ()
+    assert proof.unfilled == {}
+
+
 def shuffled(steps, role):
     return lego.index(lego.shuffle(steps[role + lego.warp_id % 2], 0), range=(0, 6))
 
@@ -179,6 +255,82 @@ def stored_from_a_stage(waits):
 def test_an_arrival_does_not_wait_for_copies_out_of_a_stage():
     assert ring_proof(stored_from_a_stage(True).trace()).reasons == ()
     assert "goes on while" in ring_proof(stored_from_a_stage(False).trace()).reasons[0]
+
+
+def copied_in_halves(columns, second_wait=True):
+    """A role copies the halves of each tile on two rings; another reads each half as soon as it is there."""
+
+    def half(number):
+        return (0, number * 32) if columns else (number * 8, 0)
+
+    @lego.kernel(grid=1, block=64)
+    def kernel(a: lego.Tensor(f32, Row(16, 64)), y: lego.Tensor(f32, Row(2, 32))):
+        tile = lego.shared(f32, Row(32, 64), "tile")
+        *rings, empty = (lego.barriers(2) for _ in range(3))
+        with lego.warps(0, 1):
+            for k in lego.range(6):
+                empty[k - 2].wait()
+                for number, ring in enumerate(rings):
+                    row, column = half(number)
+                    part = tile.part((k % 2 * 16 + row, column), (16, 32) if columns else (8, 64))
+                    lego.copy_async(a, part, at=half(number), barrier=ring[k])
+                    ring[k].arrive()
+        with lego.warps(1, 2):
+            for k in lego.range(6):
+                for number, ring in enumerate(rings):
+                    if number == 0 or second_wait:
+                        ring[k].wait()
+                    row, column = half(number)
+                    y[number, lego.lane_id] = tile[k % 2 * 16 + row + lego.lane_id % 8, column]
+                empty[k].arrive()
+
+    return kernel
+
+
+def test_halves_of_a_tile_on_two_rings_are_told_apart_by_rows():
+    assert isinstance(verdict(copied_in_halves(columns=False)), Proved)
+
+
+def test_a_read_beside_the_columns_that_a_copy_fills_is_not_refuted():
+    assert isinstance(verdict(copied_in_halves(columns=True)), Unknown)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_half_that_is_read_before_its_wait_is_refuted_with_its_round(columns):
+    found = verdict(copied_in_halves(columns, second_wait=False))
+    assert isinstance(found, Refuted)
+    assert "(round k" in found.explanation
+
+
+def read_as_far_as_memory_says(most):
+    """A role reads the rows of a tile from a warp's number on, up to a number in memory and at most `most`."""
+
+    @lego.kernel(grid=1, block=96)
+    def kernel(
+        a: lego.Tensor(f32, Row(16, 32)),
+        lengths: lego.Tensor(i32, Row(4), range=(-(2**31), 2**31)),
+        y: lego.Tensor(f32, Row(32, 32)),
+    ):
+        tile, full, empty = lego.shared(f32, Row(32, 32), "tile"), lego.barriers(2), lego.barriers(2, arrivals=2)
+        with lego.warps(0, 1):
+            for k in lego.range(6):
+                empty[k - 2].wait()
+                lego.copy_async(a, tile.part((k % 2 * 16, 0), (16, 32)), at=(0, 0), barrier=full[k])
+                full[k].arrive()
+        with lego.warps(1, 3):
+            for k in lego.range(6):
+                full[k].wait()
+                length = lego.index(lengths[k % 4], range=(-(2**31), 2**31))
+                for row in lego.range(lego.warp_id, lego.minimum(most, length), 2):
+                    y[row, lego.lane_id] = tile[k % 2 * 16 + row, lego.lane_id]
+                empty[k].arrive()
+
+    return kernel
+
+
+@pytest.mark.parametrize(("most", "found"), [(15, Proved), (16, Proved), (17, Unknown), (2**20, Unknown)])
+def test_rows_that_a_loop_over_data_reads_are_in_their_stage_if_it_has_no_more(most, found):
+    assert isinstance(verdict(read_as_far_as_memory_says(most)), found)
 
 
 def test_a_proof_that_takes_too_long_ends_as_unknown_with_its_reason_and_a_remedy(monkeypatch):

@@ -1,0 +1,293 @@
+"""Products over the GPUs of one host, beside NCCL and cuBLAS one after the other and torch's fused products.
+
+    python bench/mesh_products.py render [N ..]     the kernels for N ranks as cubins (2 and 4), no GPU
+    python bench/mesh_products.py time [N]          on the GPU machine: values, then times, a process a GPU
+    python bench/mesh_products.py table             the table of docs/results/mesh.md
+
+bf16, 8192^3 and layers of a language model of 70 billion parameters. `gathered`: A in rows, B and C in columns: A
+is gathered. `scattered`: A in columns, B and C in rows, so that the parts of C are added and scattered. `ours` is
+`lego.mesh.MeshProduct` with the kernel of the exact size of each strip, and A where others read it; `ours, copied`
+copies it there first, as torch's fused product does; `ours, cuBLAS` is `ours` with `torch.mm`. `sequence` is NCCL's collective
+and `torch.mm` one after the other, `fused` torch's symmetric-memory product. Values are compared on matrices of small
+integers, whose sums have no rounding; times are of normal ones, taken as in bench/mesh.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import harness
+import hopper
+import mesh
+import mlir_kernels
+
+NAME, PAGE = "mesh_products", "results/mesh.md"
+FOLDER = harness.ARTIFACTS / NAME
+CASES = (
+    ("8192^3", (8192, 8192, 8192), "gathered"),
+    ("8192^3", (8192, 8192, 8192), "scattered"),
+    ("up and gate", (4096, 28672, 8192), "gathered"),
+    ("down", (4096, 8192, 28672), "scattered"),
+    ("queries, keys, values", (8192, 10240, 8192), "gathered"),
+)
+"""Name, (M, N, K) of the whole product, and what moves."""
+SMALL = 128  # the divisor of sizes on a CPU
+NONZERO = 320
+"""About so many products of K are not zero where values are compared: sums stay below 256, which bf16 has exactly."""
+
+
+def plan_of(size: tuple[int, int, int], moves: str, ranks: int) -> Any:
+    from lego_mlir.distributions import Chunks, Sharded
+    from lego_mlir.mesh import plan_product
+
+    m, n, k = size
+    a, b, c = (0, 1, 1) if moves == "gathered" else (1, 0, 0)
+
+    def divided(shape: tuple[int, int], axis: int) -> Any:
+        return Sharded(shape, {"r": ranks}, [[("r", Chunks(ranks))] if d == axis else [] for d in (0, 1)])
+
+    return plan_product(divided((m, k), a), divided((k, n), b), divided((m, n), c))
+
+
+def local_sizes(ranks: int) -> set[tuple[int, int, int]]:
+    """The sizes of all local products."""
+    from lego_mlir.mesh.strips import strips_of
+
+    found = set()
+    for _, size, moves in CASES:
+        plan = plan_of(size, moves, ranks)
+        for rank in range(ranks):
+            (_, k), (_, n) = (one.target.local_shape(rank) for one in (plan.a, plan.b))
+            found |= {(strip.last - strip.first, n, k) for strip in strips_of(plan, rank)}
+    return found
+
+
+def _rendered(size: tuple[int, int, int]) -> str:
+    from lego_mlir import Row
+    from lego_mlir.kernels import matmul, warpgroup_choices
+    from lego_mlir.toolchain import compile_kernel
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    m, n, k = size
+    dtype, tile = dtype_named("bf16"), warpgroup_choices.choose(m, n, k, hopper.SMS, "NN")
+    kernel = matmul.build(
+        m, n, k, dtype, a=Row(m, k), b=Row(k, n), result=dtype, tiling=tile.tiling, order=tile.order(m, n),
+        blocks=tile.persistent(hopper.SMS),
+    )  # fmt: skip
+    made = compile_kernel(
+        kernel, target=hopper.TARGET, emit="cubin", transform=hopper.SCRIPT, parameters=tile.parameters
+    )
+    path = FOLDER / f"{'x'.join(map(str, size))}.cubin"
+    path.write_bytes(made.bytes)
+    path.with_suffix(".json").write_text(json.dumps(made.manifest))
+    return f"{path.name}: {tile}"
+
+
+def render(options: argparse.Namespace) -> int:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    sizes = sorted(set().union(*(local_sizes(ranks) for ranks in options.ranks or (2, 4))))
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        for line in pool.map(_rendered, sizes):
+            print(line, flush=True)
+    return 0
+
+
+@dataclass
+class Kept:
+    """`multiply` of a MeshProduct by the kernels that `render` left."""
+
+    known: dict[tuple[int, ...], Any]
+
+    def __call__(self, a: Any, b: Any, out: Any) -> None:
+        from lego_mlir.runtime.packs import load_kernels
+
+        size = (*out.shape, a.shape[1])
+        if size not in self.known:
+            path = harness.rendered(FOLDER / f"{'x'.join(map(str, size))}.cubin")
+            (self.known[size],) = load_kernels(path).values()
+        self.known[size](a, b, out)
+
+
+def by_torch(a: Any, b: Any, out: Any) -> None:
+    import torch
+
+    torch.mm(a, b, out=out)
+
+
+def contenders(
+    stage: mesh.Stage, plan: Any, moves: str, a: Any, b: Any, filled: list[tuple[Any, Any]]
+) -> dict[str, Callable[[], Any]]:
+    """The product by each, with this rank's part of C as its result."""
+    import torch
+    import torch.distributed as dist
+
+    from lego_mlir.mesh import MeshProduct
+
+    (m, n, _), ranks = plan.shape, stage.ranks
+
+    def gathered() -> Any:
+        whole = torch.empty((a.shape[0] * ranks, a.shape[1]), dtype=a.dtype, device=a.device)
+        dist.all_gather_into_tensor(whole, a)
+        return whole @ b
+
+    def scattered() -> Any:
+        found = torch.empty((m // ranks, n), dtype=a.dtype, device=a.device)
+        dist.reduce_scatter_tensor(found, a @ b)
+        return found
+
+    runs = {"sequence": gathered if moves == "gathered" else scattered}
+    torchs = MeshProduct(plan, a.dtype, stage.device, by_torch)
+    parts = put(torchs, a, b, filled)
+    runs["ours, cuBLAS"] = lambda: torchs(*parts)
+    if stage.gpu:
+        kept = MeshProduct(plan, a.dtype, stage.device, Kept({}))
+        ours = put(kept, a, b, filled)
+        runs["ours"] = lambda: kept(*ours)
+        runs["ours, copied"] = lambda: kept(a, b)
+        group, fused = dist.group.WORLD.group_name, torch.ops.symm_mem
+        if moves == "gathered":
+            runs["fused"] = lambda: fused.fused_all_gather_matmul(a, [b], 0, group, return_A=False)[1][0]
+        else:
+            runs["fused"] = lambda: fused.fused_matmul_reduce_scatter(a, b, "sum", 0, group)
+    return runs
+
+
+def put(product: Any, a: Any, b: Any, filled: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """The parts where others read them, as a layer before would leave them; `filled` has these places and the parts."""
+    found = []
+    for part, there in zip((a, b), product.operands, strict=True):
+        if there is not None:
+            filled.append((there.copy_(part.view(-1)), part.view(-1)))
+        found.append(part if there is None else there)
+    return found[0], found[1]
+
+
+def drawn(shape: tuple[int, int], density: float, seed: int, stage: mesh.Stage) -> Any:
+    """A matrix of -1, 0 and 1, the same on every rank."""
+    import torch
+
+    generator = torch.Generator(stage.device).manual_seed(seed)
+    uniform = torch.rand(shape, generator=generator, device=stage.device)
+    return (uniform < density / 2).to(torch.bfloat16) - (uniform > 1 - density / 2).to(torch.bfloat16)
+
+
+def timed(stage: mesh.Stage, name: str, size: tuple[int, int, int], moves: str) -> list[dict[str, Any]]:
+    import torch
+
+    (m, n, k), ranks, rank = size, stage.ranks, stage.rank
+    plan = plan_of(size, moves, ranks)
+    density = min((NONZERO / k) ** 0.5, 1)
+    whole_a, whole_b = drawn((m, k), density, 1, stage), drawn((k, n), density, 2, stage)
+    axes = (0, 1) if moves == "gathered" else (1, 0)
+    a, b = (x.chunk(ranks, axis)[rank].contiguous() for x, axis in zip((whole_a, whole_b), axes, strict=True))
+    expected = whole_a @ b if moves == "gathered" else whole_a.chunk(ranks, 0)[rank] @ whole_b
+    if float(expected.abs().max()) > 256:
+        raise harness.WrongResultError(f"{name}: a sum is above 256, and the comparison would be of rounded values")
+    del whole_a, whole_b
+    filled: list[tuple[Any, Any]] = []
+    rows, good, runs = [], {}, contenders(stage, plan, moves, a, b, filled)
+    for key, run in runs.items():
+        row = {"case": name, "size": size, "moves": moves, "contender": key, "plan": repr(plan)}
+        failure = ""
+        try:
+            found = run().view(-1)
+            wrong = int((found != expected.reshape(-1)).sum())
+            failure = f"{wrong} of {expected.numel()} elements are wrong on rank {rank}" if wrong else ""
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            failure = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        if stage.most(bool(failure)):
+            rows.append({**row, "failure": failure or "another rank failed"})
+        else:
+            good[key] = row
+    a.normal_()
+    b.normal_()
+    for there, part in filled:
+        there.copy_(part)
+    flops = 2 * m * n * k / ranks
+    for key, row in good.items():
+        times = stage.times_ms(runs[key])
+        rows.append({**row, "ms": times, "TFLOPS": {way: flops / 1e9 / ms for way, ms in times.items()}})
+    if stage.gpu:
+        left = torch.randn((m, a.shape[1]), dtype=a.dtype, device=a.device)
+        row = {"case": name, "size": size, "moves": moves, "contender": "product alone"}
+        rows.append({**row, "ms": stage.times_ms(lambda: torch.mm(left, b))})
+        torch.cuda.empty_cache()
+    return rows
+
+
+def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> None:
+    import torch
+
+    stage = mesh.Stage(rank, ranks, port)
+    if stage.gpu:
+        import torch.distributed._symmetric_memory as symmetric
+
+        symmetric.enable_symm_mem_for_group(torch.distributed.group.WORLD.group_name)
+    results: dict[str, Any] = {**mesh.circumstances(stage), "rows": []}
+    for name, size, moves in CASES:
+        scaled = size if stage.gpu else tuple(n // SMALL for n in size)
+        rows = timed(stage, name, scaled, moves)  # type: ignore[arg-type]
+        results["rows"] += rows
+        if not rank:
+            mesh.keep(f"products-{ranks}", results)
+            for row in rows:
+                text = row.get("failure") or " ".join(f"{way} {ms:.4f} ms" for way, ms in row["ms"].items())
+                print(f"{name:22} {moves:10} {row['contender']:13} {text}", flush=True)
+    stage.wait()
+    torch.distributed.destroy_process_group()
+    sys.exit(1 if any("failure" in row and row["contender"] != "fused" for row in results["rows"]) else 0)
+
+
+def time(options: argparse.Namespace) -> int:
+    if "RANK" in os.environ:  # torchrun
+        time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
+    return max(map(abs, mesh.spawned(time_rank, mesh.ranks_of(options), options)))
+
+
+def table(options: argparse.Namespace) -> int:
+    """The table of the documentation, from the newest results of each number of GPUs."""
+    cells = []
+    for ranks in (2, 4, 8):
+        found = mlir_kernels.latest(f"mesh-products-{ranks}")
+        if found is None or found["device"] == "CPU":
+            continue
+        for name, size, moves in CASES:
+            ms = {
+                row["contender"]: row["ms"]["steady"] for row in found["rows"]
+                if (row["case"], row["moves"]) == (name, moves) and "ms" in row
+            }  # fmt: skip
+            ways = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product alone")
+            ratios = [
+                f"{ms[way] / ms['ours']:.2f}" if {way, "ours"} <= ms.keys() else "" for way in ("sequence", "fused")
+            ]
+            cells.append([
+                found["device"], str(ranks), name, " x ".join(map(str, size)), moves,
+                *(f"{ms[way]:.3f}" if way in ms else "" for way in ways), *ratios,
+            ])  # fmt: skip
+    columns = "device|ranks|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
+    columns += "|sequence / ours|fused / ours"
+    mlir_kernels.put_into(PAGE, "products", mlir_kernels.table(columns, cells))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = {"render": render, "time": time, "table": table}
+    parser.add_argument("step", choices=steps)
+    parser.add_argument(
+        "ranks", nargs="*", type=int, help="numbers of ranks; by default 2 and 4 to render, all GPUs to time"
+    )
+    options = parser.parse_args()
+    return steps[options.step](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
