@@ -12,13 +12,13 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.formats import FORMATS, host_moves
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_moves import kernels_of
-from lego_mlir.formats.field_arrays import as_bytes, write
+from lego_mlir.formats.field_arrays import as_bytes, read, write
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.host_moves import execute
 from lego_mlir.formats.move_kernels import build, plan_of
 from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
 from lego_mlir.formats.storage_format import StorageFormat
-from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
+from lego_mlir.formats.stored_fields import PlaceDigit, StoredField, stored
 from lego_mlir.interp.ptx import emulate
 
 
@@ -174,6 +174,21 @@ def test_a_tile_moves_each_unit_once(move):
     packed = np.packbits(source, bitorder="little")
     execute(move, packed, expected)
     assert np.array_equal(np.packbits(found, bitorder="little"), expected)
+
+
+@pytest.mark.parametrize("order", ["r c", "c r"])
+def test_elements_of_six_bits_are_moved_in_parts(order):
+    field = stored("q", "e2m3", {"r": 8, "c": 16}, "r | c", order)
+    packed = StorageFormat("six", [field], {"data": ("u8", (96,))})
+    codes = np.random.default_rng(0).integers(0, 64, (8, 16)).astype(np.uint8)
+    bits = np.unpackbits((codes if order == "r c" else codes.T).reshape(-1, 1), axis=1, bitorder="little")[:, :6]
+    written = write(packed, {"q": codes})
+    assert written["data"].tobytes() == np.packbits(bits, bitorder="little").tobytes()
+    assert np.array_equal(read(packed, written)["q"], codes)
+    for source, target in ((rows_of(packed), packed), (packed, rows_of(packed))):
+        for kernel, arguments in (made := launches(source, target))[0]:
+            kernel(*arguments)
+        assert same(*made[1:])
 
 
 def test_what_shares_bytes_is_a_kernel_of_its_own():
