@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from lego_mlir.formats import FORMATS
+from lego_mlir.formats.conversions import Conversion
+from lego_mlir.formats.device_moves import run_on_device
 from lego_mlir.formats.field_arrays import write
 
 torch = pytest.importorskip("torch")
@@ -101,3 +103,20 @@ def test_bitsandbytes_packs_codes_so():
     fields = {"even": codes[:, ::2], "odd": codes[:, 1::2]}
     (found,) = write(FORMATS["bitsandbytes.nf4"](rows=16, columns=64), fields).values()
     assert found.tobytes() == packed.numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options"),
+    [
+        ("hf.linear", "vllm.marlin", {}),
+        ("hf.linear", "hf.linear", {"dtype": "bf16"}),
+    ],
+)
+def test_tensors_of_torch_are_converted_by_kernels(source, target, options):
+    """The kernels of a device, here on the processor, through views of PyTorch's tensors."""
+    q, scale, zero = quantised(64, 128)
+    given = {"data": weights(q, scale, zero).numpy()}
+    plan = Conversion(FORMATS[source](rows=64, columns=128), FORMATS[target](rows=64, columns=128, **options))
+    found = run_on_device(plan, {name: torch.from_numpy(array) for name, array in given.items()})
+    for name, array in plan.run(given).items():
+        assert found[name].view(torch.uint8).numpy().tobytes() == array.tobytes()
