@@ -97,13 +97,13 @@ def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
 )  # fmt: skip
 @pytest.mark.parametrize("skipped", [0, 8])
 def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped):
-    """One kernel for each move, at any multiple of 16 bytes of the target and of 8 of the source."""
+    """One kernel for each move, wherever its first element is in aligned memory, and before it nothing is written."""
     format_ = FORMATS[name](**sizes)
     for _, _, move in Conversion(in_packed_rows(format_), format_).moves:
         ends = [move.unit + sum((d[0] - 1) * d[side] for d in move.digits) for side in (1, 2)]
         given_ = np.random.default_rng(0).integers(0, 256, skipped + -(-ends[0] // 8), dtype=np.uint8)
-        found, expected = (np.zeros(16 + -(-ends[1] // 8), np.uint8) for _ in range(2))
-        placed = Move(move.digits, move.unit, (8 * skipped, 128))
+        found, expected = (np.zeros(18 + -(-ends[1] // 8), np.uint8) for _ in range(2))
+        placed = Move(move.digits, move.unit, (8 * skipped, 128 + 2 * skipped))
         execute(placed, given_, expected)
         with monkeypatch.context() as patch:
             patch.setattr(host_moves, "SPLIT_BYTES", 0)
