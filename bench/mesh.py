@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import harness
@@ -45,6 +45,8 @@ import mesh_pairs
 import mlir_kernels
 
 NAME, PAGE = "mesh", "results/mesh.md"
+RUNS = (NAME, "mesh-again")
+"""The names of results: of all pairs, and of those that were measured again after a change."""
 FOLDER = harness.ARTIFACTS / NAME
 SIZE, SMALL = 16384, 512
 CEILING_BYTES = 1 << 30
@@ -564,28 +566,52 @@ def timed_alone(stage: Stage, pair: Any, whole: Any, bits: int) -> Iterator[dict
 # -- tables
 
 
-def table(options: argparse.Namespace) -> int:
-    """The tables of the documentation, from the newest results of each number of GPUs."""
+def measured(ranks: int) -> dict[tuple[str, str], tuple[dict[str, Any], dict[str, float]]]:
+    """For each pair and type the run that measured it last, and the steady rates by contender."""
+    found = {}
+    for name in RUNS:
+        run = mlir_kernels.latest(f"{name}-{ranks}")
+        if run is None or run["device"] == "CPU":
+            continue
+        for pair in dict.fromkeys((row["pair"], row["dtype"]) for row in run["rows"]):
+            rows = [row for row in run["rows"] if (row["pair"], row["dtype"]) == pair and "GB/s" in row]
+            found[pair] = run, {row["contender"]: row["GB/s"]["steady"] for row in rows}
+    return found
+
+
+def table(options: Any) -> int:
+    """The tables of the documentation: moves over several GPUs, and the kernels on one."""
     cells = []
     for ranks in (2, 4, 8):
-        found = mlir_kernels.latest(f"{NAME}-{ranks}")
-        if found is None or found["device"] == "CPU":
-            continue
-        copy = found["ceilings"]["copy"]["steady"]
-        for pair in dict.fromkeys((row["pair"], row["dtype"]) for row in found["rows"]):
-            rates = {
-                row["contender"]: row["GB/s"]["steady"] for row in found["rows"]
-                if (row["pair"], row["dtype"]) == pair and "GB/s" in row
-            }  # fmt: skip
+        every = []
+        for pair, (run, rates) in measured(ranks).items():
+            copy, ours, by_torch = run["ceilings"]["copy"]["steady"], rates["peers"], rates.get("DTensor")
             shown = [f"{rates[name]:.0f}" if name in rates else "" for name in ("exchange", "peers", "DTensor")]
-            ours = rates.get("peers")
-            ratios = [ours and ours / copy, ours and rates.get("DTensor") and ours / rates["DTensor"]]
-            cells.append(
-                [found["device"], str(ranks), *pair, f"{copy:.0f}", *shown, *(f"{r:.2f}" if r else "" for r in ratios)]
-            )
-    columns = "device|ranks|pair|type|peer copy|exchange|peers|DTensor|peers of the copy|peers of DTensor"
-    mlir_kernels.put_into(PAGE, "moves", mlir_kernels.table(columns, cells))
+            every += [ours / by_torch] if by_torch else []
+            ratios = f"{ours / copy:.2f}", f"{ours / by_torch:.2f}" if by_torch else ""
+            cells.append([f"{ranks} {run['device']}", *pair, f"{copy:.0f}", *shown, *ratios])
+        if every:
+            cells.append([f"{ranks} GPUs", "geometric mean", *[""] * 6, f"{geometric_mean(every):.2f}"])
+    columns = "GPUs|pair|type|peer copy|exchange|peers|DTensor|peers / copy|peers / DTensor"
+    mlir_kernels.put_into(PAGE, "moves", circumstances_of(*RUNS) + mlir_kernels.table(columns, cells))
+    one = mlir_kernels.latest(f"{NAME}-alone")
+    if one is not None:
+        by_pair: dict[tuple[str, str], dict[str, float]] = {}
+        for row in one["rows"]:
+            by_pair.setdefault((row["pair"], row["dtype"]), {})[row["kernel"]] = row["of a copy"]
+        cells = [[*pair, *(f"{of[name]:.2f}" for name in ("pack", "unpack", "peers"))] for pair, of in by_pair.items()]
+        mlir_kernels.put_into(PAGE, "alone", mlir_kernels.table("pair|type|pack|unpack|peers", cells))
     return 0
+
+
+def circumstances_of(*names: str) -> str:
+    """Device, date and versions of the newest runs on two GPUs."""
+    found = [(name, mlir_kernels.latest(f"{name}-2")) for name in names]
+    lines = [
+        f"{mlir_kernels.circumstances(f'{name}-2', run, 'torch')}, NCCL {run['nccl']}, CUDA {run['cuda']}"
+        for name, run in found if run is not None
+    ]  # fmt: skip
+    return "; ".join(dict.fromkeys(lines)) + ".\n\n" if lines else ""
 
 
 def main() -> int:
