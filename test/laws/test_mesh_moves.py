@@ -13,6 +13,7 @@ from mesh_divisions import held, moves, splits
 import lego_mlir as lego
 from lego_mlir.distributions import Chunks, Cyclic, Sharded
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.mesh.axis_moves import SplitChain, axis_moves
 from lego_mlir.mesh.products import grids
 from lego_mlir.mesh.strips import strips_of
@@ -197,3 +198,21 @@ def test_products_that_do_not_fit_are_refused():
         lego.mesh.plan_product(one, one, one)
     with pytest.raises(LayoutError, match="over equally many ranks"):
         lego.mesh.plan_product(one, two, Sharded([4, 4], {"r": 2}, [[("r", Chunks(2))], []]))
+
+
+class Overlapping(Chunks):
+    """Chunks whose last ranks claim an element of the rank before."""
+
+    def join(self, rank, local, n):
+        return super().join(rank, local, n) - (rank > 0)
+
+
+def test_moves_are_proved_for_all_sizes():
+    n, ranks = lego.size("n"), lego.size("ranks")
+    blocks = Sharded([n], {"r": ranks}, [[("r", Chunks(ranks))]])
+    dealt = Sharded([n], {"r": 8}, [[("r", Cyclic(8, 64))]])
+    assert isinstance(lego.mesh.exactly_once(blocks, dealt), Proved)
+    wrong = Sharded([n], {"r": 8}, [[("r", Overlapping(8))]])
+    assert not isinstance(lego.mesh.exactly_once(dealt, wrong), Proved)
+    with pytest.raises(LayoutError, match="they must agree"):
+        lego.mesh.exactly_once(blocks, Sharded([n + 1], {"r": 8}, [[("r", Chunks(8))]]))
