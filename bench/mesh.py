@@ -51,6 +51,7 @@ FOLDER = harness.ARTIFACTS / NAME
 SIZE, SMALL = 16384, 512
 CEILING_BYTES = 1 << 30
 BITS = {"f32": 32, "f16": 16}
+KERNELS = ("pack", "unpack", "peers")
 SINGLE, STEADY, IN_A_ROW = 20, 5, 10
 SLEEP_CYCLES = 2_000_000  # the device waits while the host gets ahead
 LIMIT_S = 10
@@ -580,28 +581,45 @@ def measured(ranks: int) -> dict[tuple[str, str], tuple[dict[str, Any], dict[str
 
 
 def table(options: Any) -> int:
-    """The tables of the documentation: moves over several GPUs, and the kernels on one."""
-    cells = []
+    """The tables of the documentation: moves over several GPUs, and the kernels on one; f32 and f16 in a cell."""
+    cells, ceilings = [], ""
     for ranks in (2, 4, 8):
-        every = []
-        for pair, (run, rates) in measured(ranks).items():
-            copy, ours, by_torch = run["ceilings"]["copy"]["steady"], rates["peers"], rates.get("DTensor")
-            shown = [f"{rates[name]:.0f}" if name in rates else "" for name in ("exchange", "peers", "DTensor")]
-            every += [ours / by_torch] if by_torch else []
-            ratios = f"{ours / copy:.2f}", f"{ours / by_torch:.2f}" if by_torch else ""
-            cells.append([f"{ranks} {run['device']}", *pair, f"{copy:.0f}", *shown, *ratios])
+        found, every = measured(ranks), []
+        for pair in dict.fromkeys(pair for pair, _ in found):
+            runs = [found[pair, dtype] for dtype in BITS]
+            rates = {way: [of.get(way) for _, of in runs] for way in ("exchange", "peers", "DTensor")}
+            copies = [run["ceilings"]["copy"]["steady"] for run, _ in runs]
+            by_torch = ratios(rates["peers"], rates["DTensor"])
+            every += [ratio for ratio in by_torch if ratio]
+            shares = in_cell(ratios(rates["peers"], copies), 2)
+            shown = [in_cell(values, 0) for values in rates.values()]
+            cells.append([f"{ranks} {runs[0][0]['device']}", pair, *shown, shares, in_cell(by_torch, 2)])
         if every:
-            cells.append([f"{ranks} GPUs", "geometric mean", *[""] * 6, f"{geometric_mean(every):.2f}"])
-    columns = "GPUs|pair|type|peer copy|exchange|peers|DTensor|peers / copy|peers / DTensor"
-    mlir_kernels.put_into(PAGE, "moves", circumstances_of(*RUNS) + mlir_kernels.table(columns, cells))
+            cells.append([f"{ranks} GPUs", "geometric mean", *[""] * 4, f"{geometric_mean(every):.2f}"])
+            first = found["rows to columns", "f32"][0]["ceilings"]
+            rates_text = ", ".join(f"{way} {rate['steady']:.0f}" for way, rate in first.items())
+            ceilings += f"Ceilings of {ranks} GPUs, GB/s: {rates_text}.\n\n"
+    columns = "GPUs|pair|exchange|peers|DTensor|peers / copy|peers / DTensor"
+    mlir_kernels.put_into(PAGE, "moves", circumstances_of(*RUNS) + ceilings, mlir_kernels.table(columns, cells))
     one = mlir_kernels.latest(f"{NAME}-alone")
     if one is not None:
-        by_pair: dict[tuple[str, str], dict[str, float]] = {}
-        for row in one["rows"]:
-            by_pair.setdefault((row["pair"], row["dtype"]), {})[row["kernel"]] = row["of a copy"]
-        cells = [[*pair, *(f"{of[name]:.2f}" for name in ("pack", "unpack", "peers"))] for pair, of in by_pair.items()]
-        mlir_kernels.put_into(PAGE, "alone", mlir_kernels.table("pair|type|pack|unpack|peers", cells))
+        of_copy = {(row["pair"], row["kernel"], row["dtype"]): row["of a copy"] for row in one["rows"]}
+        cells = [
+            [pair, *(in_cell([of_copy[pair, kernel, dtype] for dtype in BITS], 2) for kernel in KERNELS)]
+            for pair in dict.fromkeys(pair for pair, *_ in of_copy)
+        ]
+        mlir_kernels.put_into(PAGE, "alone", mlir_kernels.table("pair|" + "|".join(KERNELS), cells))
     return 0
+
+
+def ratios(ours: Sequence[float | None], others: Sequence[float | None]) -> list[float | None]:
+    """Ours by others, where both were measured."""
+    return [a / b if a and b else None for a, b in zip(ours, others, strict=True)]
+
+
+def in_cell(values: Sequence[float | None], digits: int) -> str:
+    """The values of f32 and f16; nothing where none was measured."""
+    return ", ".join(f"{value:.{digits}f}" for value in values if value is not None)
 
 
 def circumstances_of(*names: str) -> str:

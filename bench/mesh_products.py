@@ -269,13 +269,12 @@ def table(options: Any) -> int:
                 f"{ms[way] / ms['ours']:.2f}" if {way, "ours"} <= ms.keys() else "" for way in ("sequence", "fused")
             ]
             cells.append([
-                found["device"], str(ranks), name, " x ".join(map(str, size)), moves,
+                f"{ranks} {found['device']}", name, " x ".join(map(str, size)), moves,
                 *(f"{ms[way]:.3f}" if way in ms else "" for way in ways), *ratios,
             ])  # fmt: skip
-    columns = "device|ranks|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
+    columns = "GPUs|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
     columns += "|sequence / ours|fused / ours"
-    text = mesh.circumstances_of("mesh-products") + mlir_kernels.table(columns, cells)
-    mlir_kernels.put_into(PAGE, "products", text if cells else "")
+    mlir_kernels.put_into(PAGE, "products", mesh.circumstances_of("mesh-products"), mlir_kernels.table(columns, cells))
     return 0
 
 
