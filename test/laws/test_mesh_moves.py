@@ -151,25 +151,28 @@ def require_product(a, b, c):
         np.testing.assert_array_equal(found, wanted)
     every = [lego.mesh.plan_product(a, b, c, grid) for grid in grids(plan.ranks)]
     assert plan.moved == min(one.moved for one in every)
+    for found, wanted in zip(by_strips(plan, held(a, left), held(b, right)), held(c, left @ right), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def by_strips(plan, a, b):
+    """The parts of C, each rank multiplying the rows of a strip when it has what the strip needs."""
+    parts, blocks = [np.zeros(plan.c.target.capacity(rank), int) for rank in range(plan.ranks)], plan.b.move(b)
     for rank in range(plan.ranks):
-        require_strips(plan, rank)
-
-
-def require_strips(plan, rank):
-    """Strips are all rows once; what they need fills the rows of A, and what they give is every message of C."""
-    strips, rows = strips_of(plan, rank), plan.a.target.local_shape(rank)[0]
-    if not strips:
-        return
-    ordered = sorted((strip.first, strip.last) for strip in strips)
-    assert ordered[0][0] == 0 and ordered[-1][1] == rows and all(a[1] == b[0] for a, b in pairwise(ordered))
-    inner, filled = plan.a.target.local_shape(rank)[1], np.zeros(plan.a.target.capacity(rank), int)
-    for strip in strips:
-        for box in strip.needs:
-            box.here.of(filled)[...] += 1
-        assert filled[strip.first * inner : strip.last * inner].all()
-    assert (filled == 1).all()
-    given = [box for strip in strips for box in strip.gives]
-    assert sum(box.here.elements for box in given) == sum(m.elements for m in plan.c.messages_from(rank))
+        rows, inner = plan.a.target.local_shape(rank)
+        columns, strips = plan.b.target.local_shape(rank)[1], strips_of(plan, rank)
+        left, result = np.full(rows * inner, -99), np.full(rows * columns, -99)
+        for strip in strips:
+            for box in strip.needs:
+                box.here.of(left)[...] = box.there.of(a[box.other])
+            span = slice(strip.first, strip.last)
+            result.reshape(rows, columns)[span] = left.reshape(rows, inner)[span] @ blocks[rank].reshape(inner, columns)
+            for box in strip.gives:
+                box.there.of(parts[box.other])[...] += box.here.of(result)
+        ends = sorted((strip.first, strip.last) for strip in strips)
+        assert not strips or (ends[0][0], ends[-1][1]) == (0, rows)
+        assert all(one[1] == other[0] for one, other in pairwise(ends))
+    return parts
 
 
 def test_grids_that_are_known_to_be_best():
