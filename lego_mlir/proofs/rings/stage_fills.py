@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import sympy
 
 from lego_mlir.expr.nodes import Le
-from lego_mlir.expr.simplify import simplify
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
@@ -30,7 +29,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.obligations import Obligations
 from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.values import constant, holds
+from lego_mlir.proofs.rings.values import constant, holds, simplified
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class _Fills:
             return
         offset, _ = self.order.buffers[copy.buffer].offset(event, event.use)
         for rank in self.order.ranks if copy.shared else ({},):
-            first = constant(simplify(offset.xreplace(rank), self.order.ranges).expr, self.order.ranges)
+            first = constant(simplified(offset.xreplace(rank), self.order.ranges), self.order.ranges)
             if first is not None:
                 yield from range(first, first + copy.rows)
 
