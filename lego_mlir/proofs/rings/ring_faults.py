@@ -4,7 +4,7 @@ The search goes over states: the place of each agent, the phase and the missing 
 flight. The first fault in the order of depth is returned, with its line and round:
 
     a copy into a stage while that of another use goes on       a read while a copy goes on
-    more arrivals than a barrier expects                        a deadlock
+    more arrivals than it expects while copies go on            a deadlock
 
 The warps of an agent are in step here: a fault that was found is one, and none may be found although there is one.
 Where data decides whether stages are read, these reads are left out, as they change nothing for what comes after them.
@@ -263,12 +263,17 @@ class _Search:
         phase, missing = after.phases[barrier]
         if event.kind == WAIT:
             return after if phase % 2 != event.use // ring.stages % 2 else None
-        arrivals = self.order.agents[k].warps * blocks
-        if missing < arrivals:
-            text = f"more warps arrive than the {ring.expected} that it expects{event.where}"
-            return RingFault(text, event.place)
-        phases = (*after.phases[:barrier], (phase, missing - arrivals), *after.phases[barrier + 1 :])
-        return replace(after, phases=self._completed(phases, after.copies, barrier))
+        arrivals, phases = self.order.agents[k].warps * blocks, after.phases
+        while arrivals:  # those that complete a phase are followed by those of the next one
+            phase, missing = phases[barrier]
+            if missing == 0:
+                text = f"more warps arrive than the {ring.expected} that it expects{event.where}"
+                return RingFault(text, event.place)
+            taken = min(missing, arrivals)
+            arrivals -= taken
+            phases = (*phases[:barrier], (phase, missing - taken), *phases[barrier + 1 :])
+            phases = self._completed(phases, after.copies, barrier)
+        return replace(after, phases=phases)
 
     def _access(self, after: RingState, event: RingEvent, k: int) -> RingState | RingFault:
         stage = self.stages[event.name, event.slot]
