@@ -1,8 +1,10 @@
 """Random kernels whose products read stages while they are in flight: as kernels, and as what each warp does.
 
 One warp copies tiles into a ring of stages. A group of four multiplies each, by two or three products that are issued,
-used, and waited for by arrivals in a drawn order. `emit_wgmma` has what waits for products: here it is said again, as
-the number of products that may still be in flight after a statement.
+used, and waited for by arrivals in a drawn order. Or it sums the products of half as many visits as a size says: each
+is in flight when the next visit begins, and the stage of the visit before is released.
+
+`emit_wgmma` has what waits for products: here it is said again, as the number of products that may still be in flight.
 """
 
 from ring_oracle import OracleRing
@@ -12,7 +14,8 @@ from lego_mlir import Row, f2, f16, f32
 from lego_mlir.kernels.attention_tiles import staged
 
 ROWS, STAGES, WARPS = 64, 2, 4
-ARRIVALS = ("all", "previous", "none")
+MODES = {"all": True, "previous": "previous", "none": False}
+ARRIVALS = tuple(MODES)
 
 
 def drawn(choose):
@@ -61,7 +64,7 @@ def kernel_of(words):
                         case ("use", i):
                             issued[i].store(y, at=(i * ROWS, 0))
                         case ("arrive", which):
-                            empty[k].arrive(products={"all": True, "previous": "previous", "none": False}[which])
+                            empty[k].arrive(products=MODES[which])
 
     return kernel
 
@@ -102,5 +105,87 @@ def programs_of(words):
                     reading.append(("land", "", number))
                 case "arrive":
                     reading.append(("arrive", "empty", k))
-    rings = {"once": OracleRing(1, 1), "full": OracleRing(STAGES, 1), "empty": OracleRing(STAGES, WARPS)}
-    return [copying] + [list(reading) for _ in range(WARPS)], [0] + [1] * WARPS, rings
+    return [copying] + [list(reading) for _ in range(WARPS)], [0] + [1] * WARPS, _rings()
+
+
+def _rings():
+    return {"once": OracleRing(1, 1), "full": OracleRing(STAGES, 1), "empty": OracleRing(STAGES, WARPS)}
+
+
+# -- sums that go through a product in each visit
+
+
+def kernel_of_sums(arrival, last, first):
+    """A kernel that sums products of N // 2 visits, twice, with these arrivals in a visit and after the last one.
+
+    The stage of the visit before is released in front of a visit's product if `first`, else after it.
+    """
+    visits = lego.size("N", min=2, max=12) // 2
+
+    @lego.kernel(grid=1, block=32 * (WARPS + 1))
+    def kernel(
+        a: lego.Tensor(f16, Row(8 * ROWS, ROWS)),
+        sized: lego.Tensor(f32, Row(2 * visits)),
+        y: lego.Tensor(f32, Row(ROWS, ROWS)),
+    ):
+        held, tile = lego.shared(f16, staged(ROWS, ROWS), "held"), lego.shared(f16, staged(ROWS, ROWS, STAGES), "tile")
+        once, full, empty = lego.barriers(1), lego.barriers(STAGES), lego.barriers(STAGES, arrivals=WARPS)
+        with lego.warps(WARPS, WARPS + 1):
+            lego.copy_async(a, held.part((0, 0), (ROWS, ROWS)), at=(0, 0), barrier=once[0])
+            once[0].arrive()
+            for turn in range(2):
+                for k in lego.range(visits):
+                    use = turn * visits + k
+                    empty[use - STAGES].wait()
+                    into = tile.part((use % STAGES * ROWS, 0), (ROWS, ROWS))
+                    lego.copy_async(a, into, at=(0, 0), barrier=full[use])
+                    full[use].arrive()
+        with lego.warps(0, WARPS):
+            once[0].wait()
+            sums = lego.register(lego.zeros(f32, f2.MmaSync((WARPS, 1)).layout((ROWS, ROWS))))
+            for turn in range(2):
+                for k in lego.range(visits):
+                    use = turn * visits + k
+                    full[use].wait()
+                    right = tile.part((use % STAGES * ROWS, 0), (ROWS, ROWS))
+
+                    def release(k=k, use=use):
+                        with lego.when(k > 0):
+                            empty[use - 1].arrive(products=MODES[arrival])
+
+                    if first:
+                        release()
+                    sums.set(lego.mma(held.part((0, 0), (ROWS, ROWS)), right.T, sums.get()))
+                    if not first:
+                        release()
+                empty[turn * visits + visits - 1].arrive(products=MODES[last])
+            sums.get().store(y, at=(0, 0))
+
+    return kernel
+
+
+def programs_of_sums(arrival, last, first, n):
+    """The same as events, for a size."""
+    visits = n // 2
+    copying, reading = [("copy", "held", 0, 1, "once"), ("arrive", "once", 0)], [("wait", "once", 0)]
+    copying += [
+        event
+        for use in range(2 * visits)
+        for event in (("wait", "empty", use - STAGES), ("copy", "tile", use, STAGES, "full"), ("arrive", "full", use))
+    ]
+    for turn in range(2):
+        flying = 0
+        reading.append(("land", "", 0))  # a loop waits for what is in flight
+        for k in range(visits):
+            use = turn * visits + k
+            reading.append(("wait", "full", use))
+            for step in ("release", "issue") if first else ("issue", "release"):
+                if step == "issue":
+                    reading.append(("issue", "tile", use, STAGES, None))
+                    flying += 1
+                elif k > 0:
+                    flying = {"all": 0, "previous": 1, "none": flying}[arrival]
+                    reading += [("land", "", flying), ("arrive", "empty", use - 1)]
+        reading += [("land", "", 0)] if last == "all" else []
+        reading.append(("arrive", "empty", turn * visits + visits - 1))
+    return [copying] + [list(reading) for _ in range(WARPS)], [0] + [1] * WARPS, _rings()

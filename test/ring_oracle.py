@@ -4,6 +4,7 @@ A program is a list of operations; counters begin at 0, and `("next", counter)` 
 tiles are used by the counter that the last letter of their names is:
 
     ("loop", (size, more), body)            `sizes[size] + more` rounds
+    ("if", body)                            where the size P is not 1
     ("wait", ring, offset)                  for the use counter + offset
     ("arrive", ring, offset)
     ("copy", tile, stages, ring, offset)    into the stage of the use, completing on the ring's barrier of it
@@ -39,6 +40,9 @@ def flat(program, sizes):
             match operation:
                 case ("loop", (size, more), inner):
                     for _ in range(sizes[size] + more):
+                        run(inner)
+                case ("if", inner):
+                    if sizes["P"] > 1:
                         run(inner)
                 case ("land", count):
                     found.append(("land", "", count))

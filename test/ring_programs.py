@@ -5,9 +5,9 @@ from dataclasses import replace
 import sympy
 from ring_oracle import OracleRing
 
-from lego_mlir.expr.nodes import FloorMod, Size
+from lego_mlir.expr.nodes import FloorMod, Lt, Size
 from lego_mlir.expr.ranges import Range
-from lego_mlir.proofs.rings.agents import Agent, Let, RingLoop, RingShape, RingWord, StageAccess
+from lego_mlir.proofs.rings.agents import Agent, Let, RingBranch, RingLoop, RingShape, RingWord, StageAccess
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import KnownRanges
@@ -112,6 +112,8 @@ def parts_of(program):
             case ("loop", (name, more), body):
                 symbol = sympy.Symbol(f"k{number} {len(str(body))}", integer=True)
                 yield RingLoop(symbol, sympy.Integer(0), SIZES[name] + more, sympy.Integer(1), tuple(parts_of(body)))
+            case ("if", body):
+                yield RingBranch(Lt(1, SIZES["P"]), tuple(parts_of(body)))
             case ("next", name):
                 yield Let(COUNTS[name], COUNTS[name] + 1)
             case ("copy" | "read" | "write" as kind, tile, stages, ring, *rows, offset):

@@ -49,16 +49,18 @@ def drawn(choose):
     if choose.random() < 0.2:  # right at the end, a circle before the visit that closes
         bodies[0][2].insert(choose.choice((0, 1, 3)), ("wait", "done h", 0))
     spoilt(choose, [list_ for body in bodies for list_ in body], stages)
-    return whole(bodies, stages, warps, more=choose.choice((0,) * 12 + (-1, 1)))
+    ways = choose.choice(((True,) * 3, (False,) * 3, (False,) * 3, (True, True, choose.random() < 0.9)))
+    return whole(bodies, stages, warps, choose.choice((0,) * 12 + (-1, 1)), ways)
 
 
-def whole(bodies, stages, warps, more=0):
-    """Programs of these bodies: `more` rounds in the second group than in the others."""
+def whole(bodies, stages, warps, more=0, under=(False,) * 3):
+    """Programs of these bodies: `more` rounds in the second group, and all `under` the condition on a size."""
     mores = [0] * (len(bodies) - 1) + [more]
     programs = [
         (warps if number else 1, [*before, ("loop", ("N", mores[number]), [*visit, ("next", "k")]), *after])
         for number, (before, visit, after) in enumerate(bodies)
     ]
+    programs = [(n, [("if", p)] if branch else p) for (n, p), branch in zip(programs, under, strict=True)]
     groups = (len(bodies) - 1) * warps
     expected = {"held h": (1, 1), "full k": (stages, 1), "empty k": (stages, groups)}
     expected |= {"written k": (2, groups), "done h": (1, groups)}

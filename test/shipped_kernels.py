@@ -18,6 +18,7 @@ from lego_mlir.kernels import (
     grouped_products,
     matmul,
     packed_attention,
+    packed_gradients,
     rows_along_k,
     transpose,
 )
@@ -43,6 +44,7 @@ BUILT = {
     "grouped products": grouped_products.build,
     "grouped depths": grouped_depths.build,
     "added gradients": lambda: added_gradients.build().main,
+    "packed gradients": lambda: packed_gradients.build().main,
     "attention": fused_attention.build,
     "packed attention": packed_attention.build,
 }

@@ -39,6 +39,18 @@ def test_many_stages_are_proved_to_be_released_in_time_if_and_only_if_they_are(p
         judge(seed)
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("last", ["all", "none"])
+@pytest.mark.parametrize("arrival", flying_products.ARRIVALS)
+def test_sums_in_flight_over_visits_are_proved_if_and_only_if_no_size_has_a_fault(arrival, last, first):
+    proof = ring_proof(flying_products.kernel_of_sums(arrival, last, first).trace())
+    faults = []
+    for n in range(2, 13):
+        warps, agents, rings = flying_products.programs_of_sums(arrival, last, first, n)
+        faults.append(ring_oracle.fault_of(warps, rings, n, agents=agents))
+    assert (proof.reasons == ()) == (not any(faults)), (proof.reasons, faults)
+
+
 @pytest.mark.tools
 @pytest.mark.parametrize("seed", range(EMITTED))
 def test_a_round_waits_for_products_where_the_oracle_says(seed):

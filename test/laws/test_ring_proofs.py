@@ -8,7 +8,7 @@ import ring_oracle
 import sympy
 from ring_programs import HEIGHT, SIZES, bodies_of, drawn, in_loops, in_parts, order_of, rings_of
 
-from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger, Smaller
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Larger, Le, Lt, Select, Smaller
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
@@ -23,8 +23,9 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.counts import ProgramWalk
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
+from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.stage_fills import unfilled
-from lego_mlir.proofs.rings.values import KnownRanges
+from lego_mlir.proofs.rings.values import KnownRanges, for_any_length, holds
 
 FEW, MANY = 60, 3000
 TRIED = ((1, 1), (2, 1), (3, 2), (5, 1), (5, 2), (1, 3), (2, 5))
@@ -188,3 +189,36 @@ def test_no_loop_has_more_rounds_than_the_range_of_their_number_says(seed):
     most = int(numbers[0].hi) if numbers else 1
     for point in ({x: a, y: b, data: c} for a in range(tops[x]) for b in range(tops[y]) for c in (-12, 0, 3, 7, 40)):
         assert len(range(int(lo.subs(point)), int(hi.subs(point)), step)) <= most
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_holds_for_any_length_holds_for_the_lengths_of_a_claim(seed):
+    """A number of whole steps and one for the rest, against one rounded up, of a length that memory decides."""
+    choose = random.Random(seed)
+    x, y = sympy.symbols("x y", integer=True)
+    length = Larger(choose.choice((x - y, Select(Lt(x, y), x + y, y))), sympy.Integer(choose.choice((0, -3))))
+    depth = choose.choice((1, 4, 64))
+    whole, rounding = FloorDiv(length, depth), choose.choice((depth - 1, depth - 1, depth))
+    rest = Select(Lt(0, Smaller(length - depth * whole, sympy.Integer(1))), sympy.Integer(1), sympy.Integer(0))
+    claim = choose.choice((Eq(whole + rest, FloorDiv(length + rounding, depth)), Le(0, length), Le(0, whole + rest)))
+    found = holds(for_any_length(claim), KnownRanges({}))
+    points = [{x: a, y: b} for a in (-9, -1, 0, 1, 3, 4, 5, 63, 64, 65, 128) for b in (-66, -1, 0, 1, 64)]
+    assert found == all(claim.subs(point) == True for point in points)  # noqa: E712
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_use_is_the_number_that_it_is_unwound_to(seed):
+    """A number is stated by a stage and a parity, perhaps one step off; it is itself computed by divisions."""
+    choose = random.Random(seed)
+    size, turn, step = sympy.symbols("size turn step", integer=True)
+    stages, off = choose.choice((1, 2, 3, 4)), choose.choice((0, 0, 1, -1))
+    number = choose.choice(
+        (step, turn * FloorDiv(size, 64) + step, FloorDiv(size, stages) + step, FloorMod(step, 5) + turn)
+    )
+    use = FloorMod(number + off, stages) + stages * FloorMod(FloorDiv(number + choose.choice((off, off, 0)), stages), 2)
+    found = unwound(use, 2 * stages)
+    right = FloorMod(number + off, stages) + stages * FloorMod(FloorDiv(number + off, stages), 2)
+    if use == right and not number.atoms(FloorMod):
+        assert found != use
+    for point in ({size: a, turn: b, step: c} for a in (0, 63, 64, 200, 513) for b in (0, 1, 3) for c in range(-7, 9)):
+        assert FloorMod(found - use, 2 * stages).subs(point) == 0

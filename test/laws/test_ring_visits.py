@@ -13,7 +13,7 @@ from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.ring_faults import find_fault
 
 FEW, MANY, PART = 30, 2000, 100
-TELLING = (39, 59, 103, 131)
+TELLING = (73, 75, 84, 103, 131)
 """Faults that a rule would miss if it were off by one: rows that are apart, arrivals that are all made."""
 SIZES = (1, 2, 3, 8)
 REFUTED_ORDERS = 200
@@ -27,7 +27,8 @@ def is_proved(programs, rings, stages, tiles):
 
 
 def has_fault(programs, rings, seed, orders=12):
-    return any(ring_oracle.find_fault(programs, rings, {"N": n}, seed, orders) for n in SIZES)
+    sizes = ({"N": n, "P": p} for n in SIZES for p in (2, 1))
+    return any(ring_oracle.find_fault(programs, rings, size, seed, orders) for size in sizes)
 
 
 @cache
@@ -38,7 +39,7 @@ def judged(seed):
     assert not (proved and faulty), f"seed {seed}"
     if not proved and not faulty:
         try:
-            found = find_fault(order_of(programs, rings, stages, tiles), {"N": 3})
+            found = find_fault(order_of(programs, rings, stages, tiles), {"N": 3, "P": 2})
         except NotFollowedError:
             return proved, faulty
         assert found is None or has_fault(programs, rings, seed, REFUTED_ORDERS), f"seed {seed}: {found}"
@@ -74,6 +75,7 @@ def test_groups_that_share_stages_are_proved_for_every_number_of_stages_and_of_w
         assert has_fault(*ring_visits.whole(right(stages), stages, warps)[:2], 0)
     else:
         assert is_proved(*ring_visits.whole(right(stages), stages, warps))
+        assert is_proved(*ring_visits.whole(right(stages), stages, warps, under=(True,) * 3))
 
 
 WORDS = [

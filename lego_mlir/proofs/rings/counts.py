@@ -45,6 +45,7 @@ from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
 from lego_mlir.proofs.rings.values import (
     KnownRanges,
+    for_any_length,
     holds,
     is_possible,
     symbol_named,
@@ -308,7 +309,9 @@ class ProgramWalk:
         found = self.named.setdefault(key, [])
         for other in found:
             claim = sympy.Or(sympy.Not(where), Eq(other, expr))
-            if sympy.expand(other - expr) == 0 or (is_possible(claim, self.ranges) and self._holds(claim)):
+            if sympy.expand(other - expr) == 0:
+                return other
+            if is_possible(claim, self.ranges) and (self._holds(for_any_length(claim)) or self._holds(claim)):
                 return other
         found.append(expr)
         return expr
@@ -441,7 +444,7 @@ class _LoopChange:
 def _solved(rounds: Expr) -> Values:
     """A value of one of its terms for which a number of rounds is 0; empty if none is found."""
     for term, factor in sympy.expand(rounds).as_coefficients_dict().items():
-        if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef)):
+        if abs(factor) == 1 and (term.is_Symbol or isinstance(term, sympy.core.function.AppliedUndef | FloorDiv)):
             rest = sympy.expand(rounds - factor * term)
             if not rest.has(term):
                 return {term: sympy.expand(-factor * rest)}

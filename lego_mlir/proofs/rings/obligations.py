@@ -26,7 +26,7 @@ from typing import Final
 import sympy
 
 from lego_mlir.aliases import Expr
-from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.nodes import Le, Lt, Select
 from lego_mlir.proofs.rings.agents import ARRIVE, WAIT, Counter, RingWord, StageAccess
 from lego_mlir.proofs.rings.counts import EventSite
 from lego_mlir.proofs.rings.order import NEVER, RingOrder, StagedBuffer
@@ -195,7 +195,7 @@ class Obligations:
         shift = order.shift[k, word.ring]
         if shift < 0 and self._is_positive(sympy.expand(-n - shift)):
             return None  # before the first use no wait hangs
-        if sympy.expand(done - order.walks[b].totals[arrival]) == 0:
+        if sympy.expand(done - _taken(order.walks[b].totals[arrival], there)) == 0:
             return None  # the other agent has made all its arrivals, and no wait is for a use after them (`totals`)
         if n.is_Integer and self._is_positive(sympy.expand(done - n - shift)):
             return None  # the other agent has arrived for this use
@@ -355,6 +355,12 @@ def _has_circle(count: int, edges: Sequence[tuple[int, int, int, Counter]]) -> b
         for j, length in longer:
             longest[j] = max(longest[j], length)
     return True
+
+
+def _taken(total: Expr, site: EventSite) -> Expr:
+    """A total of an agent that is in the branches around a site."""
+    choices = (choice for choice in total.atoms(Select) if choice.args[0] in site.facts)
+    return total.xreplace({choice: choice.args[1] for choice in choices})
 
 
 def _facts(placed: AgentAccess) -> tuple[object, ...]:

@@ -254,20 +254,18 @@ def _of_access(access: StageAccess, rule: Mapping[Symbol, Expr]) -> StageAccess:
 
 def unwound(use: Expr, modulus: int) -> Expr:
     """`n + c` in place of a use that is it modulo `modulus` for all n: `n mod 4 + 4 (n div 4 mod 2)` modulo 8 is n."""
-    floors = use.atoms(FloorMod, FloorDiv)
-    inner = {f.args[0] for f in floors if f.args[1].is_Integer and not f.args[0].atoms(FloorMod, FloorDiv)}
-    if len(inner) != 1:
-        return use
-    number, n = inner.pop(), symbol_named("_n")
-    over = use.xreplace({number: n})
-    period = _period(over, n, modulus)
-    if over.free_symbols != {n} or period is None:
-        return use
-    rest = {(int(over.xreplace({n: sympy.Integer(i)})) - i) % modulus for i in range(lcm(period, modulus))}
-    if len(rest) > 1:
-        return use
-    shift = rest.pop()
-    return number + (shift if 2 * shift <= modulus else shift - modulus)
+    n = symbol_named("_n")
+    numbers = {f.args[0] for f in use.atoms(FloorMod, FloorDiv) if f.args[1].is_Integer}
+    for number in sorted(numbers, key=lambda e: (len(e.atoms(FloorMod, FloorDiv)), str(e))):  # the innermost first
+        over = use.xreplace({number: n})
+        period = _period(over, n, modulus) if over.free_symbols == {n} else None
+        if period is None:
+            continue
+        rest = {(int(over.xreplace({n: sympy.Integer(i)})) - i) % modulus for i in range(lcm(period, modulus))}
+        if len(rest) == 1:
+            shift = rest.pop()
+            return number + (shift if 2 * shift <= modulus else shift - modulus)
+    return use
 
 
 def _period(expr: Expr, n: Symbol, modulus: int) -> int | None:

@@ -19,7 +19,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.context import PlainRanges
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Size
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Larger, Le, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.related import involved
@@ -141,6 +141,19 @@ def abstracted(claim: Cond, ranges: KnownRanges) -> Expr:
         rests = {rest: _stand_in(rest) for rest in claim.atoms(FloorMod) if ranges.has_range(rest)}
         claim = claim.xreplace(rests) if rests else claim
     return without_functions(claim)
+
+
+def for_any_length(claim: Cond) -> Cond:
+    """A claim with a symbol for each x in max(x, c): the claim follows, if it is proved for any number in its place.
+
+    Such lengths are computed from memory, and are long; two sums of rounds over one length need not look inside of it.
+    """
+    lengths = {e: [a for a in e.args if not a.is_Integer] for e in claim.atoms(Larger)}
+    return claim.xreplace({
+        e: Larger(_stand_in(rest[0]), *(a for a in e.args if a.is_Integer))
+        for e, rest in lengths.items()
+        if len(rest) == 1 and not rest[0].is_Symbol
+    })  # fmt: skip
 
 
 def simplified(expr: Expr, ranges: Mapping[Symbol, Range]) -> Expr:

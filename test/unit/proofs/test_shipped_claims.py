@@ -22,7 +22,7 @@ LONG = {
     "first_day/bitonic_sort.py sort", "grouped_matmul.py grouped_product", "warp_roles.py product", "matmul",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",
     "grouped products", "grouped depths", "attention", "packed attention",
-    "added gradients",
+    "added gradients", "packed gradients",
 }  # fmt: skip
 NAMES = [
     *shipped_kernels.BUILT,

@@ -17,6 +17,7 @@ from lego_mlir.kernels import (
     fused_attention,
     grouped_products,
     packed_attention,
+    packed_gradients,
     transpose,
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
@@ -86,9 +87,10 @@ def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("build", [added_gradients.build, packed_gradients.build], ids=["added", "packed"])
 @pytest.mark.parametrize("form", [{}, {"causal": True}, {"group": 2}], ids=["plain", "causal", "grouped"])
-def test_rings_of_added_gradients_are_proved(form):
-    assert ring_proof(added_gradients.build(AttentionForm(**form)).main.trace()).reasons == ()
+def test_rings_of_gradients_in_one_pass_are_proved(build, form):
+    assert ring_proof(build(AttentionForm(**form)).main.trace()).reasons == ()
 
 
 def closed_without(word):

@@ -6,6 +6,7 @@ import pytest
 from scheduled_faults import FAULTS, planted
 from tiled_products import PRODUCTS
 
+import lego_mlir as lego
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
@@ -34,6 +35,9 @@ def scheduled(name, schedule, k=512):
     return PRODUCTS[name](256, 256, k)[0].schedule(schedule)
 
 
+ANY_DEPTH = lego.size("K", min=64, max=2**16, multiple_of=64)
+
+
 @cache
 def plain(schedule):
     return scheduled("plain", schedule, 256)
@@ -57,6 +61,22 @@ def test_rings_of_every_composition_are_proved(composition):
     assert proof.reasons == ()
     assert proof.guarded == {"shared0", "shared1"}
     assert proof.unfilled == {}
+
+
+@pytest.mark.parametrize("composition", [ROLES, *COMPOSITIONS[1:4]])
+def test_rings_of_a_product_of_any_depth_are_proved(composition):
+    proof = ring_proof(scheduled("plain", composition, ANY_DEPTH).trace())
+    assert proof.reasons == ()
+    assert proof.guarded == {"shared0", "shared1"}
+    assert proof.unfilled == {}
+
+
+@pytest.mark.parametrize("fault", others_are_long(FAULTS, FAULTS_IN_A_PUSH))
+def test_faults_in_a_product_of_any_depth_are_refuted_with_their_round(fault):
+    trace = planted(scheduled("plain", ROLES, ANY_DEPTH), fault).trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    assert isinstance(claim.verdict, Refuted)
+    assert "round k0 =" in claim.verdict.explanation
 
 
 @pytest.mark.parametrize("fault", others_are_long(FAULTS, FAULTS_IN_A_PUSH))
