@@ -8,8 +8,8 @@ bf16, 8192^3 and layers of a language model of 70 billion parameters. `gathered`
 is gathered. `scattered`: A in columns, B and C in rows, so that the parts of C are added and scattered. `ours` is
 `lego.mesh.MeshProduct` with the kernel of the exact size of each strip, and A where others read it; `ours, copied`
 copies it there first, as torch's fused product does; `ours, cuBLAS` is `ours` with `torch.mm`. `sequence` is NCCL's
-collective and `torch.mm` one after the other, `fused` torch's symmetric-memory product. Values are compared on matrices of small
-integers, whose sums have no rounding; times are of normal ones, taken as in bench/mesh.py.
+collective and `torch.mm` one after the other, `fused` torch's symmetric-memory product. Values are compared on matrices
+of small integers, whose sums have no rounding; times are of normal ones, taken as in bench/mesh.py.
 """
 
 from __future__ import annotations
