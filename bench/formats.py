@@ -202,7 +202,7 @@ def table(_: Sequence[str] = ()) -> None:
     for what, of in (("geometric mean", geometric_mean), ("least", min)):
         cells.append([what, *(part for found in shares for part in ("", "", f"{of(found):.3f}"))])
     columns = [f"{found['device'].split()[1]}, us|TB/s read and written|of a copy" for found in runs.values()]
-    mlir_kernels.put_into(PAGE, NAME, f"{text}\n{mlir_kernels.table('|'.join(['format', *columns]), cells)}")
+    mlir_kernels.put_into(PAGE, NAME, f"{text}\n", mlir_kernels.table("|".join(["format", *columns]), cells))
 
 
 if __name__ == "__main__":
