@@ -8,7 +8,7 @@ gang_scheduler      which gang runs next (random, by seed), deadlocks
 ptx_machine         resident blocks, addresses, checked accesses
 shared_shadow       races and uninitialised reads, by vector clocks
 global_shadow       races on global memory; device_order: what orders blocks; device_heap: malloc and free
-request_counts      bank conflicts and sectors by line
+request_counts      bank conflicts and sectors by line; line_mix: instructions, lanes and divergence
 address_overflow    32-bit overflow in what addresses are made of; nonfinite: where NaN is born
 checks              what is checked besides
 divided_launches    long launches on several processes; recorded_launches, replays: launches as data, run again

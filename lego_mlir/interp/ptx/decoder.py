@@ -104,6 +104,8 @@ class Decoder:
         step = builder(self, instruction)
         if self.machine.checks.nonfinite:
             step = with_births(self, instruction, step)
+        if self.machine.mix is not None:
+            step = self.machine.mix.with_counts(self, instruction, step)
         if self.machine.checks.overflow:
             step = with_overflows(self, instruction, step, self.address_registers)
         if instruction.guard is None or instruction.opcode == "bra":
