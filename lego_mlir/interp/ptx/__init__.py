@@ -1,7 +1,7 @@
 """An emulator of PTX on NumPy arrays: what the NVPTX back end emitted, run without a GPU, its faults reported.
 
 ptx_reader          text -> entries and instructions with operands and lines; source_places: lines of the source
-linking             calls -> the bodies of what they call
+linking             calls -> the bodies of what they call; call_stack: functions that call themselves
 decoder             an instruction -> a closure on a gang; one module of `instructions` per family
 gangs               warps at one instruction, executed together; splits and merges
 gang_scheduler      which gang runs next (random, by seed), deadlocks

@@ -236,7 +236,8 @@ class EmulatedLaunch:
         """The entry's instructions for all waves."""
         instructions, following = self.kernel.instructions, successors(self.kernel)
         decoder = Decoder(machine, self.kernel, self.addresses, join_points(following), self.module.source)
-        steps, live = decoder.steps(), live_before(instructions, following)
+        decoder.live = live = live_before(instructions, following)
+        steps = decoder.steps()
         when_hot = None
         if machine.allows_regions:
             when_hot = partial(_install_regions, steps, decoder, live, self._remaining)
