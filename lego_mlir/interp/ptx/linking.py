@@ -285,7 +285,8 @@ class _Linker:
         function = self.module.functions[name]
         if name not in self.stacked:
             self.waiting.append(name)
-            self.stacked[name] = names = {}
+            names: dict[str, str] = {}
+            self.stacked[name] = names
             for variable in (*function.returns, *function.parameters, *function.variables):
                 if variable.space == "shared":
                     names[variable.name] = variable.name
@@ -294,10 +295,10 @@ class _Linker:
                 else:
                     names[variable.name] = f"{variable.name}@{name}"
                     self._declare(replace(variable, space="local"), names[variable.name], stacks=True)
-        names = self.stacked[name]
+        placed = self.stacked[name]
         given = zip(call.arguments, function.parameters, strict=True)
         results = zip(function.returns, call.returns, strict=True)
-        arguments = [x for actual, formal in given for x in (actual, SymbolOperand(names[formal.name]))]
-        returned = [x for formal, actual in results for x in (SymbolOperand(names[formal.name]), actual)]
+        arguments = [x for actual, formal in given for x in (actual, SymbolOperand(placed[formal.name]))]
+        returned = [x for formal, actual in results for x in (SymbolOperand(placed[formal.name]), actual)]
         lists = OperandList(tuple(arguments)), OperandList(tuple(returned))
         self._emit("callstack", (), (SymbolOperand(f"@stack_{name}"), *lists), call.line)
