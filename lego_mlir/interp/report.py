@@ -41,8 +41,8 @@ class LoopRound:
 
 
 WARP_LANES: Final = 32
-SHOWN_LINES: Final = 8
-"""The lines with most instructions that a summary has."""
+SHOWN_LINES, FEW_LANES = 8, 16
+"""A summary has so many lines of those whose branches divide warps, or in whose instructions fewer lanes take part."""
 
 
 class Kind(Enum):
@@ -325,7 +325,8 @@ class Report:
         lines += [f"  | {line}" for line in self.printed.splitlines()]
         lines += [f"  {fault}" for fault in self.faults] or ["  no faults"]
         lines += [f"  {site.place}: {describe(site)}" for site in self.by_line()]
-        costly = sorted(self.mix_by_line(), key=lambda line: -line.instructions)[:SHOWN_LINES]
+        divided = [line for line in self.mix_by_line() if line.divided or line.lanes_each < FEW_LANES]
+        costly = sorted(divided, key=lambda line: -line.instructions)[:SHOWN_LINES]
         lines += [f"  {line.place}: {line}" for line in sorted(costly, key=lambda line: line.place)]
         return "\n".join(lines)
 
