@@ -2,7 +2,7 @@
 
     python bench/sanitizer_corpus.py install FOLDER              an environment in FOLDER/venv
     python bench/sanitizer_corpus.py run FOLDER [MODULE ..]      the cases of bench/corpus, into FOLDER/launches
-    python bench/sanitizer_corpus.py keep FOLDER                 what was seen, to bench/results/sanitizer_corpus.json
+    python bench/sanitizer_corpus.py keep FOLDER                 what was seen, to bench/results/static
     python bench/sanitizer_corpus.py table                       the tables of docs/results/sanitizer.md
 
 A case is right if its values are those of PyTorch or of another form of the same operator. It is an alarm if a launch
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results" / "sanitizer_corpus.json"
+RESULTS = HERE / "results" / "static" / "sanitizer_corpus.json"
 ARCH = "90"
 MODULES = ("flag_gems_cases", "fla_cases", "liger_cases", "conch_cases", "cuda_cases")
 NAMES = {

@@ -260,9 +260,14 @@ def main() -> None:
             table()
 
 
+def kept(name: str) -> dict[str, Any]:
+    """The newest results: `results/<device>/<date>-<name>.json`."""
+    return json.loads(max((harness.BENCH / "results").glob(f"*/*-{name}.json")).read_text())
+
+
 def table() -> None:
     """What was equal, and what was not."""
-    found = json.loads((harness.BENCH / "results" / f"{NAME}.json").read_text())
+    found = kept(NAME)
     rows = [row for row in found["rows"] if "error" not in row]
     exact = [row for row in rows if row["exact"]]
     print(f"{found['device']}: {len(exact)} launches that must be equal, {sum(not r['different'] for r in exact)} are")
@@ -273,7 +278,7 @@ def table() -> None:
     for row in rows:
         if not row["exact"]:
             print(f"| {row['name'].split('-')[0]} | {row['different']} of {row['bytes']} | {row['apart']} |")
-    counts = json.loads((harness.BENCH / "results" / f"{NAME}_counts.json").read_text())["rows"]
+    counts = kept(f"{NAME}_counts")["rows"]
     for name in METRICS:
         pairs = [(row["emulated"][name], row["device"][name], row["name"]) for row in counts]
         used = [pair for pair in pairs if pair[0] or pair[1]]
