@@ -60,27 +60,12 @@ def bytes_of(format_: Any) -> int:
     return sum(format_.bytes_of(buffer) for buffer in format_.buffers)
 
 
-def rows_of(format_: Any) -> Any:
-    """The same fields as dense row-major arrays, each packed into a buffer of its own."""
-    from lego_mlir.formats.storage_format import StorageFormat
-    from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
-
-    fields, buffers = [], {}
-    for field in format_.fields:
-        stride, axes = field.bits, []
-        for n in reversed(field.shape):
-            axes.append((PlaceDigit(int(n), stride),))
-            stride *= int(n)
-        fields.append(StoredField(field.name, field.dtype, tuple(reversed(axes)), 0, field.name))
-        buffers[field.name] = ("u8", (-(-stride // 8),))
-    return StorageFormat("rows", fields, buffers)
-
-
 def conversion_of(case: str, mebibytes: int) -> Any:
     from lego_mlir.formats.conversions import Conversion
+    from lego_mlir.formats.device_casts import in_packed_rows
 
     format_ = format_of(case, mebibytes)
-    return Conversion(rows_of(format_), format_)
+    return Conversion(in_packed_rows(format_), format_)
 
 
 def render(cases: Sequence[str]) -> None:
@@ -164,7 +149,6 @@ def contenders(folder: Any, case: str) -> list[harness.Contender]:
 
 def cpu(cases: Sequence[str]) -> None:
     """The least of five times, copy and conversion in turns; a shared machine shows in both."""
-    from lego_mlir.formats.conversions import Conversion
     from lego_mlir.formats.field_arrays import as_bytes, empty_buffers
     from lego_mlir.formats.field_moves import Move
     from lego_mlir.formats.host_moves import THREADS, execute
@@ -174,7 +158,7 @@ def cpu(cases: Sequence[str]) -> None:
         format_ = format_of(case, CPU_MIB)
         buffers = {name: as_bytes(array) for name, array in empty_buffers(format_).items()}
         runs = []
-        plan_of_case = Conversion(rows_of(format_), format_)
+        plan_of_case = conversion_of(case, CPU_MIB)
         for there, here, plan in plan_of_case.moves:
             size = plan_of_case.source.bytes_of(there)
             runs.append((plan, np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8), buffers[here]))
@@ -218,7 +202,7 @@ def table(_: Sequence[str] = ()) -> None:
     for what, of in (("geometric mean", geometric_mean), ("least", min)):
         cells.append([what, *(part for found in shares for part in ("", "", f"{of(found):.3f}"))])
     columns = [f"{found['device'].split()[1]}, us|TB/s read and written|of a copy" for found in runs.values()]
-    mlir_kernels.put_into(PAGE, NAME, f"{text}\n{mlir_kernels.table('|'.join(['format', *columns]), cells)}")
+    mlir_kernels.put_into(PAGE, NAME, f"{text}\n", mlir_kernels.table("|".join(["format", *columns]), cells))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ FOLDERS = {
     "AMD EPYC, Zen 5": "amd-epyc-zen5", "AMD EPYC, Zen 4": "amd-epyc-zen4",
 }  # fmt: skip
 """Where the results of a device are; a device that was not measured has an empty column."""
+EARLIER = {"formats": "formats_one_line"}
+"""Names of runs before a change, where a device has no newer one; their pages say what changed."""
 Rows = Sequence[Mapping[str, Any]]
 Newest = Callable[[str], Any]
 
@@ -106,7 +108,8 @@ def summaries(points: Iterable[Point]) -> list[Summary]:
 def newest_path(device: str, name: str) -> Path | None:
     """Where the newest results of a name on a device are."""
     paths = mlir_kernels.RESULTS.glob(f"{FOLDERS[device]}/????-??-??-{name}.json")
-    return max(paths, key=lambda path: path.name, default=None)
+    newest = max(paths, key=lambda path: path.name, default=None)
+    return newest_path(device, EARLIER[name]) if newest is None and name in EARLIER else newest
 
 
 def newest_on(device: str) -> Newest:
@@ -262,6 +265,17 @@ def _conversions(newest: Newest) -> Iterator[Point]:
             yield from (Point(f"{called}: {against}", SINGLE, ratio) for ratio in found.values())
 
 
+PACKED = ("gptq", "awq", "vllm.marlin", "vllm.marlin_int8", "gptoss.mxfp4", "deepseek.fp8", "hf.scales")
+"""Formats of elements of 8 bits and fewer, and of scales; GGUF's and the names with scales are, too."""
+
+
+def _formats(newest: Newest) -> Iterator[Point]:
+    for (name, *_), ratio in ratios(_rows(newest("formats")), "case", ["copy"], ["ours"]).items():
+        is_packed = name in PACKED or name.startswith("gguf.") or "scales" in name
+        weights = "quantised, and scales" if is_packed else "weights of 16 bits"
+        yield Point("caches" if name.startswith("kv.") else weights, SINGLE, ratio)
+
+
 def _columns(newest: Newest) -> Iterator[Point]:
     rows = _rows(newest("columns"))
     tables = [row for row in rows if row["case"][0] != "best" and row["kernel"] == "ours" and row["block"] == 256]
@@ -389,6 +403,7 @@ HEADLINES: Mapping[str, Headline] = {
     "transpose": Headline("time of a copy of the same bytes / ours", _transposes),
     "attention": Headline("time of a rival / ours", _attention),
     "conversions": Headline("time of a rival / ours", _conversions),
+    "formats": Headline("time of a copy of as many bytes / ours", _formats),
     "columns": Headline("time of rows, or of a rival / ours", _columns),
     "triton-matmul": Headline("time of a rival / the rendered kernel's", _triton_products),
     "triton-grouped": Headline(

@@ -7,8 +7,8 @@
 bf16, 8192^3 and layers of a language model of 70 billion parameters. `gathered`: A in rows, B and C in columns: A
 is gathered. `scattered`: A in columns, B and C in rows, so that the parts of C are added and scattered. `ours` is
 `lego.mesh.MeshProduct` with the kernel of the exact size of each strip, and A where others read it; `ours, copied`
-copies it there first, as torch's fused product does; `ours, cuBLAS` is `ours` with `torch.mm`. `sequence` is NCCL's collective
-and `torch.mm` one after the other, `fused` torch's symmetric-memory product. Values are compared on matrices of small
+copies it there first, as torch's fused product does; `ours, cuBLAS` is `ours` with `torch.mm`. `sequence` is NCCL and
+`torch.mm` one after the other, `fused` torch's symmetric-memory product. Values are compared on matrices of small
 integers, whose sums have no rounding; times are of normal ones, taken as in bench/mesh.py.
 """
 
@@ -252,7 +252,7 @@ def time(options: argparse.Namespace) -> int:
     return max(map(abs, mesh.spawned(time_rank, mesh.ranks_of(options), options)))
 
 
-def table(options: argparse.Namespace) -> int:
+def table(options: Any) -> int:
     """The table of the documentation, from the newest results of each number of GPUs."""
     cells = []
     for ranks in (2, 4, 8):
@@ -269,12 +269,12 @@ def table(options: argparse.Namespace) -> int:
                 f"{ms[way] / ms['ours']:.2f}" if {way, "ours"} <= ms.keys() else "" for way in ("sequence", "fused")
             ]
             cells.append([
-                found["device"], str(ranks), name, " x ".join(map(str, size)), moves,
+                f"{ranks} {found['device']}", name, " x ".join(map(str, size)), moves,
                 *(f"{ms[way]:.3f}" if way in ms else "" for way in ways), *ratios,
             ])  # fmt: skip
-    columns = "device|ranks|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
+    columns = "GPUs|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
     columns += "|sequence / ours|fused / ours"
-    mlir_kernels.put_into(PAGE, "products", mlir_kernels.table(columns, cells))
+    mlir_kernels.put_into(PAGE, "products", mesh.circumstances_of("mesh-products"), mlir_kernels.table(columns, cells))
     return 0
 
 

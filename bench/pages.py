@@ -50,6 +50,8 @@ BENCHMARKS = (
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
     ("gather", "conversions", "gather", "gathers from registers"),
     ("formats", "formats", "formats", "conversions into storage formats against a copy of the same bytes"),
+    ("mesh", "mesh", "mesh-2", "moves of a matrix over GPUs, against DTensor and the copy between peers"),
+    ("mesh_products", "mesh", "mesh-products-2", "products over GPUs, against NCCL and cuBLAS in sequence"),
     ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),
     ("triton_matmul", "triton-matmul", "triton_matmul", "rendered Triton products against Triton by hand and cuBLAS"),
     ("triton_grouped", "triton-grouped", "triton_grouped", "grouped and batched products"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headlines import Summary
 
-WIDTH, EMPTY, LINE, FONT = 300, 96, 17, 11  # pixels: a column, one without results, a line, the letters
+WIDTH, EMPTY, LINE, FONT = 320, 96, 17, 11  # pixels: all columns with results, one without, a line, the letters
 PADDING = {"left": 36, "right": 12, "top": 5, "bottom": 5}  # a browser's letters are wider than those measured here
 COLOURS = ("#3b82d6", "#d97a1e")  # legible on white and on black
 INK = "#010203"
@@ -48,7 +48,8 @@ def specification(label: str, columns: Columns) -> dict[str, Any]:
         scale=alt.Scale(domain=protocols, range=list(COLOURS[: len(protocols)])),
         legend=alt.Legend(title=None, orient="bottom", symbolType="circle", symbolOpacity=1),
     )
-    shown = [_column(alt, device, columns[device], groups, protocols, domain, values, colour, not i)
+    width = max(160, WIDTH // sum(bool(found) for found in columns.values()))
+    shown = [_column(alt, device, columns[device], groups, protocols, domain, values, colour, width, not i)
              for i, device in enumerate(columns)]  # fmt: skip
     title = alt.Title(label, anchor="start", fontSize=FONT + 2)
     chart = alt.hconcat(*shown, spacing=14).properties(title=title, padding=PADDING)
@@ -73,6 +74,7 @@ def _column(
     domain: Sequence[float],
     values: Sequence[float],
     colour: Any,
+    width: int,
     first: bool,
 ) -> Any:
     """The column of one device; the first has the names of the groups."""
@@ -99,9 +101,9 @@ def _column(
     one = alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(color=INK, opacity=0.7)
     level = one.encode(x=alt.X("one:Q", scale=scale))
     text = base.mark_text(align="left", fontSize=FONT - 1).encode(
-        x=alt.value(WIDTH + 6), text="text:N", color=alt.value(INK)
+        x=alt.value(width + 6), text="text:N", color=alt.value(INK)
     )
-    return (level + span + mean + text).properties(width=WIDTH, height=height, title=title)
+    return (level + span + mean + text).properties(width=width, height=height, title=title)
 
 
 def ticks(least: float, most: float) -> list[float]:

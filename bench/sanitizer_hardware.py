@@ -260,8 +260,30 @@ def main() -> None:
             table()
 
 
+def kept(name: str) -> dict[str, Any]:
+    """The newest results: `results/<device>/<date>-<name>.json`."""
+    return json.loads(max((harness.BENCH / "results").glob(f"*/*-{name}.json")).read_text())
+
+
 def table() -> None:
-    raise SystemExit("see docs/results/sanitizer.md")
+    """What was equal, and what was not."""
+    found = kept(NAME)
+    rows = [row for row in found["rows"] if "error" not in row]
+    exact = [row for row in rows if row["exact"]]
+    print(f"{found['device']}: {len(exact)} launches that must be equal, {sum(not r['different'] for r in exact)} are")
+    for row in exact:
+        if row["different"]:
+            print(f"- {row['name']}: {row['different']} of {row['bytes']} bytes differ, by {row['apart']} units")
+    print("| others | bytes that differ | units of the last place |\n|---|---|---|")
+    for row in rows:
+        if not row["exact"]:
+            print(f"| {row['name'].split('-')[0]} | {row['different']} of {row['bytes']} | {row['apart']} |")
+    counts = kept(f"{NAME}_counts")["rows"]
+    for name in METRICS:
+        pairs = [(row["emulated"][name], row["device"][name], row["name"]) for row in counts]
+        used = [pair for pair in pairs if pair[0] or pair[1]]
+        print(f"{name}: equal in {sum(a == b for a, b, _ in used)} of {len(used)} launches")
+        print(*(f"- {which.split('-')[0]}: {a} emulated, {b} counted" for a, b, which in used if a != b), sep="\n")
 
 
 if __name__ == "__main__":

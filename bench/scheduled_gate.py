@@ -33,7 +33,7 @@ import hopper
 import mlir_kernels
 
 NAME, PAGE = "scheduled_gate", "results/scheduled-gate.md"
-RUNS = (NAME, "scheduled_gate_producers", "scheduled_gate_lockstep")
+RUNS = (NAME, "scheduled_gate_producers", "scheduled_gate_lockstep", "scheduled_gate_large")
 """The names of the results: of all cases, then of those that were measured again after a change, the newest last."""
 Size = tuple[int, int, int]
 Case = tuple[Size, str, str]

@@ -37,7 +37,12 @@ COMPOSITIONS = {
     "dependent": "warpgroups, pipeline(stages=4), overlay, roles, dependent",
     "clusters": "warpgroups, pipeline(stages=4), clusters(blocks=2), overlay, roles",
     "persistent": "persistent(blocks=132), warpgroups, pipeline(stages=3), roles, dependent",
+    "registers": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), roles, dependent",
+    "lockstep": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), clusters(blocks=2), "
+    "lockstep(every=32), roles",
 }
+STORED_ONCE = ("plain", "two_sums", "gated", "biased")
+"""The products whose tile of the result is stored by one word, which `copied_out` takes."""
 ROOM = ("plain", "two_sums", "row_maximum")
 """The products whose tile of the result is f16, and fits beside three stages."""
 MULTIPLICATIONS = {"two_sums": 2, "gated": 2}
@@ -54,7 +59,8 @@ def kernels(name: str, n: int) -> dict[str, Any]:
 
 
 def compositions(name: str) -> list[str]:
-    return [key for key in COMPOSITIONS if key != "persistent" or name in ROOM]
+    needs = {"persistent": ROOM, "registers": STORED_ONCE, "lockstep": STORED_ONCE}
+    return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS)]
 
 
 def shipped(n: int) -> Any:

@@ -128,15 +128,7 @@ def gated(m, n, k, t=SQUARE):
         first.store(gate, at=(row, column))
         second.store(up, at=(row, column))
         lego.barrier()
-        for i, j in t.elements(8):
-            x = gate.load(i, j, width=4), gate.load(i, j + 4, width=4)
-            y = up.load(i, j, width=4), up.load(i, j + 4, width=4)
-            found = [
-                (v / (1.0 + lego.exp(-v)) * w).to(f16)
-                for p, q in zip(x, y, strict=True)
-                for v, w in zip(p, q, strict=True)
-            ]
-            c.store(lego.vector(*found), at[0] * t.m + i, at[1] * t.n + j)
+        lego.store_tile([gate, up], c, at, by=lambda x, y, place: x / (1.0 + lego.exp(-x)) * y)
 
     return product, lambda a, b, b2: (a @ b) / (1 + np.exp(-(a @ b))) * (a @ b2)
 
@@ -206,12 +198,7 @@ def biased(m, n, k, t=SQUARE):
         t.multiply(a, b, ta, tb, acc, at, k)
         acc.store(out, at=t.part_of_warp())
         lego.barrier()
-        for i, j in t.elements(8):
-            row, column = at[0] * t.m + i, at[1] * t.n + j
-            sums = [*out.load(i, j, width=4), *out.load(i, j + 4, width=4)]
-            added = zip(bias.load(column, width=8), residual.load(row, column, width=8), strict=True)
-            found = [(x + b.to(f32) + r.to(f32)).to(f16) for x, (b, r) in zip(sums, added, strict=True)]
-            c.store(lego.vector(*found), row, column)
+        lego.store_tile(out, c, at, by=lambda x, place: x + place.by_column(bias).to(f32) + place.of(residual).to(f32))
 
     return product, lambda a, b, bias, residual: a @ b + bias + residual
 

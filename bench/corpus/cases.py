@@ -99,7 +99,8 @@ def run(name: str, function: Callable[[], Any], folder: Path, kept: set[str], to
     if faults and said == "ok":
         said = "alarm"
     seconds = round(time.process_time() - start, 2)
-    return {"said": said, "kernels": sorted(set(launches)), "launches": len(launches), "seconds": seconds,
+    count = max(len(launches), len(session.reports))
+    return {"said": said, "kernels": sorted(set(launches)), "launches": count, "seconds": seconds,
             "faults": faults[:20]}  # fmt: skip
 
 

@@ -9,7 +9,11 @@ import torch
 import torch.nn.functional as F
 from cases import add, case
 from fla import ops
-from fla.ops.utils import cumsum, matmul, pooling, softmax, solve_tril
+from fla.ops.utils.cumsum import chunk_global_cumsum, chunk_local_cumsum
+from fla.ops.utils.matmul import matmul
+from fla.ops.utils.pooling import mean_pooling as pooled
+from fla.ops.utils.softmax import softmax_fwd
+from fla.ops.utils.solve_tril import solve_tril
 
 TOLERANCE = 2e-2
 B, T, H, K, V = 1, 80, 2, 32, 32
@@ -50,7 +54,7 @@ def forms(name, functions, make, *, backward=True, dtype=torch.float32, **option
             grads = []
             if backward:
                 torch.manual_seed(1)
-                found.backward(torch.randn_like(found))
+                found.backward(torch.randn(found.shape, dtype=found.dtype))
                 grads = [v.grad for v in values]
             out.append((found.detach().clone(), *grads))
         return out if len(out) == 2 else None
@@ -75,7 +79,8 @@ forms("gated_delta_rule_recurrent", [lambda q, k, v, g, b: ops.fused_recurrent_g
 forms("kda", [ops.chunk_kda], lambda: [*QKV(), gate(B, T, H, K), beta(B, T, H)])
 forms("kda_recurrent", [ops.fused_recurrent_kda], lambda: [*QKV(), gate(B, T, H, K), beta(B, T, H)], backward=False)
 forms("hgrn", [ops.fused_recurrent_hgrn], lambda: [n(B, T, 64), gate(B, T, 64)])
-forms("gsa", [ops.chunk_gsa, ops.fused_recurrent_gsa], lambda: [*QKV(), n(B, T, H, 16), gate(B, T, H, 16)])
+forms("gsa", [ops.chunk_gsa], lambda: [*QKV(), n(B, T, H, 16), gate(B, T, H, 16)], backward=False)
+forms("gsa_recurrent", [ops.fused_recurrent_gsa], lambda: [*QKV(), n(B, T, H, 16), gate(B, T, H, 16)])
 forms("rwkv6", [ops.chunk_rwkv6, ops.fused_recurrent_rwkv6], lambda: [*QKV(), gate(B, T, H, K), n(H, K)])
 forms("rwkv7", [ops.chunk_rwkv7], lambda: (
     lambda r, k, v, w, a: [r, w, k, v, a, a.detach().neg().requires_grad_()])(
@@ -95,7 +100,8 @@ forms("forgetting_attention", [ops.parallel_forgetting_attn],
       lambda: [n(B, 128, 2, 64), n(B, 128, 2, 64), n(B, 128, 2, 64), gate(B, 128, 2)])  # fmt: skip
 forms("abc", [ops.chunk_abc], lambda: [*QKV(), n(B, T, H, 16)])
 forms("log_linear", [ops.chunk_log_linear_attn],
-      lambda: [*QKV(), gate(B, T, H), beta(B, T, H, 8)], backward=False)  # fmt: skip
+      lambda: [unit(B, T, H, 64), unit(B, T, H, 64), n(B, T, H, 64), gate(B, T, H), beta(B, T, H, 8)],
+      backward=False)  # fmt: skip
 forms("lightning", [lambda q, k, v: ops.chunk_lightning_attn(q, k, v, 1, 12),
                     lambda q, k, v: ops.fused_recurrent_lightning_attn(q, k, v, 1, 12)], QKV)  # fmt: skip
 
@@ -131,39 +137,39 @@ def path():
 @case
 def local_cumsum():
     g = torch.randn(B, T, H)
-    found = cumsum.chunk_local_cumsum(g, chunk_size=16)
+    found = chunk_local_cumsum(g, chunk_size=16)
     return found, g.view(B, T // 16, 16, H).cumsum(2).view(B, T, H)
 
 
 @case
 def local_cumsum_vector():
     g = torch.randn(B, T, H, K)
-    found = cumsum.chunk_local_cumsum(g, chunk_size=16)
+    found = chunk_local_cumsum(g, chunk_size=16)
     return found, g.view(B, T // 16, 16, H, K).cumsum(2).view(B, T, H, K)
 
 
 @case
 def global_cumsum():
     g = torch.randn(B, T, H)
-    return cumsum.chunk_global_cumsum(g), g.cumsum(1)
+    return chunk_global_cumsum(g), g.cumsum(1)
 
 
 @case
 def products():
     a, b = torch.randn(40, 64), torch.randn(64, 72)
-    return matmul.matmul(a, b), a @ b
+    return matmul(a, b), a @ b
 
 
 @case
 def row_softmax():
     a = torch.randn(40, 64)
-    return softmax.softmax_fwd(a), a.softmax(-1)
+    return softmax_fwd(a), a.softmax(-1)
 
 
 @case
 def mean_pooling():
     a = n(B, T, H, K)
-    out = pooling.mean_pooling(a, 16)
+    out = pooled(a, 16)
     out.backward(torch.randn_like(out))
     return out.detach(), a.detach().view(B, T // 16, 16, H, K).mean(2)
 
@@ -173,7 +179,7 @@ def inverse_of_triangles():
     a = torch.zeros(B, 64, H, 64)
     for h in range(H):
         a[0, :, h] = (torch.randn(64, 64) * 0.1).tril(-1)
-    found = solve_tril.solve_tril(a)
+    found = solve_tril(a)
     wanted = torch.stack([torch.linalg.inv(torch.eye(64) + a[0, :, h]) for h in range(H)], 1)[None]
     return found, wanted
 
@@ -200,7 +206,7 @@ def module_cases():
                 values = make()
                 found = first(function(*values))
                 torch.manual_seed(1)
-                found.backward(torch.randn_like(found))
+                found.backward(torch.randn(found.shape, dtype=found.dtype))
                 out.append((found.detach().clone(), *(v.grad for v in values if v.requires_grad)))
             return out
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lego_mlir.toolchain.compile import Compilation
 
 HELP: Final = "Compile kernels into a folder for machines that only launch."
-EXAMPLE: Final = "lego-mlir pack matmul --sizes 512 --target sm_90 -o kernels"
+EXAMPLE: Final = "lego-mlir pack examples/transpose.py --target sm_90 -o kernels"
 MATMUL: Final = "matmul"
 OF_ROLES: Final = ("batched_matmul", "grouped_matmul")
 """Products whose kernels take all sizes."""

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transform", metavar="FILE", help="a transform script, for a .mlir file")
     parser.add_argument("--seed", type=options.at_least(0), default=0, help="the seed of input and of all orders")
     parser.add_argument("--blocks", type=options.at_least(1), metavar="N", help="run a spread-out sample of N blocks")
+    parser.add_argument("--cores", type=options.at_least(1), metavar="N", help="the processes of a long launch (all)")
     parser.add_argument("--counts", action="store_true", help="also count bank conflicts and sectors by line")
     parser.add_argument("--nonfinite", action="store_true", help="also report where NaN and infinity come from")
     parser.add_argument("--overflow", action="store_true", help="also report 32-bit overflow in parts of addresses")
@@ -73,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
     random = numpy.random.default_rng(args.seed)
     known: dict[str, PtxArgument] = {}
     kernels: dict[Path, SanitizedKernel] = {}
-    with sanitize.session(on_fault="collect", seed=args.seed, blocks=args.blocks, checks=checks) as session:
+    with sanitize.session(
+        on_fault="collect", seed=args.seed, blocks=args.blocks, checks=checks, cores=args.cores
+    ) as session:
         for request in requests:
             with Progress(f"checking {request.file.name}") as progress:
                 _launch(request, args, _Arguments(random, known), kernels, progress)

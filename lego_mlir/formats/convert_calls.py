@@ -45,9 +45,10 @@ def convert(
     """`value`, an array or the buffers of a format by name, of the format `source`, in the format `to`.
 
     Formats are names of `lego.formats.FORMATS` with their sizes as keywords, formats, or layouts. One buffer is an
-    array, several are a dictionary. NumPy arrays are converted by the processor, arrays on a CUDA device by one kernel
-    for each field. `in_place` writes a single NumPy array over itself. Inside a kernel, `convert(x, layout)` moves a
-    spread value. Raises LayoutError for formats that cannot be converted, UsageError for buffers that do not fit.
+    array, several are a dictionary. NumPy arrays are converted by the processor, arrays on a CUDA device by one
+    kernel, or three for a cast. `in_place` writes a single NumPy array over itself. Inside a kernel, `convert(x,
+    layout)` moves a spread value. Raises LayoutError for formats that cannot be converted, UsageError for buffers that
+    do not fit.
     """
     if source is None:
         from lego_mlir.tracing.spread.conversion import convert as convert_spread

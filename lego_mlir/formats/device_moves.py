@@ -1,4 +1,4 @@
-"""Conversions of arrays on a device: all fields by one launch, or one each where fields share bytes.
+"""Conversions of arrays on a device: all fields by one launch, or one each where fields share bytes; casts by three.
 
 >>> from lego_mlir.formats.catalog import FORMATS
 >>> sizes = {"rows": 64, "columns": 128}
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lego_mlir.aliases import AnyArray, Foreign
 from lego_mlir.errors import LayoutError
 from lego_mlir.formats.conversions import Conversion
+from lego_mlir.formats.device_casts import cast_kernel, in_packed_rows
 from lego_mlir.formats.move_kernels import build, build_added, plan_of
 from lego_mlir.tracing.dtypes import DType
 
@@ -22,25 +23,51 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
 
 
+Argument = tuple[int, str]
+"""A buffer of a side: SOURCE, TARGET, or of the packed rows between them, READ and CAST."""
+SOURCE, TARGET, READ, CAST = range(4)
+
+
 def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The target's buffers on the device of the source's, by one kernel; one for each field where fields share bytes.
+    """The target's buffers on the device of the source's.
 
-    Raises LayoutError for a conversion with a cast, which runs on the processor.
+    Raises LayoutError for codes that are exchanged, and for casts of codings that have no kernel.
     """
-    if not plan.moves:
-        raise LayoutError(
-            f"{plan.source.name} to {plan.target.name} changes codes, and casts run on the processor; pass NumPy arrays"
-        )
     like = next(iter(buffers.values()))
-    found = {name: _zeros(like, plan.target.bytes_of(name)) for name in plan.target.buffers}
+    found = {(SOURCE, name): array for name, array in buffers.items()}
+    rows = [(READ, in_packed_rows(plan.source)), (CAST, in_packed_rows(plan.target))]
+    for side, format_ in ((TARGET, plan.target), *(() if plan.moves else rows)):
+        found |= {(side, name): _zeros(like, format_.bytes_of(name)) for name in format_.buffers}
     for kernel, names in kernels_of(plan):
-        arrays = [buffers[name] if side == 0 else found[name] for side, name in names]
-        kernel(*(_typed(array, p.dtype) for array, p in zip(arrays, kernel.params, strict=True)))
-    return found
+        kernel(*(_typed(found[name], p.dtype) for name, p in zip(names, kernel.params, strict=True)))
+    return {name: found[TARGET, name] for name in plan.target.buffers}
 
 
-def kernels_of(plan: Conversion) -> list[tuple[Kernel, list[tuple[int, str]]]]:
-    """The kernels of a conversion, in their order, and the buffers that each takes: (0, source) or (1, target)."""
+def kernels_of(plan: Conversion) -> list[tuple[Kernel, list[Argument]]]:
+    """The kernels of a conversion, in their order, and the buffers that each takes.
+
+    Moves are one kernel, where no two of them share a byte. A cast reads rows of packed fields and writes such rows,
+    with moves before and after it.
+    """
+    if plan.moves:
+        return _moving(plan)
+    if plan.is_exact:
+        raise LayoutError(
+            f"{plan.source.name} to {plan.target.name} exchanges codes, which the processor does; pass NumPy arrays"
+        )
+    cast, reads, writes = cast_kernel(plan)
+    before, after = (
+        kernels_of(Conversion(plan.source, in_packed_rows(plan.source))),
+        kernels_of(Conversion(in_packed_rows(plan.target), plan.target)),
+    )
+    return [
+        *((kernel, [(READ if side == TARGET else side, name) for side, name in names]) for kernel, names in before),
+        (cast, [*((READ, name) for name in reads), *((CAST, name) for name in writes)]),
+        *((kernel, [(CAST if side == SOURCE else side, name) for side, name in names]) for kernel, names in after),
+    ]
+
+
+def _moving(plan: Conversion) -> list[tuple[Kernel, list[Argument]]]:
     sides = [list(one.buffers) for one in (plan.source, plan.target)]
     sizes = [
         tuple(one.bytes_of(name) for name in names)
@@ -48,13 +75,13 @@ def kernels_of(plan: Conversion) -> list[tuple[Kernel, list[tuple[int, str]]]]:
     ]
     moves = tuple((sides[0].index(a), sides[1].index(b), move) for a, b, move in plan.moves)
     if plan_of(moves, *sizes) is not None:
-        return [(build(moves, *sizes), [(side, name) for side in (0, 1) for name in sides[side]])]
+        return [(build(moves, *sizes), [(side, name) for side in (SOURCE, TARGET) for name in sides[side]])]
     found = []
     for a, b, move in plan.moves:
         own = (plan.source.bytes_of(a),), (plan.target.bytes_of(b),)
         alone = ((0, 0, move),)
         kernel = build_added(move, *own[0], *own[1]) if plan_of(alone, *own) is None else build(alone, *own)
-        found.append((kernel, [(0, a), (1, b)]))
+        found.append((kernel, [(SOURCE, a), (TARGET, b)]))
     return found
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Final
 
 from lego_mlir.errors import LayoutError
@@ -90,7 +91,10 @@ def move(source: StoredField, target: StoredField) -> Move:
                 f"{source.name}: the digits {[d.size for d in a]} and {[d.size for d in b]} have no refinement"
             )
         digits += common
-    return _widened(_merged(digits), source.bits, (int(source.at), int(target.at)))
+    unit = source.bits if source.bits % 8 == 0 else gcd(source.bits, 8)
+    if unit < source.bits:  # 6 bits are three parts of 2, none of which crosses a byte
+        digits.append((source.bits // unit, unit, unit))
+    return _widened(_merged(digits), unit, (int(source.at), int(target.at)))
 
 
 def _merged(digits: Sequence[Digit]) -> list[Digit]:

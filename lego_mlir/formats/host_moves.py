@@ -74,16 +74,18 @@ def _is_compiled(plan: Move) -> bool:
 
 def _run_compiled(plan: Move, source: Array, target: Array, threads: int) -> bool:
     """Run the compiled kernel of a move; False where it has none, or the target does not begin at 16 bytes."""
-    views = []
+    views, starts = [], []
     for side, array in ((1, source), (2, target)):
         begin = plan.start[side - 1] // 8
-        span = -(-(plan.unit + sum((d[0] - 1) * d[side] for d in plan.digits)) // 8)
-        views.append(array[begin : begin + -(-span // ALIGNED) * ALIGNED])
-        if views[-1].ctypes.data % ALIGNED:
+        begin -= (array.ctypes.data + begin) % ALIGNED  # what is before the first element is not touched
+        starts.append(plan.start[side - 1] - 8 * max(begin, 0))
+        span = starts[-1] + plan.unit + sum((d[0] - 1) * d[side] for d in plan.digits)
+        views.append(array[max(begin, 0) : max(begin, 0) + -(-span // (8 * ALIGNED)) * ALIGNED])
+        if begin < 0:
             if side == 2:
                 return False
             views[-1] = views[-1].copy()
-    found = _kernel(Move(plan.digits, plan.unit, (0, 0)), views[0].size, views[1].size)
+    found = _kernel(Move(plan.digits, plan.unit, (starts[0], starts[1])), views[0].size, views[1].size)
     if found is None:
         return False
     kernel, grid = found
@@ -146,8 +148,7 @@ def _execute_part(plan: Move, source: Array, target: Array) -> None:
         for block in _blocks(digits, unit):
             written[block] = read[block]
         return
-    small = [d for d in plan.digits if d[1] % 8 or d[2] % 8]
-    large = [d for d in plan.digits if not (d[1] % 8 or d[2] % 8)]
+    small, large = _cut_at_bytes(plan.digits)
     assert plan.unit < 8, "units of whole bytes are at whole bytes"
     mask = np.uint8((1 << plan.unit) - 1)
     for values in combinations(*(range(n) for n, _, _ in small)):
@@ -159,6 +160,19 @@ def _execute_part(plan: Move, source: Array, target: Array) -> None:
         bits <<= np.uint8(here % 8)
         view = _view(target, large, 2, here // 8 * 8, 8)
         np.bitwise_or(view, bits, out=view)
+
+
+def _cut_at_bytes(digits: Sequence[Digit]) -> tuple[list[Digit], list[Digit]]:
+    """The parts of digits that step by less than a byte on either side, and those that step by whole bytes on both."""
+    small, large = list[Digit](), list[Digit]()
+    for n, s, t in digits:
+        inner = 1
+        while (s * inner % 8 or t * inner % 8) and n // inner % 2 == 0:
+            inner *= 2
+        outer = (n // inner, s * inner, t * inner)
+        small.append((inner, s, t))
+        (small if outer[1] % 8 or outer[2] % 8 else large).append(outer)
+    return [d for d in small if d[0] > 1], large
 
 
 def _blocks(digits: Sequence[Digit], unit: int) -> Iterator[tuple[slice, ...]]:

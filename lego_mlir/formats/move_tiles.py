@@ -216,9 +216,12 @@ def _part(move: Move, number: int, outer: tuple[Digit, ...], inside: Sequence[Di
             break
         read, reach = dense(inside, 1, move.unit, max(most, move.unit))
         chunk = _chunk(read, reach, move, [*(s for _, s, _ in inside), *(s for _, s, _ in outer)])
-        written, width = dense(inside, 2, move.unit, max(least, move.unit))
+        written, run = dense(inside, 2, move.unit, max(least, move.unit))
+        if run & -run < least:  # elements of 6 bits fill bytes by threes
+            written, run = dense(inside, 2, move.unit, 3 * least)
+        width = min(run & -run, max(least, move.unit))
         others = [p for n, _, p in inside if (n, _, p) not in written]
-        if chunk < 8 or width < 8 or width & (width - 1) or any(x % width for x in (base, *others)):
+        if chunk < 8 or width < 8 or any(x % width for x in (base, *others)):
             continue
         held = _unique(read + written)
         if move.unit * prod(d[0] for d in held) > MOST_REGISTER_BITS:

@@ -33,9 +33,9 @@ from lego_mlir.layout.values import check_range, coerce_indices, show
 
 BITS: Final = {
     "f64": 64, "f32": 32, "i32": 32, "f16": 16, "bf16": 16, "i16": 16, "e4m3": 8, "e5m2": 8, "e8m0": 8, "i8": 8,
-    "u8": 8, "u6": 6, "u4": 4, "e2m1": 4, "u2": 2, "u1": 1,
+    "u8": 8, "u6": 6, "e2m3": 6, "e3m2": 6, "u4": 4, "e2m1": 4, "u2": 2, "u1": 1,
 }  # fmt: skip
-"""Bits of an element. e2m1 and e8m0 are the element and scale of OCP's microscaling formats; u1 to u6 are codes."""
+"""Bits of an element. e2m1, e2m3, e3m2 and e8m0 are those of OCP's microscaling formats; u1 to u6 are codes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -38,6 +38,11 @@ class LoopRound:
 
     def __str__(self) -> str:
         return f"round {self.number} of the loop of line {self.loop.line}"
+
+
+WARP_LANES: Final = 32
+SHOWN_LINES, FEW_LANES = 8, 16
+"""A summary has so many lines of those whose branches divide warps, or in whose instructions fewer lanes take part."""
 
 
 class Kind(Enum):
@@ -205,6 +210,48 @@ class LastWrite:
 
 
 @dataclass(slots=True)
+class LineMix:
+    """What a line executes: instructions of warps by kind, the lanes that took part, branches that divided a warp."""
+
+    place: SourceLocation
+    kinds: dict[str, int] = field(default_factory=dict)
+    lanes: int = 0
+    divided: int = 0
+
+    def add(self, kind: str, warps: int, lanes: int) -> None:
+        """Count an instruction of some warps."""
+        self.kinds[kind] = self.kinds.get(kind, 0) + warps
+        self.lanes += lanes
+
+    @property
+    def instructions(self) -> int:
+        return sum(self.kinds.values())
+
+    @property
+    def lanes_each(self) -> float:
+        """The lanes that take part in an instruction, of 32."""
+        return self.lanes / max(self.instructions, 1)
+
+    def merge(self, other: LineMix) -> LineMix:
+        """The counts of both, at the first's place."""
+        kinds = {name: self.kinds.get(name, 0) + other.kinds.get(name, 0) for name in {**self.kinds, **other.kinds}}
+        return LineMix(self.place, kinds, self.lanes + other.lanes, self.divided + other.divided)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "file": self.place.file, "line": self.place.line, "instructions": self.instructions, "kinds": self.kinds,
+            "lanes_each": self.lanes_each, "divided": self.divided,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(self.kinds.items(), key=lambda kind: -kind[1]))
+        divided = f"; {self.divided} branches divide a warp" if self.divided else ""
+        lanes = "" if self.lanes_each == WARP_LANES else f", {self.lanes_each:.1f} lanes each"
+        return f"{self.instructions} instructions of warps ({kinds}){lanes}{divided}"
+
+
+@dataclass(slots=True)
 class Report:
     """The report of a launch. `clean` is True if there are no faults; `str()` gives a readable summary.
 
@@ -220,6 +267,7 @@ class Report:
     buffers: list[BufferTraffic]
     shadows: Mapping[int, Any] = field(default_factory=dict, repr=False)
     printed: str = ""
+    mix: list[LineMix] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
@@ -233,6 +281,7 @@ class Report:
             "sites": [site.to_dict() for site in self.by_line()],
             "buffers": [{"name": b.name, "moved": b.moved, "compulsory": b.compulsory} for b in self.buffers],
             **({"printed": self.printed} if self.printed else {}),
+            **({"mix": [line.to_dict() for line in self.mix_by_line()]} if self.mix else {}),
         }  # fmt: skip
 
     def kinds(self) -> set[Kind]:
@@ -245,6 +294,14 @@ class Report:
             key = (SourceLocation(site.place.file, site.place.line), site.buffer, site.kind)
             rows[key] = rows[key].merge(site) if key in rows else site
         return [rows[key] for key in sorted(rows, key=lambda key: (key[0], key[1], key[2]))]
+
+    def mix_by_line(self) -> list[LineMix]:
+        """One row per source line."""
+        rows: dict[tuple[str, int], LineMix] = {}
+        for line in self.mix:
+            key = line.place.file, line.place.line
+            rows[key] = rows[key].merge(line) if key in rows else line
+        return [rows[key] for key in sorted(rows) if rows[key].instructions]
 
     @property
     def totals(self) -> Totals:
@@ -268,6 +325,9 @@ class Report:
         lines += [f"  | {line}" for line in self.printed.splitlines()]
         lines += [f"  {fault}" for fault in self.faults] or ["  no faults"]
         lines += [f"  {site.place}: {describe(site)}" for site in self.by_line()]
+        divided = [line for line in self.mix_by_line() if line.divided or line.lanes_each < FEW_LANES]
+        costly = sorted(divided, key=lambda line: -line.instructions)[:SHOWN_LINES]
+        lines += [f"  {line.place}: {line}" for line in sorted(costly, key=lambda line: line.place)]
         return "\n".join(lines)
 
 

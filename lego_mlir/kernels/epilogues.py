@@ -21,9 +21,10 @@ import lego_mlir as lego
 from lego_mlir.errors import UsageError
 from lego_mlir.layout import Row
 from lego_mlir.tracing.dtypes import DType, f32
+from lego_mlir.tracing.element_functions import VectorPlace
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Given, IndexLike, Operand
+    from lego_mlir.aliases import Array, Given, Operand
     from lego_mlir.layout.base import Layout
     from lego_mlir.layout.canonical import SizeLike
 
@@ -35,28 +36,10 @@ ERFC: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429
 
 
 @dataclass(frozen=True, slots=True)
-class VectorPlace:
-    """The first index of a contiguous vector of C, and its axis: 1 along a row, 0 down a column."""
+class EpiloguePlace(VectorPlace):
+    """The place of a vector of C, and the largest values so far of a tile."""
 
-    row: IndexLike
-    column: IndexLike
-    width: int
-    axis: int
     largest: tuple[LargestOfTile, ...] = ()
-
-    def by_column(self, numbers: Operand) -> Operand:
-        """The vector's elements of a tensor with a number for each column of C."""
-        return numbers.load(self.column, width=self.width if self.axis == 1 else 1)
-
-    def by_row(self, numbers: Operand) -> Operand:
-        """The vector's elements of a tensor with a number for each row of C."""
-        return numbers.load(self.row, width=self.width if self.axis == 0 else 1)
-
-    def of(self, matrix: Operand) -> Operand:
-        """The vector's elements of a matrix of C's shape, contiguous along the same axis."""
-        if self.axis == 1:
-            return matrix.load(self.row, self.column, width=self.width)
-        return matrix.T.load(self.column, self.row, width=self.width)
 
     def include(self, value: Operand, in_largest: Operand) -> None:
         """Count the vector's absolute values in the largest one of an operand among `Epilogue.largest`."""
@@ -90,9 +73,9 @@ class LargestOfTile:
 class Epilogue:
     """A function applied to each value of A B before it is stored.
 
-    `function(value, place, *operands)` gets a vector of f32, its `VectorPlace`, and the arguments for `operands`;
+    `function(value, place, *operands)` gets a vector of f32, its `EpiloguePlace`, and the arguments for `operands`;
     `reference(product, *operands)` is the same on whole arrays, in NumPy. `largest` names the operands, tensors of one
-    f32, that become the larger of themselves and the absolute values that `VectorPlace.include` counts; the reference
+    f32, that become the larger of themselves and the absolute values that `EpiloguePlace.include` counts; the reference
     updates them in place.
     """
 
@@ -109,7 +92,7 @@ class Epilogue:
             )
         count = len(self.operands)
 
-        def function(value: Operand, place: VectorPlace, *operands: Operand) -> Operand:
+        def function(value: Operand, place: EpiloguePlace, *operands: Operand) -> Operand:
             return after.function(self.function(value, place, *operands[:count]), place, *operands[count:])
 
         def reference(product: Array, *operands: Given, **named: Given) -> Array:
@@ -145,7 +128,7 @@ def gelu() -> Epilogue:
         erf = np.vectorize(erf_of, otypes=[product.dtype])
         return product * (0.5 + 0.5 * erf(product * ROOT_HALF))
 
-    def function(value: Operand, place: VectorPlace) -> Operand:
+    def function(value: Operand, place: EpiloguePlace) -> Operand:
         size = abs(value)
         t = lego.divide(1.0, lego.fma(size, ERFC_SCALE * ROOT_HALF, 1.0), fast=True)
         series = lego.fma(t, ERFC[-1], ERFC[-2])
@@ -160,7 +143,7 @@ def gelu() -> Epilogue:
 def silu_gate(m: SizeLike, n: SizeLike, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
     """silu(x) times the element of an m x n matrix, the argument `up`: SwiGLU's gate; Shazeer, 2020."""
 
-    def function(value: Operand, place: VectorPlace, up: Operand) -> Operand:
+    def function(value: Operand, place: EpiloguePlace, up: Operand) -> Operand:
         return silu().function(value, place) * place.of(up).to(f32)
 
     def reference(product: Array, up: Array) -> Array:
@@ -194,7 +177,7 @@ def silu() -> Epilogue:
             found: Array = product / (1 + np.exp(-product))
         return found
 
-    def function(value: Operand, place: VectorPlace) -> Operand:
+    def function(value: Operand, place: EpiloguePlace) -> Operand:
         return value * lego.divide(1.0, lego.exp2(value * -LOG2_E, fast=True) + 1.0, fast=True)
 
     return Epilogue(function, reference)
@@ -204,7 +187,7 @@ def factors(count: SizeLike, name: str, *, rows: bool) -> Epilogue:
     """The product with a number for each row, or column, or one for all where `count` is the int 1."""
     one = isinstance(count, int) and count == 1
 
-    def function(value: Operand, place: VectorPlace, numbers: Operand) -> Operand:
+    def function(value: Operand, place: EpiloguePlace, numbers: Operand) -> Operand:
         if one:
             return value * numbers[0]
         return value * (place.by_row(numbers) if rows else place.by_column(numbers))
@@ -224,7 +207,7 @@ def amax(name: str = "amax") -> Epilogue:
     takes the next scale from it (Micikevicius et al., "FP8 Formats for Deep Learning", 2022).
     """
 
-    def function(value: Operand, place: VectorPlace, amax: Operand) -> Operand:
+    def function(value: Operand, place: EpiloguePlace, amax: Operand) -> Operand:
         place.include(value, amax)
         return value
 

@@ -18,20 +18,21 @@ introduces them.
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
-from lego_mlir.aliases import IndexLike
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.kernels.built_products import BUILT, BuiltProduct
 from lego_mlir.kernels.epilogues import (
     Epilogue,
+    EpiloguePlace,
     LargestOfTile,
-    VectorPlace,
     bias,
     gelu,
     relu,
@@ -45,6 +46,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32, i32
+from lego_mlir.tracing.element_functions import VectorPlace
 from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
 from lego_mlir.tracing.tensor import View
 
@@ -283,8 +285,16 @@ class _Plan:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         c, at = self.multiply(matrices, staged, out, at)
         m, n = out.dims()
-        with stored_tile(out, c, (at[0] * m, at[1] * n)) if self.plain else nullcontext():
+        by = None if self.plain else partial(self.computed, operands)
+        with nullcontext() if self.epilogue.largest else stored_tile([out], c, (at[0] * m, at[1] * n), by):
             self.store(out, c, operands, at)
+
+    def computed(self, operands: tuple[Operand, ...], value: Operand, place: VectorPlace) -> Operand:
+        """The elements of C from a vector of sums at a place of `out`, which has the transpose of a column-major C."""
+        if self.axis == 0:
+            place = replace(place, row=place.column, column=place.row, axis=0)
+        given = value.to(f32) if self.converted else value
+        return self.epilogue.function(given, place, *operands).to(self.result)
 
     def multiply(
         self, matrices: tuple[View, View, View], staged: Sequence[View], out: View, at: tuple[IndexLike, IndexLike],
@@ -345,14 +355,10 @@ class _Plan:
     ) -> None:  # fmt: skip
         """Store one contiguous vector of the tile."""
         m, n = out.dims()
-        i, j = at[0] * m + inside[0], at[1] * n + inside[1]
-        row, column, axis = (i, j, 1) if self.axis == 1 else (j, i, 0)
-        place = VectorPlace(row, column, width, axis, largest)
+        place = EpiloguePlace(at[0] * m + inside[0], at[1] * n + inside[1], width, 1, largest)
         value = out.load(*inside, width=width)
-        if self.converted:
-            value = value.to(f32)
         with lego.when(target.layout.mask(*at, *inside)):
-            target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
+            target.store(self.computed(operands, value, place), *at, *inside)
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
         """The width of the stores: what C allows, of 16 bytes of the tile in shared memory."""

@@ -1,6 +1,7 @@
 """Moves of arrays over a mesh of ranks: planned and proved here, carried out by `torch.distributed`.
 
     lego.redistribute(source, target)              a `RedistributionPlan` between two `Sharded` distributions
+    lego.mesh.exactly_once(source, target)         a proof for symbolic sizes
     lego.mesh.redistribute(dtensor, placements)    a DTensor with other placements
     lego.mesh.Exchange(plan, rank)                 what one rank does, on tensors
     lego.mesh.MpiExchange(plan, comm)              the same by MPI, on NumPy arrays
@@ -36,7 +37,7 @@ from lego_mlir.mesh.mpi_exchange import MpiExchange
 from lego_mlir.mesh.peer_exchange import PeerExchange
 from lego_mlir.mesh.peer_memory import PeerMemory
 from lego_mlir.mesh.products import MeshProductPlan, ProductGrid, plan_product
-from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic
+from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, Traffic, exactly_once
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
 from lego_mlir.mesh.torch_products import MeshProduct
@@ -58,6 +59,7 @@ __all__ = [
     "StridedBox",
     "Traffic",
     "best_ranks",
+    "exactly_once",
     "plan_product",
     "redistribute",
 ]

@@ -32,7 +32,9 @@ import numpy as np
 from lego_mlir.distributions.base import Distribution
 from lego_mlir.distributions.sharded import Sharded
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.layout.base import all_of
 from lego_mlir.mesh.axis_moves import AxisMoves, MovedRun, axis_moves
 
 if TYPE_CHECKING:
@@ -340,3 +342,14 @@ def redistribute(source: Distribution, target: Distribution) -> RedistributionPl
             + (f"a source of parts by {wrong[0]!r}" if wrong else "a target of parts")
         )
     return RedistributionPlan(source, target)
+
+
+def exactly_once(source: Distribution, target: Distribution) -> Verdict:
+    """Whether every element reaches each of its target places exactly once, for all symbolic sizes at once.
+
+    Where both are bijections of elements and copies onto places, so is the target after the source's inverse. The plan
+    for numbers has this map as runs, which its own `check` covers. Raises LayoutError for shapes that differ.
+    """
+    if list(map(as_expr, source.shape)) != list(map(as_expr, target.shape)):
+        raise LayoutError(f"exactly_once: the source is {source.shape} and the target {target.shape}; they must agree")
+    return all_of([source.check(), target.check()])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.cpu_kernels import HostKernel
-    from lego_mlir.runtime.permutations import CheckedTables
+    from lego_mlir.runtime.table_checks import CheckedTables
 
 
 class Backend(Protocol):
@@ -178,7 +178,7 @@ def _tables(entry: KernelEntry) -> CheckedTables | None:
     """What compares the run-time tables of a kernel; None where it has none."""
     if not any(argument.permutation for argument in entry.arguments):
         return None
-    from lego_mlir.runtime.permutations import CheckedTables
+    from lego_mlir.runtime.table_checks import CheckedTables
 
     return CheckedTables(entry)
 

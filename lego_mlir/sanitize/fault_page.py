@@ -30,6 +30,9 @@ def fault_page(reports: Sequence[Report]) -> str:
             if site.place.file == shown:
                 costly = bool(site.conflicts) or site.sectors > site.ideal_sectors
                 _note(lines, site.place.line, _count(site), describe(site) if costly else "", costly=costly)
+        for line in report.mix_by_line():
+            if line.place.file == shown:
+                _note(lines, line.place.line, str(line), "", costly=bool(line.divided))
     text = Path(shown).read_text() if shown else ""
     return source_page(f"lego-mlir sanitize {Path(shown).name}".strip(), text, lines, notes)
 

@@ -129,13 +129,33 @@ class SumsStored:
 
 
 @dataclass(frozen=True, slots=True)
+class ElementProgram:
+    """A function of `width` elements next to each other, of one or more tiles, and of their index in a tensor.
+
+    `body` computes `result` from the values `given`, one of each tile, and the symbols `row` and `column`.
+    """
+
+    given: tuple[Value, ...]
+    row: Any
+    column: Any
+    width: int
+    body: tuple[Any, ...]
+    result: Value
+
+
+@dataclass(frozen=True, slots=True)
 class StoredTile:
-    """The threads of the block store a whole shared tile at the element `at` of the view `layout` of `tensor`."""
+    """The threads of the block store whole shared tiles at the element `at` of the view `layout` of `tensor`.
+
+    It is one tile as it is, without `programs`, or a function of the elements of all, as a program for each width that
+    the function takes.
+    """
 
     tensor: Buffer
     layout: Layout
     at: tuple[Any, Any]
-    tile: Rectangle
+    tiles: tuple[Rectangle, ...]
+    programs: tuple[ElementProgram, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
     for k in lego.range(tiles):
         lego.stage(a, (by, k), a_shared)       # a: M x K, in tiles of a_shared's shape
     lego.store_tile(c_shared, c, (by, bx))     # c: M x N, in tiles of c_shared's shape
+    lego.store_tile(c_shared, c, (by, bx), by=lambda x, place: x + place.by_column(bias))
 
 The copy runs along the axis in which the shared tile is contiguous, with the widest access that is proved for both
 sides. Where a tile reaches past the end of the matrix, zeros are filled in, or elements are not stored. Thread t copies
@@ -22,7 +23,10 @@ from lego_mlir.errors import LayoutError, LegoError
 from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
+from lego_mlir.tracing.control import when
+from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, programs
 from lego_mlir.tracing.marks import Rectangle, StagedTile, StoredTile
+from lego_mlir.tracing.scalar import convert
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import Tracer, current
@@ -53,40 +57,63 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
         _chunks(tracer, source, at, target, tiles, lines.transposed)
 
 
-def store_tile(source: View, target: View, at: Sequence[IndexLike]) -> None:
+def store_tile(
+    source: View | Sequence[View], target: View, at: Sequence[IndexLike], by: ElementFunction | None = None
+) -> None:
     """Store a shared tile as tile `at` of `target`, in tiles of its shape, with all threads of the block.
 
-    A barrier must precede it, after what fills the tile. Elements past the end of the target are not stored. Schedules
-    may make it a tile copy (`copied_out`). Raises LayoutError where the threads do not divide the tile, or where it is
-    not a shared tile of two dimensions of the target's type.
+    With `by`, store a function of the elements of one or more tiles of one shape: `by(x, .., place)` gets a vector of
+    each tile, contiguous along a row, and its `VectorPlace` in the target, from which it loads what it needs beside;
+    the result is converted to the target's type. It may not store. A barrier must precede, after what fills the tiles.
+    Elements past the end of the target are not stored. Schedules may make it a tile copy (`copied_out`). Raises
+    LayoutError where the threads do not divide the tile, or where it is not a shared tile of two dimensions, without
+    `by` of the target's type.
     """
-    tracer = current("lego.store_tile")
-    shape = source.dims()
-    if source.buffer.space != "workgroup" or len(shape) != 2 or len(target.dims()) != 2 or source.dtype != target.dtype:
+    tracer, tiles = current("lego.store_tile"), [source] if isinstance(source, View) else list(source)
+    shape = tiles[0].dims() if tiles else ()
+    fitting = all(t.buffer.space == "workgroup" and t.dims() == shape for t in tiles)
+    if not fitting or len(shape) != 2 or len(target.dims()) != 2:
         raise tracer.error(
-            f"lego.store_tile stores a shared tile of two dimensions into a matrix of its type, got {source!r} into "
-            f"{target!r}; convert elements before they are stored into the tile",
+            f"lego.store_tile stores shared tiles of two dimensions and one shape into a matrix, got {tiles} into "
+            f"{target!r}",
+            LayoutError,
+        )
+    if by is None and (len(tiles) > 1 or tiles[0].dtype != target.dtype):
+        raise tracer.error(
+            f"lego.store_tile without by= stores one tile of the matrix's type, got {tiles} into {target!r}; convert "
+            "elements before they are stored into the tile, or give the function of them as by=",
             LayoutError,
         )
     tracer.require_common("lego.store_tile", at)
     tiled = target.tile_by([cdiv(n, t) for n, t in zip(target.dims(), shape, strict=True)], shape)
-    for width, places in _shared_evenly(tiled, at, source):
-        with stored_tile(source, target, [i * n for i, n in zip(at, shape, strict=True)]):
+    widest = max(tiles, key=lambda t: t.dtype.bytes)
+    first = [i * n for i, n in zip(at, shape, strict=True)]
+    for width, places in _shared_evenly(tiled, at, widest):
+        with stored_tile(tiles, target, first, by):
             for place in places:
-                tiled.store(source.load(*place, width=width), *at, *place)
+                if by is None:
+                    tiled.store(tiles[0].load(*place, width=width), *at, *place)
+                    continue
+                with when(tiled.layout.mask(*at, *place)):
+                    values = (tile.load(*place, width=width) for tile in tiles)
+                    found = by(*values, VectorPlace(first[0] + place[0], first[1] + place[1], width))
+                    tiled.store(convert(found, target.dtype), *at, *place)
         return
-    raise _uneven(tracer, "lego.store_tile", source)
+    raise _uneven(tracer, "lego.store_tile", tiles[0])
 
 
-def stored_tile(source: View, target: View, first: Sequence[IndexLike]) -> AbstractContextManager[None]:
-    """Around the statements of a block's threads that store all of a shared tile at the element `first` of a tensor.
+def stored_tile(
+    tiles: Sequence[View], target: View, first: Sequence[IndexLike], by: ElementFunction | None = None
+) -> AbstractContextManager[None]:
+    """Around the statements of a block's threads that store all of shared tiles at the element `first` of a tensor.
 
     The statements are its meaning; a schedule may make them a tile copy.
     """
     tracer = current("a stored tile")
-    at = tuple(tracer.simplified(tracer.index(i)) for i in first)
-    whole = Rectangle(source.buffer, source.layout, (sympy.Integer(0), sympy.Integer(0)), source.dims())
-    return tracer.word(StoredTile(target.buffer, target.layout, (at[0], at[1]), whole))
+    at, origin = tuple(tracer.simplified(tracer.index(i)) for i in first), (sympy.Integer(0), sympy.Integer(0))
+    whole = tuple(Rectangle(tile.buffer, tile.layout, origin, tile.dims()) for tile in tiles)
+    found = None if by is None else programs(tracer, by, [tile.dtype for tile in tiles], target)
+    return tracer.word(StoredTile(target.buffer, target.layout, (at[0], at[1]), whole, found))
 
 
 def _chunks(

@@ -209,7 +209,9 @@ class View(ElementAccess):
         """The same memory with the two indices interchanged."""
         from lego_mlir.layout.transposed import Transposed
 
-        return View(self._tracer, self.buffer, Transposed(self.layout), self.boundary)
+        own = self.layout
+        turned = own.inner if isinstance(own, Transposed) else Transposed(own)
+        return View(self._tracer, self.buffer, turned, self.boundary)
 
     def part(self, at: Sequence[IndexLike], shape: Sequence[int]) -> Part:
         """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""

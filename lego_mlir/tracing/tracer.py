@@ -263,6 +263,15 @@ class Tracer:
             self._registers.pop()
             self._symbols.pop()
 
+    @contextmanager
+    def supposed(self, *conditions: Expr) -> Iterator[None]:
+        """Around statements of the innermost region whose results matter only where the conditions hold."""
+        self.path.extend(conditions)
+        try:
+            yield
+        finally:
+            del self.path[len(self.path) - len(conditions) :]
+
     def assume(self, condition: Cond) -> None:
         """Add a condition on sizes to those that hold in the whole kernel."""
         self.path.insert(0, condition)  # a region removes its own conditions from the end

@@ -135,6 +135,36 @@ def test_sub_axes_of_shardy_are_digits_of_a_mesh_axis():
         from_jax([9], {"x": 8}, ("x",))
 
 
+@st.composite
+def shardings(draw):
+    """A mesh whose axes are cut into digits of 2, some of which divide dimensions, and the digits of each."""
+    mesh = {name: 2 ** draw(st.integers(0, 2)) for name in "xyz"[: draw(st.integers(1, 3))]}
+    digits = [(name, 2**k) for name, n in mesh.items() for k in range(n.bit_length() - 1)]
+    drawn = draw(st.permutations(digits))[: draw(st.integers(0, len(digits)))]
+    cut = draw(st.integers(0, len(drawn)))
+    return mesh, (drawn[:cut], drawn[cut:])
+
+
+@given(shardings(), st.integers(1, 2), st.integers(1, 2))
+@settings(max_examples=40)
+def test_every_device_holds_what_its_digits_say_and_specs_come_back(drawn, m, n):
+    mesh, used = drawn
+    shape = [m << len(used[0]), n << len(used[1])]
+    entries = [tuple(f"{name}:({outside})2" for name, outside in axis) for axis in used]
+    found = from_jax(shape, mesh, entries)
+    assert isinstance(found.check(), Proved)
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    for at in itertools.product(*map(range, mesh.values())):
+        place, part = dict(zip(mesh, at, strict=True)), numbers
+        for dim, axis in enumerate(used):
+            for name, outside in axis:  # the digit with `outside` devices outside of it
+                digit = place[name] // (mesh[name] // (2 * outside)) % 2
+                part = np.split(part, 2, dim)[digit]
+        assert held_by(found, **place) == part.flatten().tolist()
+    spec, summed = to_jax(found)
+    assert summed == () and from_jax(shape, mesh, spec).equivalent(found)
+
+
 def test_what_jax_cannot_say_is_refused_with_two_places():
     for entries, unreduced in ((("x:(2)2", "y"), ()), ((("y", "x:(4)2"), None), ()), ((None, "y"), ("x",))):
         found = from_jax([8, 8], {"x": 8, "y": 2}, entries, unreduced)

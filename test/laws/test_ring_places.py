@@ -1,13 +1,18 @@
-"""Places in proofs about rings: random expressions against plain Python, for every thread and many values."""
+"""Places and values in proofs about rings: random expressions against plain Python, and programs with values more."""
 
 import contextlib
 import random
+from dataclasses import replace
 
 import pytest
 import sympy
+from ring_programs import COUNTS, drawn, order_of
 
 from lego_mlir.expr.nodes import BitXor, FloorDiv, FloorMod, Le, Lt, Size
 from lego_mlir.expr.ranges import Range
+from lego_mlir.proofs.rings.agents import Let, RingBranch, RingLoop, Unfollowed
+from lego_mlir.proofs.rings.counts import ProgramWalk
+from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.values import KnownRanges, holds
 from lego_mlir.proofs.rings.whole_stages import whole_stage
 
@@ -92,3 +97,34 @@ def test_no_place_of_many_is_false(part):
     for seed in range(2 * FEW + PART * part, 2 * FEW + PART * (part + 1)):
         places_of(seed)
         shown(seed)
+
+
+def with_values(choose, parts):
+    """A program with values that nothing reads, in loops as well, computed from each other and from its counts."""
+    junk = [sympy.Symbol(f"junk {i}", integer=True) for i in range(3)]
+    found = []
+    for part in parts:
+        if isinstance(part, RingLoop):
+            part = replace(part, body=with_values(choose, part.body))
+        found.append(part)
+        if choose.random() < 0.5:
+            value = choose.choice(junk) * choose.choice((1, COUNTS["k"])) + choose.randrange(3)
+            found.append(Let(choose.choice(junk), value))
+        if choose.random() < 0.2:
+            found.append(Unfollowed("data", frozenset(choose.sample(junk, 2))))
+        if choose.random() < 0.2:
+            found.append(RingBranch(Lt(junk[0], COUNTS["k"]), (Let(junk[1], junk[2]),), (Let(junk[2], COUNTS["k"]),)))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_values_that_nothing_reads_are_left_out_and_events_keep_their_counts(seed):
+    choose = random.Random(seed)
+    order = order_of(*drawn(choose))
+    for number, agent in enumerate(order.agents):
+        kept = without_unneeded(agent.program)
+        assert without_unneeded(with_values(choose, agent.program)) == kept
+        walk = ProgramWalk(KnownRanges({}), stages={name: ring.stages for name, ring in order.rings.items()})
+        walk.follow(kept)
+        assert walk.totals == order.walks[number].totals
+        assert [(s.event, s.counts) for s in walk.sites] == [(s.event, s.counts) for s in order.walks[number].sites]

@@ -36,7 +36,7 @@ def address_registers(instructions: Sequence[PtxInstruction]) -> set[int]:
     makers: dict[int, list[PtxInstruction]] = {}
     found: set[int] = set()
     for instruction in instructions:
-        found |= {o.base.slot for o in instruction.operands if isinstance(o, AddressOperand) and _is_register(o.base)}
+        found |= {slot for o in instruction.operands if isinstance(o, AddressOperand) for slot in _slots(o.base)}
         if instruction.opcode in CARRIES and instruction.operands:
             for target in _slots(instruction.operands[0]):
                 makers.setdefault(target, []).append(instruction)
@@ -47,10 +47,6 @@ def address_registers(instructions: Sequence[PtxInstruction]) -> set[int]:
             found |= new
             waiting += new
     return found
-
-
-def _is_register(operand: PtxOperand) -> bool:
-    return isinstance(operand, PtxRegister)
 
 
 def _slots(operand: PtxOperand) -> list[int]:

@@ -7,7 +7,7 @@ instruction is refused before anything has run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -76,6 +76,7 @@ class Decoder:
     ) -> None:
         self.machine, self.entry, self.addresses, self.joins, self.file = machine, entry, addresses, joins, source
         self.pc = 0
+        self.live: Sequence[int] = ()  # before each instruction, as `liveness` has it
 
     def steps(self) -> list[Step]:
         """All instructions, and the implied `ret` at the end. Raises InterpreterError for one that is not known."""
@@ -104,6 +105,8 @@ class Decoder:
         step = builder(self, instruction)
         if self.machine.checks.nonfinite:
             step = with_births(self, instruction, step)
+        if self.machine.mix is not None:
+            step = self.machine.mix.with_counts(self, instruction, step)
         if self.machine.checks.overflow:
             step = with_overflows(self, instruction, step, self.address_registers)
         if instruction.guard is None or instruction.opcode == "bra":
@@ -244,7 +247,9 @@ class Decoder:
             raise self.refused(instruction, f"{operand.name} is not declared")
         space, base = self.addresses[operand.name]
         value = np.array([base + operand.offset], np.uint64)
-        machine = self.machine
+        machine, stride = self.machine, self.entry.stacked.get(operand.name, 0)
+        if stride:
+            return lambda gang: value + np.uint64(stride * len(gang.frames))
         if space != "shared" or machine.shape.cluster_blocks == 1:
             return lambda gang: value
         peers = machine.shape.cluster_blocks

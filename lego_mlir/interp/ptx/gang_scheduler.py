@@ -105,7 +105,7 @@ class GangScheduler:
         """A runnable gang, with the others that are at its instruction."""
         runnable = self.machine.runnable
         gang = runnable.pop(int(self.machine.random.integers(len(runnable))))
-        alike = [g for g in runnable if g.pc == gang.pc and g.joins == gang.joins]
+        alike = [g for g in runnable if g.pc == gang.pc and g.joins == gang.joins and g.origins == gang.origins]
         room = LANES_AT_ONCE - gang.lanes
         chosen = []
         for other in alike:
@@ -147,7 +147,7 @@ class GangScheduler:
                     self._give_way(gang)
                     return
                 polled.add(pc)
-            if gang.joins and gang.joins[-1].pc == pc:
+            if gang.joins and gang.joins[-1].pc == pc and gang.joins[-1].depth == len(gang.frames):
                 self.executed += done
                 self._arrive(gang)
                 return
@@ -206,7 +206,7 @@ class GangScheduler:
         mask = gang.mask()
         joins = gang.joins
         if way.join is not None:
-            joins = (*joins, Join(way.join, gang.count()))
+            joins = (*joins, Join(way.join, gang.count(), len(gang.frames)))
         for lanes, pc in ((way.taken & mask, way.to), (~way.taken & mask, way.otherwise)):
             part = gang.of_lanes(lanes)
             part.pc, part.joins = pc, joins

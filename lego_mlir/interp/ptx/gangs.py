@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.ptx.call_stack import CallFrame, merged_frames
 from lego_mlir.interp.ptx.ptx_types import BITS
 
 if TYPE_CHECKING:
@@ -27,10 +28,14 @@ Registers = list["Array | None"]
 
 @dataclass(eq=False, slots=True)
 class Join:
-    """A place where the parts of a split gang meet: `missing` lanes have neither arrived nor exited."""
+    """A place where the parts of a split gang meet: `missing` lanes have neither arrived nor exited.
+
+    `depth` is the number of calls that they are in there: code of a function that calls itself has a place for each.
+    """
 
     pc: int
     missing: int
+    depth: int = 0
     arrived: list[Gang] = field(default_factory=list)
 
 
@@ -67,6 +72,7 @@ class Gang:
     impatience: int = 0
     polled: PollState | None = None
     stuck_at: int = -1
+    frames: tuple[CallFrame, ...] = ()
     state: str = "runnable"
     waits: str = ""
     lane_warp: IntArray = field(init=False)
@@ -114,13 +120,22 @@ class Gang:
             fenced = [new if old is now else None for now, old, new in zip(self.regs, self.fenced, regs, strict=True)]
         active = None if self.active is None else self.active[lanes]
         return Gang(
-            self.warps[chosen], regs, simplified(active), self.pc, self.joins, self.pending, fenced, self.impatience
-        )
+            self.warps[chosen], regs, simplified(active), self.pc, self.joins, self.pending, fenced, self.impatience,
+            frames=tuple(frame.of(lanes) for frame in self.frames),
+        )  # fmt: skip
 
     def of_lanes(self, lanes: Array) -> Gang:
         """The part of the gang with some of its lanes: all its warps, another mask."""
         fenced = None if self.fenced is None else list(self.fenced)
-        return Gang(self.warps, list(self.regs), lanes, self.pc, self.joins, self.pending, fenced, self.impatience)
+        return Gang(
+            self.warps, list(self.regs), lanes, self.pc, self.joins, self.pending, fenced, self.impatience,
+            frames=self.frames,
+        )  # fmt: skip
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """The calls that the gang is in."""
+        return tuple(frame.origin for frame in self.frames)
 
 
 def simplified(active: Array | None) -> Array | None:
@@ -177,7 +192,8 @@ def merge(parts: Sequence[Gang], joins: tuple[Join, ...]) -> Gang:
             for i, new in enumerate(regs)
         ]
     impatience = max(part.impatience for part in parts)
-    return Gang(warps, regs, simplified(active), first.pc, joins, pending, fenced, impatience)
+    frames = merged_frames([part.frames for part in parts], targets, sources, lanes) if first.frames else ()
+    return Gang(warps, regs, simplified(active), first.pc, joins, pending, fenced, impatience, frames=frames)
 
 
 LANES_AT_ONCE: Final = 2048

@@ -7,7 +7,8 @@ parameters become other names of these:
     call (retval0), f, (param0);        -->     the body of f, in which its parameter is param0
     ld.param.b32 %r2, [retval0];                ld.local.b32 %r2, [retval0];
 
-A call through a pointer compares it with each function whose address is taken and whose parameters are as many.
+A function that may call itself is one piece of code after the entry, and is called with a stack (`call_stack`). A call
+through a pointer compares it with each function whose address is taken and whose parameters are as many.
 Functions that the system defines (`vprintf`, `malloc`) stay calls. PTX ISA, "Abstracting the ABI".
 """
 
@@ -18,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.ptx.address_spaces import rounded
+from lego_mlir.interp.ptx.call_stack import MOST_FRAMES, recursive_functions
 from lego_mlir.interp.ptx.ptx_reader import (
     AddressOperand,
     Immediate,
@@ -27,12 +30,13 @@ from lego_mlir.interp.ptx.ptx_reader import (
     PtxModule,
     PtxOperand,
     PtxRegister,
+    PtxVariable,
     SymbolOperand,
 )
 
 FUNCTION_BASE: Final = 0x7E00_0000_0000
 """Addresses of functions, where no memory is."""
-DEEPEST: Final = 12
+MEETING: Final = frozenset({"bar", "barrier", "mma", "wgmma", "wmma"})
 CARRIED: Final = frozenset({"addc", "subc", "madc"})
 SYSTEM: Final = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 
@@ -43,7 +47,7 @@ def function_addresses(module: PtxModule) -> dict[str, int]:
 
 
 def linked(module: PtxModule, entry: PtxEntry) -> PtxEntry:
-    """The entry with the calls to functions of the module expanded. Raises InterpreterError for recursion."""
+    """The entry with the calls to functions of the module expanded."""
     if any(i.opcode == "call" for i in entry.instructions):
         entry = _Linker(module, entry).run()
     return _with_carry_flag(_with_votes(entry))
@@ -149,10 +153,35 @@ class _Linker:
         )
         self.copies = 0
         self.pointed = self._pointed()
+        self.recursive = recursive_functions({name: self._callees(code) for name, code in module.functions.items()})
+        self.stacked: dict[str, Mapping[str, str]] = {}
+        self.waiting: list[str] = []
+        self.in_stack = False
 
     def run(self) -> PtxEntry:
         self._append(_Copy(self.entry, 0, {}, "", 0))
+        if self.waiting:
+            self._emit("exit", (), (), self.entry.line)
+        self.in_stack = True
+        while self.waiting:
+            name = self.waiting.pop()
+            function, suffix = self.module.functions[name], f"@{name}"
+            self.out.labels[f"@stack_{name}"] = len(self.out.instructions)
+            shift = len(self.out.widths)
+            self.out.widths += function.widths
+            self._append(_Copy(function, shift, self.stacked[name], suffix, 0))
+            self.out.labels[f"@end{suffix}"] = len(self.out.instructions)
+            self._emit("returnstack", (), (), function.line)
         return self.out
+
+    def _callees(self, code: PtxEntry) -> set[str]:
+        """The functions that a function may call."""
+        found: set[str] = set()
+        for instruction in code.instructions:
+            if instruction.opcode == "call":
+                target = _Call.of(instruction).target
+                found |= {target.name} if isinstance(target, SymbolOperand) else set(self.pointed)
+        return found & set(self.module.functions)
 
     def _pointed(self) -> list[str]:
         """The functions whose address is taken."""
@@ -164,11 +193,6 @@ class _Linker:
         return [name for name in self.module.functions if name in names]
 
     def _append(self, copy: _Copy) -> None:
-        if copy.depth > DEEPEST:
-            raise InterpreterError(
-                f"PTX line {copy.code.line}: calls of {copy.code.name} are nested deeper than {DEEPEST}; recursion is "
-                "not modelled: turn it into a loop, or check the kernel without it"
-            )
         labels: dict[int, list[str]] = {}
         for label, index in copy.code.labels.items():
             labels.setdefault(index, []).append(label)
@@ -178,6 +202,11 @@ class _Linker:
             if instruction is None:
                 continue
             moved = copy.instruction(instruction)
+            if self.in_stack and (moved.opcode in MEETING or "sync" in moved.modifiers):
+                raise InterpreterError(
+                    f"PTX line {moved.line}: the emulator cannot run `{instruction}` in a function that calls itself: "
+                    "lanes of other depths would not meet there"
+                )
             if moved.opcode == "call":
                 self._call(moved, copy.depth)
             else:
@@ -226,6 +255,9 @@ class _Linker:
             raise InterpreterError(
                 f"PTX line {call.line}: the function {name} has no body in this file; compile both together"
             )
+        if name in self.recursive:
+            self._stack_call(name, call)
+            return
         formals, actuals = (*function.returns, *function.parameters), (*call.returns, *call.arguments)
         names = {formal.name: str(actual) for formal, actual in zip(formals, actuals, strict=True)}
         declared = {v.name for v in self.out.variables}
@@ -235,7 +267,38 @@ class _Linker:
             unique = variable.name if variable.space == "shared" else variable.name + suffix
             names[variable.name] = unique
             if unique not in declared:
-                self.out.variables.append(replace(variable, name=unique))
+                self._declare(variable, unique)
         shift = len(self.out.widths)
         self.out.widths += function.widths
         self._append(_Copy(function, shift, names, suffix, depth + 1))
+
+    def _declare(self, variable: PtxVariable, name: str, *, stacks: bool = False) -> None:
+        """A variable of a body; where calls may be within each other, one place for each depth."""
+        if variable.space != "shared" and (stacks or self.in_stack):
+            stride = rounded(variable.size, max(variable.align, 1))
+            self.out.stacked[name] = stride
+            variable = replace(variable, size=stride * (MOST_FRAMES + 1))
+        self.out.variables.append(replace(variable, name=name))
+
+    def _stack_call(self, name: str, call: _Call) -> None:
+        """A call of a function that may call itself."""
+        function = self.module.functions[name]
+        if name not in self.stacked:
+            self.waiting.append(name)
+            names: dict[str, str] = {}
+            self.stacked[name] = names
+            for variable in (*function.returns, *function.parameters, *function.variables):
+                if variable.space == "shared":
+                    names[variable.name] = variable.name
+                    if variable.name not in {v.name for v in self.out.variables}:
+                        self.out.variables.append(variable)
+                else:
+                    names[variable.name] = f"{variable.name}@{name}"
+                    self._declare(replace(variable, space="local"), names[variable.name], stacks=True)
+        placed = self.stacked[name]
+        given = zip(call.arguments, function.parameters, strict=True)
+        results = zip(function.returns, call.returns, strict=True)
+        arguments = [x for actual, formal in given for x in (actual, SymbolOperand(placed[formal.name]))]
+        returned = [x for formal, actual in results for x in (SymbolOperand(placed[formal.name]), actual)]
+        lists = OperandList(tuple(arguments)), OperandList(tuple(returned))
+        self._emit("callstack", (), (SymbolOperand(f"@stack_{name}"), *lists), call.line)

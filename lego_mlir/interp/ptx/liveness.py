@@ -13,7 +13,7 @@ from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction, PtxOper
 
 WITHOUT_RESULT: Final = frozenset({
     "bar", "barrier", "bra", "ret", "exit", "st", "red", "cp", "wgmma", "setmaxnreg", "nanosleep", "prefetch", "trap",
-    "call", "tensormap",
+    "call", "callstack", "returnstack", "tensormap",
 })  # fmt: skip
 
 

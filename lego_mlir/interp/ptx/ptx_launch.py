@@ -51,6 +51,7 @@ from lego_mlir.interp.ptx.global_shadow import GlobalShadow
 from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
 from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_after_exits
 from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
+from lego_mlir.interp.ptx.line_mix import InstructionMix
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
@@ -191,6 +192,8 @@ class EmulatedLaunch:
         sites = [] if machine is None or machine.counts is None else machine.counts.sites()
         report = Report(self.kernel.name, shape.grid, shape.block, self.blocks, self.faults.all(), sites, [])
         report.printed = "".join(self.faults.printed)
+        if machine is not None and machine.mix is not None:
+            report.mix = list(machine.mix.lines.values())
         return self.module.places.translate(report)
 
     @property
@@ -212,6 +215,8 @@ class EmulatedLaunch:
             self.options.checks,
         )  # fmt: skip
         self.machine = machine
+        if self.options.checks.counts:
+            machine.mix = InstructionMix()
         waves = LaunchWaves(self, order, at_once, self._decoded(machine))
         yield from waves.turns()
         if not waves.is_cut:
@@ -231,7 +236,8 @@ class EmulatedLaunch:
         """The entry's instructions for all waves."""
         instructions, following = self.kernel.instructions, successors(self.kernel)
         decoder = Decoder(machine, self.kernel, self.addresses, join_points(following), self.module.source)
-        steps, live = decoder.steps(), live_before(instructions, following)
+        decoder.live = live = live_before(instructions, following)
+        steps = decoder.steps()
         when_hot = None
         if machine.allows_regions:
             when_hot = partial(_install_regions, steps, decoder, live, self._remaining)

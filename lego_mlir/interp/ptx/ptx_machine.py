@@ -33,6 +33,7 @@ from lego_mlir.interp.shared_shadow import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.interp.ptx.line_mix import InstructionMix
 
 Dim3 = tuple[int, int, int]
 
@@ -116,6 +117,7 @@ class PtxMachine:
         self.has_begun = False  # whether its first blocks have run
         self.previous_runs = False  # a kernel before this one on the stream, which began early
         self.counts = RequestCounts() if self.checks.counts else None
+        self.mix: InstructionMix | None = None  # set before the instructions are decoded
         self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
         self.parameter_bytes[: len(self.parameters)] = np.frombuffer(self.parameters, np.uint8)
         self.begin(self.blocks)

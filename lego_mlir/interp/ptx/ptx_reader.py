@@ -177,7 +177,8 @@ class PtxVariable:
 class PtxEntry:
     """A kernel or a device function: parameters in order, variables, instructions, and the index after each label.
 
-    `widths` are the bits of each register; a function has `returns`.
+    `widths` are the bits of each register; a function has `returns`. `stacked` local variables have a place for each
+    depth of calls, so many bytes apart.
     """
 
     name: str
@@ -192,6 +193,7 @@ class PtxEntry:
     widths: list[int] = field(default_factory=list)
     returns: list[PtxVariable] = field(default_factory=list)
     is_function: bool = False
+    stacked: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

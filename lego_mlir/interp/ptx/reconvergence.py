@@ -26,7 +26,7 @@ def successors(entry: PtxEntry) -> list[tuple[int, ...]]:
             taken = entry.labels[target.name]
             to = (taken,) if taken < count else ()
             found.append(to if instruction.guard is None else tuple(dict.fromkeys((*following, *to))))
-        elif instruction.opcode in ("ret", "exit", "trap"):
+        elif instruction.opcode in ("ret", "exit", "trap", "returnstack"):
             found.append(() if instruction.guard is None else following)
         else:
             found.append(following)

@@ -86,6 +86,8 @@ class SourcePlaces:
         report.faults = list(faults.values())
         for site in report.sites:
             site.place = self.location(site.place)
+        for line in report.mix:
+            line.place = self.location(line.place)
         return report
 
     def _translated(self, fault: Fault) -> Fault:

@@ -280,13 +280,26 @@ class ProgramWalk:
         more = sympy.expand(one - other)
         if more == 0:
             return one
-        if self._holds(sympy.Or(condition, Eq(more, 0))):
-            return one
-        if self._holds(sympy.Or(sympy.Not(condition), Eq(more, 0))):
-            return other
-        if self._holds(sympy.Or(sympy.Not(condition), Le(0, more))) and self._holds(sympy.Or(condition, Le(more, 0))):
-            return sympy.expand(other + Larger(more, sympy.Integer(0)))
+        if not self._takes_all_values(more, condition):
+            if self._holds(sympy.Or(condition, Eq(more, 0))):
+                return one
+            if self._holds(sympy.Or(sympy.Not(condition), Eq(more, 0))):
+                return other
+            grows = sympy.Or(sympy.Not(condition), Le(0, more))
+            if self._holds(grows) and self._holds(sympy.Or(condition, Le(more, 0))):
+                return sympy.expand(other + Larger(more, sympy.Integer(0)))
         return sympy.expand(other + Select(condition, self._same(condition, more, condition), sympy.Integer(0)))
+
+    def _takes_all_values(self, more: Expr, condition: Cond) -> bool:
+        """Whether a difference has a term of which nothing is known, by a condition either: no proof is tried."""
+        known = sympy.And(condition, *self._facts, *self.ranges.given)
+        for term in sympy.Add.make_args(more):
+            factor, value = term.as_coeff_Mul()
+            named = value.is_Symbol and value not in self.ranges and not isinstance(value, Size)
+            named = named or isinstance(value, sympy.core.function.AppliedUndef)
+            if named and factor.is_Integer and not (more - term).has(value) and not known.has(value):
+                return True
+        return False
 
     def _same(self, key: object, expr: Expr, where: Cond = sympy.true) -> Expr:
         """An expression that was named before and is equal to this one; this one if there is none.

@@ -40,6 +40,7 @@ from lego_mlir.proofs.rings.agents import (
     StageAccess,
     Unfollowed,
 )
+from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
@@ -283,7 +284,7 @@ class _AgentReader:
         self.reads = StageReads(kernel.products, kernel.buffers, self.access)
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
-        return with_steps(self._gathered(self._body(body)))
+        return with_steps(without_unneeded(self._gathered(self._body(body))))
 
     def _gathered(self, parts: Iterator[ProgramPart]) -> tuple[ProgramPart, ...]:
         return tuple(_gathered(tuple(parts), self.kernel.blocks))

@@ -4,22 +4,23 @@ The search goes over states: the place of each agent, the phase and the missing 
 flight. The first fault in the order of depth is returned, with its line and round:
 
     a copy into a stage while that of another use goes on       a read while a copy goes on
-    more arrivals than a barrier expects                        a deadlock
+    more arrivals than it expects while copies go on            a deadlock
 
 The warps of an agent are in step here, and of an access of threads only what the first one touches counts: a fault that
-was found is one, and none may be found although there is one.
+was found is one, and none may be found although there is one. Where data decides whether stages are read, these reads
+are left out, as they change nothing for what comes after them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import sympy
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.proofs.rings.agents import (
     WAIT,
     FromRoundBefore,
@@ -31,11 +32,18 @@ from lego_mlir.proofs.rings.agents import (
     RingWord,
     StageAccess,
     Unfollowed,
+    events_in,
+    symbols_given,
 )
 from lego_mlir.proofs.rings.order import RingOrder
+from lego_mlir.proofs.rings.values import HIDDEN, symbol_named
 
 MOST_STATES: Final = 200_000
 MOST_EVENTS: Final = 2_000
+UNKNOWN: Final = f"{HIDDEN}unknown "
+"""The first characters of the symbol for a value that is data."""
+LARGE: Final = 2**31
+"""What a use of an unbounded count is raised by, up to whole turns of even number, so that it is not negative."""
 EMPTY: Final = -1
 """The use in a stage that nothing was copied to."""
 Box = tuple[range, range]
@@ -120,12 +128,19 @@ class _Numbers:
     rounds: dict[Symbol, tuple[_Touched, _Touched]] = field(default_factory=dict)
     inside: list[Symbol] = field(default_factory=list)
 
-    def _value(self, expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:
+    def _value(self, expr: Expr | Cond, known: Mapping[Symbol, Expr]) -> Expr:
         value = expr.xreplace(known)
-        value = value.xreplace({s: sympy.Integer(self.sizes.get(str(s), 0)) for s in value.free_symbols})
+        free = [s for s in value.free_symbols if not str(s).startswith(UNKNOWN)]
+        value = value.xreplace({s: sympy.Integer(self.sizes.get(str(s), 0)) for s in free})
         if value not in (sympy.true, sympy.false) and not value.is_Integer:
             raise NotFollowedError(f"{value} is not a number")
         return value
+
+    def _number(self, expr: Expr | Cond, known: Mapping[Symbol, Expr]) -> Expr | None:
+        try:
+            return self._value(expr, known)
+        except NotFollowedError:
+            return None
 
     def run(
         self, parts: Sequence[ProgramPart], known: dict[Symbol, Expr], rounds: tuple[str, ...]
@@ -134,9 +149,10 @@ class _Numbers:
         for part in parts:
             match part:
                 case Let(symbol=symbol, value=value):
-                    known[symbol] = self._value(value, known)
+                    number = self._number(value, known)
+                    known |= _unknown([symbol]) if number is None else {symbol: number}
                 case RingWord(kind=kind, ring=ring, use=use, place=place):
-                    yield RingEvent(kind, ring, int(self._value(use, known)), place, where)
+                    yield RingEvent(kind, ring, self._use(use, ring, known), place, where)
                 case StageAccess() if part.buffer in self.order.buffers:
                     event = self._access(part, known, where)
                     for loop in self.inside:
@@ -154,19 +170,27 @@ class _Numbers:
                         self.rounds[symbol] = {}, self.rounds[symbol][0]
                         yield from self.run(body, known, (*rounds, f"{symbol} = {i}"))
                     self.inside.remove(symbol)
+                case RingBranch(condition=condition) if _only_reads(part) and self._number(condition, known) is None:
+                    known |= _unknown(symbols_given((part,)))
                 case RingBranch(condition=condition, then=then, otherwise=otherwise):
                     taken = self._value(condition, known) == sympy.true
                     yield from self.run(then if taken else otherwise, known, rounds)
+                case Unfollowed(registers=registers) if registers:
+                    known |= _unknown(registers)
                 case Unfollowed(reason=reason):
                     raise NotFollowedError(reason)
                 case _:
                     pass
 
+    def _use(self, expr: Expr, ring: str, known: Mapping[Symbol, Expr]) -> int:
+        use, turns = int(self._value(expr, known)), 2 * self.order.rings[ring].stages
+        return use + -LARGE // turns * turns if use >= LARGE // 2 else use
+
     def _access(self, part: StageAccess, known: Mapping[Symbol, Expr], where: str) -> RingEvent:
         buffer = self.order.buffers[part.buffer]
         size = buffer.elements if part.by_position else buffer.height
         slot = (int(self._value(part.row, known)) // size - buffer.first) // buffer.every % buffer.stages
-        use = EMPTY if part.use is None else int(self._value(part.use, known))
+        use = EMPTY if part.use is None or part.on is None else self._use(part.use, part.on, known)
         return RingEvent(part.kind, part.buffer, use, part.place, where, part.on or "", slot, self._box(part, known))
 
     def _box(self, part: StageAccess, known: Mapping[Symbol, Expr]) -> Box | None:
@@ -181,6 +205,22 @@ class _Numbers:
             return rows, range(width)
         column = int(self._value(part.columns[0], known))
         return rows, range(column, column + part.columns[1])
+
+
+def _unknown(symbols: Iterable[Symbol]) -> dict[Symbol, Expr]:
+    """Values of which nothing is known, none equal to another."""
+    return {symbol: symbol_named(f"{UNKNOWN}{symbol}") for symbol in symbols}
+
+
+def _only_reads(branch: RingBranch) -> bool:
+    """Whether a branch does nothing but read stages and give values."""
+    events = events_in((branch,))
+    return all(
+        isinstance(e, FromRoundBefore)
+        or (isinstance(e, StageAccess) and e.kind == "read")
+        or (isinstance(e, Unfollowed) and bool(e.registers))
+        for e in events
+    )
 
 
 class _Search:
@@ -249,12 +289,17 @@ class _Search:
         phase, missing = after.phases[barrier]
         if event.kind == WAIT:
             return after if phase % 2 != event.use // ring.stages % 2 else None
-        arrivals = self.order.agents[k].warps * blocks
-        if missing < arrivals:
-            text = f"more warps arrive than the {ring.expected} that it expects{event.where}"
-            return RingFault(text, event.place)
-        phases = (*after.phases[:barrier], (phase, missing - arrivals), *after.phases[barrier + 1 :])
-        return replace(after, phases=self._completed(phases, after.copies, barrier))
+        arrivals, phases = self.order.agents[k].warps * blocks, after.phases
+        while arrivals:  # those that complete a phase are followed by those of the next one
+            phase, missing = phases[barrier]
+            if missing == 0:
+                text = f"more warps arrive than the {ring.expected} that it expects{event.where}"
+                return RingFault(text, event.place)
+            taken = min(missing, arrivals)
+            arrivals -= taken
+            phases = (*phases[:barrier], (phase, missing - taken), *phases[barrier + 1 :])
+            phases = self._completed(phases, after.copies, barrier)
+        return replace(after, phases=phases)
 
     def _access(self, after: RingState, event: RingEvent, k: int) -> RingState | RingFault:
         stage, whole = self.stages[event.name, event.slot], self.whole(event.name)

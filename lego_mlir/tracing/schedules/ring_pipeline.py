@@ -130,7 +130,7 @@ class _Pipelined(Replay):
         self.tracer.at, size = buffer.source, buffer.dtype.bytes
         beyond = -inner[1] % panel(inner[1], size, narrow=self.narrow)
         layout = ring_layout(self.stages, inner[0], inner[1] + beyond, size, narrow=self.narrow)
-        return TileRing(shared(buffer.dtype, layout, buffer.name), (rows, columns), transposed, beyond)
+        return TileRing(shared(buffer.dtype, layout, buffer.name), buffer.layout, transposed, beyond)
 
     def _barriers(self, side: str) -> BarrierRing:
         found: list[BarrierRing] = []
@@ -257,14 +257,14 @@ class _Pipelined(Replay):
         if isinstance(statement, If) and isinstance(mark := statement.mark, StagedTile):
             ring = self.rings[mark.tile.buffer.name]
             part, source, at = ring.whole(slot), self.view(mark), mark.at
-            if ring.transposed:
+            if ring.transposed != ring.is_turned(mark.tile.layout):
                 source, at = source.T, at[::-1]
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
             with self.tracer.word(RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr)):
                 copy_async(source, part, at=tuple(map(Index, at)), barrier=self.full[Index(expr)])
         elif isinstance(statement, Store):
             ring = self.rings[statement.access.buffer.name]
-            if ring.transposed:
+            if ring.transposed or ring.is_turned(statement.access.layout):
                 raise refused(
                     statement.source, "threads store into a staged tile of columns; use a tile of rows, or lego.stage"
                 )
@@ -311,7 +311,7 @@ class _Pipelined(Replay):
 
         def here(given: Rectangle) -> Rectangle:
             ring = self.rings.get(given.buffer.name)
-            return given if ring is None else ring.part(slot, given.at, given.shape).rectangle(self.tracer)
+            return given if ring is None else ring.of(slot, given).rectangle(self.tracer)
 
         self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
 

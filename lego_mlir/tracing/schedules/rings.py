@@ -13,11 +13,12 @@ from lego_mlir.expr.index import Index
 from lego_mlir.hardware.tensor_maps import LINE
 from lego_mlir.layout import OrderBy, RegP
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.control import register
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.functions import where
-from lego_mlir.tracing.marks import RingMade
+from lego_mlir.tracing.marks import Rectangle, RingMade
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.schedules.scheduled import words_in
 from lego_mlir.tracing.shared_lines import copied_lines
@@ -52,14 +53,30 @@ class TileRing:
     """
 
     view: View
-    shape: tuple[int, int]
+    tile: Layout
     transposed: bool
     beyond: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of the tile."""
+        rows, columns = map(int, self.tile.dims())
+        return rows, columns
+
+    def is_turned(self, layout: Layout) -> bool:
+        """Whether a view of the tile, which has this layout, is its transpose."""
+        return isinstance(layout, Transposed) and layout.inner == self.tile
 
     def whole(self, slot: Index) -> Part:
         """What a copy fills: whole panels, as the ring has them in memory."""
         rows, columns = self.shape[::-1] if self.transposed else self.shape
         return Part(self.view, (slot * rows, Index(0)), (rows, columns + self.beyond))
+
+    def of(self, slot: Index, given: Rectangle) -> Part:
+        """A part of the tile, or of its transpose, in a stage."""
+        if self.is_turned(given.layout):
+            return self.part(slot, (given.at[1], given.at[0]), given.shape[::-1]).T
+        return self.part(slot, given.at, given.shape)
 
     def part(self, slot: Index, at: tuple[Expr, Expr], shape: tuple[int, int]) -> Part:
         """A part of the tile in a stage, from the index `at` of the tile on."""

@@ -14,8 +14,9 @@ fills, meets and copies its share of a part by itself: it waits for no other gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
@@ -37,6 +38,9 @@ from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warp_roles import WARPGROUP, groups_of
 from lego_mlir.tracing.warps import group_of_role
 from lego_mlir.tracing.wgmma_products import ROWS
+
+PartAt: TypeAlias = Callable[[LinearLayout, tuple[int, int]], Spread]
+"""The part of a tile in this layout, from the element at this row and column of the tile on."""
 
 
 def buffers(dtype: DType, rows: int, count: int = 2, columns: int = LINE) -> Layout:
@@ -100,12 +104,20 @@ def copy_out(value: Spread, target: View, at: Sequence[IndexLike], through: View
 
     Raises LayoutError for buffers of another shape.
     """
+    given = value.get()
+    copy_out_parts(given.layout, lambda layout, first: rectangle(given, layout, first), target, at, through, again)
+
+
+def copy_out_parts(
+    whole: LinearLayout, part_at: PartAt, target: View, at: Sequence[IndexLike], through: View | Part, again: bool
+) -> None:
+    """`copy_out` of a tile in the layout `whole` whose parts are made one after another, each when its turn comes."""
     from lego_mlir.tracing.control import barrier as meet
 
-    tracer, given = current("copy_out"), value.get()
+    tracer = current("copy_out")
     part = through if isinstance(through, Part) else Part(through, (0, 0), tuple(through.dims()))
-    (rows, columns), line = given.shape, part.shape[1]
-    own = shares(given.layout, line)
+    (rows, columns), line = shape_of_box(whole), part.shape[1]
+    own = shares(whole, line)
     count, (height, width) = part.shape[0] // own.buffer_rows, own.part
     if part.shape[0] % own.buffer_rows or count < 1 or line > columns or not own.fits(part, count):
         raise tracer.error(
@@ -122,7 +134,7 @@ def copy_out(value: Spread, target: View, at: Sequence[IndexLike], through: View
                 wait_copies(0 if number == 0 and len(places) % count else count - 1)
                 with groups_of(tracer, own.groups):
                     meet()
-            values = rectangle(given, part_of(given.layout, height, width), (row, column)).to(target.dtype)
+            values = part_at(part_of(whole, height, width), (row, column)).to(target.dtype)
             values.store(filled, at=(Index(top) + buffer * height, 0 if own.across else part.at[1]))
             with groups_of(tracer, own.groups):
                 meet()

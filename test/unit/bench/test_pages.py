@@ -82,6 +82,14 @@ def test_the_ratio_is_of_the_fastest_on_both_sides():
     assert headlines.ratios(rows[:2], "n", ["theirs"], ["ours"]) == {}
 
 
+def test_each_figure_of_the_readme_says_how_it_was_timed():
+    text = (ROOT / "README.md").read_text().partition("## Measured performance")[2].partition("\n## ")[0]
+    assert "docs/results/index.md#protocol" in text
+    ways = (headlines.SINGLE, headlines.SUSTAINED, headlines.WARM, "measured counts")
+    for point in text.split("\n- ")[1:]:
+        assert any(way in " ".join(point.split()).lower() for way in ways), point
+
+
 def test_a_page_without_its_marks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(mlir_kernels, "DOCS", tmp_path)
     (tmp_path / "results").mkdir()

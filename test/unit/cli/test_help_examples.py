@@ -14,7 +14,6 @@ from lego_mlir.cli.main import COMMANDS, DONE, main
 from lego_mlir.viz.shown import VIEWS
 
 NEEDS = {"completion": "shtab", "tune": "dask", "bench": "numba"}
-LONG = {"pack"}  # a product of three tiles is compiled
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def example(name):
     return importlib.import_module(COMMANDS[name].module).EXAMPLE
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("explore", "sanitize", "convert", *LONG)])
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("explore", "sanitize", "convert")])
 def test_the_example_runs(name, folder, monkeypatch):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
@@ -38,13 +37,6 @@ def test_the_example_runs(name, folder, monkeypatch):
     if name == "bench":
         command += " --budget 0.01s"
     code, shown = page_commands.run(command, folder)
-    assert code == DONE, shown
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", sorted(LONG))
-def test_the_long_example_runs(name, folder):
-    code, shown = page_commands.run(example(name), folder)
     assert code == DONE, shown
 
 

@@ -36,6 +36,7 @@ QUERIES = {
     "run without a gpu": "how-to/running",
     "sarif github": "how-to/sanitize-ci",
     "which kernel for my gpu": "how-to/kernels-by-task",
+    "hugging face hub": "how-to/calling",
     "odd sizes": "how-to/odd-sizes",
     "tune kernels": "how-to/tuning",
     "schedule a kernel": "how-to/schedules",

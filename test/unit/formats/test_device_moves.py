@@ -11,28 +11,16 @@ from lego_mlir import interp
 from lego_mlir.errors import LayoutError
 from lego_mlir.formats import FORMATS, host_moves
 from lego_mlir.formats.conversions import Conversion
+from lego_mlir.formats.device_casts import in_packed_rows
 from lego_mlir.formats.device_moves import kernels_of
-from lego_mlir.formats.field_arrays import as_bytes, write
+from lego_mlir.formats.field_arrays import as_bytes, read, write
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.host_moves import execute
 from lego_mlir.formats.move_kernels import build, plan_of
 from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
 from lego_mlir.formats.storage_format import StorageFormat
-from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
+from lego_mlir.formats.stored_fields import stored
 from lego_mlir.interp.ptx import emulate
-
-
-def rows_of(format_):
-    """The fields of a format as dense row-major arrays, packed to the bit."""
-    fields, buffers = [], {}
-    for field in format_.fields:
-        stride, axes = field.bits, []
-        for n in reversed([int(n) for n in field.shape]):
-            axes.append((PlaceDigit(n, stride),))
-            stride *= n
-        fields.append(StoredField(field.name, field.dtype, tuple(reversed(axes)), 0, field.name))
-        buffers[field.name] = ("u8", (-(-stride // 8),))
-    return StorageFormat("rows", fields, buffers)
 
 
 def launches(source, target, seed=0):
@@ -64,7 +52,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_the_kernels_are_clean_and_right_in_the_interpreter_there_and_back(name):
     format_ = FORMATS[name](**SMALL[name])
-    for source, target in ((rows_of(format_), format_), (format_, rows_of(format_))):
+    for source, target in ((in_packed_rows(format_), format_), (format_, in_packed_rows(format_))):
         kernels, found, expected = launches(source, target)
         for kernel, arguments in kernels:
             assert interp.launch(kernel.mlir(), grid=kernel.grid, block=kernel.block, args=arguments).clean
@@ -74,7 +62,7 @@ def test_the_kernels_are_clean_and_right_in_the_interpreter_there_and_back(name)
 @pytest.mark.parametrize("name", ["vllm.marlin", "aiter.16x16", "gguf.q4_0"])
 def test_the_kernel_is_right_in_ptx(name):
     format_ = FORMATS[name](**SMALL[name])
-    ((kernel, arguments),), found, expected = launches(rows_of(format_), format_)
+    ((kernel, arguments),), found, expected = launches(in_packed_rows(format_), format_)
     text, facts = ptx_of(kernel)
     report = emulate(
         text, kernel.name, args=arguments, grid=kernel.grid, block=kernel.block, names=[p.name for p in kernel.params],
@@ -82,7 +70,7 @@ def test_the_kernel_is_right_in_ptx(name):
     )  # fmt: skip
     assert report.clean and same(found, expected)
     assert "ld.global.v4" in text and "st.global.v4" in text
-    assert name == "gguf.q4_0" or len(kernels_of(Conversion(rows_of(format_), format_))) == 1
+    assert name == "gguf.q4_0" or len(kernels_of(Conversion(in_packed_rows(format_), format_))) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +84,7 @@ def test_the_kernel_is_right_in_ptx(name):
 )
 def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
     format_ = FORMATS[name](**sizes)
-    kernels, found, expected = launches(rows_of(format_), format_)
+    kernels, found, expected = launches(in_packed_rows(format_), format_)
     for kernel, arguments in kernels:
         kernel(*arguments)
     assert same(found, expected)
@@ -109,13 +97,13 @@ def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
 )  # fmt: skip
 @pytest.mark.parametrize("skipped", [0, 8])
 def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped):
-    """One kernel for each move, at any multiple of 16 bytes of the target and of 8 of the source."""
+    """One kernel for each move, wherever its first element is in aligned memory, and before it nothing is written."""
     format_ = FORMATS[name](**sizes)
-    for _, _, move in Conversion(rows_of(format_), format_).moves:
+    for _, _, move in Conversion(in_packed_rows(format_), format_).moves:
         ends = [move.unit + sum((d[0] - 1) * d[side] for d in move.digits) for side in (1, 2)]
         given_ = np.random.default_rng(0).integers(0, 256, skipped + -(-ends[0] // 8), dtype=np.uint8)
-        found, expected = (np.zeros(16 + -(-ends[1] // 8), np.uint8) for _ in range(2))
-        placed = Move(move.digits, move.unit, (8 * skipped, 128))
+        found, expected = (np.zeros(18 + -(-ends[1] // 8), np.uint8) for _ in range(2))
+        placed = Move(move.digits, move.unit, (8 * skipped, 128 + 2 * skipped))
         execute(placed, given_, expected)
         with monkeypatch.context() as patch:
             patch.setattr(host_moves, "SPLIT_BYTES", 0)
@@ -174,6 +162,21 @@ def test_a_tile_moves_each_unit_once(move):
     packed = np.packbits(source, bitorder="little")
     execute(move, packed, expected)
     assert np.array_equal(np.packbits(found, bitorder="little"), expected)
+
+
+@pytest.mark.parametrize("order", ["r c", "c r"])
+def test_elements_of_six_bits_are_moved_in_parts(order):
+    field = stored("q", "e2m3", {"r": 8, "c": 16}, "r | c", order)
+    packed = StorageFormat("six", [field], {"data": ("u8", (96,))})
+    codes = np.random.default_rng(0).integers(0, 64, (8, 16)).astype(np.uint8)
+    bits = np.unpackbits((codes if order == "r c" else codes.T).reshape(-1, 1), axis=1, bitorder="little")[:, :6]
+    written = write(packed, {"q": codes})
+    assert written["data"].tobytes() == np.packbits(bits, bitorder="little").tobytes()
+    assert np.array_equal(read(packed, written)["q"], codes)
+    for source, target in ((in_packed_rows(packed), packed), (packed, in_packed_rows(packed))):
+        for kernel, arguments in (made := launches(source, target))[0]:
+            kernel(*arguments)
+        assert same(*made[1:])
 
 
 def test_what_shares_bytes_is_a_kernel_of_its_own():

@@ -10,6 +10,7 @@ import pytest
 
 from lego_mlir import sanitize
 from lego_mlir.interp.ptx import gang_scheduler
+from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.interp.ptx.regions import hot_regions
 from lego_mlir.interp.report import Kind
@@ -113,3 +114,21 @@ def test_the_door_takes_text_and_says_what_nvcc_says(tmp_path):
 
     with pytest.raises(ToolchainError, match="undefined"):
         sanitize.cuda("__global__ void k(float* x) {\n x[0] = nothing; }")
+
+
+ASKED_FOR = """extern "C" __global__ void k(float *y, const float *x, int pitch) {
+  int i = threadIdx.x * pitch;
+  if (i >= 0 && i < 32) y[i] = 1;
+  y[threadIdx.x] = x[threadIdx.x] / x[0];
+}"""
+
+
+@pytest.mark.parametrize(("check", "kind", "line"), [("overflow", Kind.OVERFLOW, 2), ("nonfinite", Kind.NONFINITE, 4)])
+def test_faults_that_are_asked_for_are_at_their_line(check, kind, line):
+    x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    with sanitize.session(on_fault="collect", checks=Checks(**{check: True})):
+        report = sanitize.cuda(ASKED_FOR)[1, 32](y, x, 1 << 28)
+    assert {(f.kind, f.place.line) for f in report.faults if f.kind is not Kind.RACE} == {(kind, line)}
+    with sanitize.session(on_fault="collect"):
+        report = sanitize.cuda(ASKED_FOR)[1, 32](y, x, 1 << 28)
+    assert not any(f.kind is kind for f in report.faults)

@@ -263,11 +263,17 @@ def _join_group(machine: PtxMachine, gang: Gang, row: int, operation: WgmmaOpera
 
 
 def _require_fence(machine: PtxMachine, gang: Gang, form: WgmmaForm, line: int) -> None:
-    """Registers that other instructions wrote since the last fence, or that none has covered."""
+    """Registers that other instructions wrote since the last fence, or that none has covered.
+
+    LLVM copies the accumulators of inline assembly into the registers that it ties to them, after the fence; Triton's
+    text has such copies, and ptxas removes them.
+    """
+    fenced, copies = gang.fenced or [], not machine.checks.fenced_barriers
+    covered = {id(held) for held in fenced if held is not None} if copies else set()
     for slot in (*form.accumulators, *form.left_registers):
-        if slot in gang.pending:
+        if slot in gang.pending or id(gang.regs[slot]) in covered:
             continue
-        if gang.fenced is None or gang.fenced[slot] is not gang.regs[slot]:
+        if not fenced or fenced[slot] is not gang.regs[slot]:
             message = "a register of this wgmma was written after the last wgmma.fence; add one before it"
             machine.fault(Kind.UNFENCED, message, gang, int(gang.live()[0]), line)
             return

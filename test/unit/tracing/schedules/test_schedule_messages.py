@@ -46,6 +46,40 @@ def changed_by_an_epilogue(a, b, n, c):
         c[i, lego.thread_id.x] = out[i, lego.thread_id.x] * 2.0
 
 
+def stored_by(function, source=f32):
+    """A product whose tile is stored through a function of its elements: `function(x, place, b, c)`."""
+
+    def body(a, b, n, c):
+        (ta, tb), out = SQUARE.operands(), lego.shared(source, Row(128, 128))
+        acc = lego.accumulator(f32, 64, 64)
+        SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
+        acc.store(out, at=SQUARE.part_of_warp())
+        lego.barrier()
+        lego.store_tile(out, c, (0, 0), by=lambda x, place: function(x, place, b, c))
+
+    return body
+
+
+def branching(x, place, b, c):
+    found = lego.register(f32, 0.0)
+    with lego.when(place.row > 3):
+        found.set(1.0)
+    return x * found.get()
+
+
+def in_place(x, place, b, c):
+    return x + place.of(c).to(lego.f32)
+
+
+def storing(x, place, b, c):
+    c.store((x * 2.0).to(lego.f16), place.row, place.column)
+    return x
+
+
+def of_no_pair(x, place, b, c):
+    return lego.vector(*(x[lane] for lane in range(4)))
+
+
 def stepped(step, *, after=None, before=None):
     """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
 
@@ -320,6 +354,10 @@ REFUSALS = {
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
+    "a branch in a function": (stored_by(branching), "warpgroups, copied_out", "branches or sets a variable"),
+    "a function that reads the result": (stored_by(in_place), "warpgroups, copied_out", "reads c, which the kernel"),
+    "a function of four elements": (stored_by(of_no_pair), "warpgroups, copied_out", "takes no pair of a row"),
+    "a function that stores": (stored_by(storing), "warpgroups, copied_out", "function of this store stores"),
     "not copied out": (changed_by_an_epilogue, "warpgroups, copied_out", "no shared tile is stored as it is"),
 }  # fmt: skip
 

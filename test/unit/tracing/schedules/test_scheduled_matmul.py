@@ -11,7 +11,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
 from lego_mlir.errors import ScheduleError
 from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.kernels import matmul
+from lego_mlir.kernels import epilogues, matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.schedule import grouped
 from lego_mlir.toolchain import compile_kernel
@@ -109,11 +109,26 @@ def test_each_group_arrives_once_and_rings_share_a_barrier():
     assert text.index("prefetch.tensormap") < text.index("mbarrier.init")
 
 
-def test_an_epilogue_stays_between_the_product_and_its_store():
+@pytest.mark.parametrize("out", ["", ", copied_out(buffers=2)"], ids=["through a tile", "in registers"])
+def test_an_epilogue_stays_between_the_product_and_its_store(out):
     kernel, _ = built(Row, Col, result=f16, epilogue=matmul.relu())
-    faults, difference = run(
-        kernel.schedule("warpgroups, pipeline(stages=3), overlay, roles"), lambda a, b: np.maximum(a @ b, 0), emulated
-    )
+    scheduled = kernel.schedule(f"warpgroups{out}, pipeline(stages=3), overlay, roles")
+    faults, difference = run(scheduled, lambda a, b: np.maximum(a @ b, 0), emulated)
+    assert not faults, faults[0]
+    assert difference <= 0.02
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+@pytest.mark.parametrize(
+    ("warpgroups", "c"), [("", Row), ("", Col), ("(transposed=True)", Row)], ids=["rows", "columns", "transposed"]
+)
+def test_epilogues_are_computed_in_registers_of_tiles_that_reach_outside(warpgroups, c, machine):
+    """Scales of rows and columns and a residual: pairs of a row where the layout has them, else single elements."""
+    added = epilogues.residual(M, N, f16, layout=c(M, N))
+    kernel, _ = built(Row, Col, c=c(M, N), epilogue=epilogues.scales(M, N).then(added))
+    scheduled = kernel.schedule(f"warpgroups{warpgroups}, copied_out(buffers=2), pipeline(stages=2), roles")
+    assert "copied_out" in {b.name for b in scheduled.trace().shared}
+    faults, difference = run(scheduled, lambda a, b, r, s, x: a @ b * r[:, None] * s + x, machine)
     assert not faults, faults[0]
     assert difference <= 0.02
 
@@ -152,9 +167,9 @@ def test_the_attribute_of_a_dependent_launch():
     ("options", "text", "message"),
     [
         (
-            {"epilogue": matmul.relu()},
+            {"epilogue": epilogues.amax()},
             "warpgroups, copied_out",
-            "no shared tile is stored as it is .*; leave out copied_out",
+            "no shared tile is stored as it is, .*; leave out copied_out",
         ),
         ({}, "copied_out", "is not filled by one accumulator of the block; apply warpgroups before copied_out"),
         ({}, "warpgroups, copied_out, persistent(blocks=2)", "apply persistent before copied_out"),

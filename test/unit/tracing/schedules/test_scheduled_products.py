@@ -48,6 +48,18 @@ def test_a_product_by_warpgroups_that_copy_and_multiply(name, machine):
     assert difference <= CLOSE
 
 
+@pytest.mark.parametrize("name", ["gated", "biased"])
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_functions_of_elements_are_computed_in_registers(name, machine):
+    made = scheduled(
+        name, "persistent(blocks=2), warpgroups, copied_out(buffers=1), pipeline(stages=2), roles", 256, 128, 128
+    )
+    assert {b.name for b in made[0].trace().shared}.isdisjoint({"out", "gate", "up"})
+    faults, difference = run(*made, machine)
+    assert not faults, faults[0]
+    assert difference <= CLOSE
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
     text = compile_kernel(scheduled(name, SPECIAL)[0], target="sm_90a").text

@@ -1,0 +1,73 @@
+"""Rings of windowed and persistent attention: proved as they are, refuted where a fault is planted."""
+
+import re
+
+import attention_faults
+import pytest
+
+from lego_mlir.expr.verdict import Proved, Refuted
+from lego_mlir.kernels import fused_attention
+from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+
+IN_TURNS = AttentionTile(2, 128, 4, turns=True)
+PLANTED = {
+    ("window", "released early"): r"the read of shared\d while the copy of use \d+ goes on",
+    ("window", "reused before its wait"): r"the copy of use \d+ is issued while .* \(round k\d+ = \d+\)",
+    ("persistent", "no arrival"): r"deadlock: .* \(round k\d+ = 0, k\d+ = 2\); .* \(round k\d+ = 0, k\d+ = 3\)",
+    ("persistent", "wrong parity"): r"the read of shared\d while the copy of use 0 goes on \(round k\d+ = 0\)",
+    ("window", "no arrival"): r"deadlock: .* \(round .*\); .* \(round .*\)",
+    ("window", "wrong parity"): r"the read of shared\d while the copy of use \d+ goes on",
+    ("persistent", "released early"): r"the read of shared\d while the copy of use 2 goes on \(round k\d+ = 0\)",
+    ("persistent", "reused before its wait"): r"the copy of use 2 is issued while that of use 0 goes on \(round .*\)",
+    ("persistent", "queries released early"): r"the write of shared0 while the copy of use 2 goes on \(round .*\)",
+    ("persistent", "queries kept"): r"deadlock: .* \(round k\d+ = 2\); .* \(round k\d+ = 2\)",
+}
+FEW = 4
+
+
+def verdict(kernel):
+    trace = kernel.trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    return claim.verdict
+
+
+@pytest.mark.parametrize("form", attention_faults.KERNELS)
+def test_small_kernels_without_a_fault_are_proved(form):
+    assert isinstance(verdict(attention_faults.KERNELS[form]()), Proved)
+
+
+@pytest.mark.parametrize(
+    ("form", "fault"), [pytest.param(*key, marks=() if n < FEW else pytest.mark.long) for n, key in enumerate(PLANTED)]
+)
+def test_planted_faults_are_refuted_with_the_round(form, fault, monkeypatch):
+    found = verdict(attention_faults.faulty(form, fault, monkeypatch))
+    assert isinstance(found, Refuted)
+    assert re.search(PLANTED[form, fault], found.explanation)
+
+
+def test_every_fault_is_planted():
+    faults = {**attention_faults.RINGS, **attention_faults.QUERIES}
+    assert {fault for _, fault in PLANTED} == set(faults)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("form", "tile"),
+    [
+        (AttentionForm(), None),
+        (AttentionForm(), IN_TURNS),
+        (AttentionForm(causal=True), None),
+        (AttentionForm(causal=True), IN_TURNS),
+        (AttentionForm(causal=True, window=128), IN_TURNS),
+        (AttentionForm(causal=True, group=2), IN_TURNS),
+        (AttentionForm(features=128), None),
+        (AttentionForm(features=256, causal=True), None),
+    ],
+    ids=["plain", "plain in turns", "causal", "causal in turns", "window in turns", "groups", "128", "256 causal"],
+)
+def test_rings_of_persistent_attention_are_proved_for_all_sizes_and_their_stages_filled(form, tile):
+    proof = ring_proof(fused_attention.build(form, tile, blocks=132).trace())
+    assert proof.reasons == ()
+    assert proof.guarded == {"shared0", "shared1", "shared2"}
+    assert proof.unfilled == {}
