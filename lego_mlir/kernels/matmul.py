@@ -193,14 +193,14 @@ def steps_of(depth: Any, k: int, parts: int = 1) -> Any:
     return lego.maximum(LEAST_STEPS, lego.cdiv(depth, k * parts))
 
 
-def _of_shape(name: str, given: Any, dims: tuple[Any, Any]) -> Any:
+def _of_shape(name: str, given: Layout, dims: tuple[SizeLike, SizeLike]) -> Layout:
     layout = lego.as_layout(given)
     if layout.dims() != dims:
         raise LayoutError(f"matmul: {name} is {dims[0]} x {dims[1]}, and its layout is {layout!r}")
     return layout
 
 
-def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
+def _given(tiling: Tiling, tiles: tuple[Layout, Layout]) -> tuple[Layout, Layout]:
     if len(tiles) != 2:
         raise UsageError(f"matmul: tiles are two layouts, of A's and of B's shared tile, got {len(tiles)}")
     return (
@@ -209,7 +209,7 @@ def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
     )
 
 
-def _contiguous_axis(layout: Any) -> int:
+def _contiguous_axis(layout: Layout) -> int:
     """The axis along which memory is contiguous: 0 for columns, 1 for rows and anything else."""
     probe = layout.apply(0, 0)
     if any(size == 1 for size in layout.dims() if isinstance(size, int)):
@@ -218,7 +218,7 @@ def _contiguous_axis(layout: Any) -> int:
     return int(along or not down)
 
 
-def _staged(tiling: Tiling, a: Any, b: Any) -> tuple[Any, Any]:
+def _staged(tiling: Tiling, a: Layout, b: Layout) -> tuple[Layout, Layout]:
     """Shared tiles in the order of their matrices, so that both sides of the copy are contiguous."""
     made = [Row if _contiguous_axis(matrix) == 1 else lego.Col for matrix in (a, b)]
     return lego.as_layout(made[0](tiling.m, tiling.k)), lego.as_layout(made[1](tiling.k, tiling.n))
