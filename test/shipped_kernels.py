@@ -22,6 +22,7 @@ from lego_mlir.kernels import (
     rows_along_k,
     transpose,
 )
+from lego_mlir.kernels.fused_attention import AttentionForm
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 M, N, K = (lego.size(name) for name in "MNK")
@@ -46,6 +47,9 @@ BUILT = {
     "added gradients": lambda: added_gradients.build().main,
     "packed gradients": lambda: packed_gradients.build().main,
     "attention": fused_attention.build,
+    "windowed attention": lambda: fused_attention.build(AttentionForm(causal=True, window=128)),
+    "persistent attention": lambda: fused_attention.build(blocks=132),
+    "causal persistent attention": lambda: fused_attention.build(AttentionForm(causal=True), blocks=132),
     "packed attention": packed_attention.build,
 }
 

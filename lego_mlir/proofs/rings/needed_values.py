@@ -67,8 +67,9 @@ def _read(parts: Sequence[ProgramPart]) -> Iterator[Symbol]:
                 read = (value,)
             case RingWord(use=use):
                 read = (use,)
-            case StageAccess(row=row, use=use) | FromRoundBefore(access=StageAccess(row=row, use=use)):
-                read = (row,) if use is None else (row, use)
+            case StageAccess() | FromRoundBefore():
+                access = part.access if isinstance(part, FromRoundBefore) else part
+                read = access.row, access.use, *(access.columns or ())
             case RingLoop(lo=lo, hi=hi, step=step, body=body):
                 read = lo, hi, step
                 yield from _read(body)

@@ -21,8 +21,8 @@ LONG = {
     "cluster_product.py product",
     "first_day/bitonic_sort.py sort", "grouped_matmul.py grouped_product", "warp_roles.py product", "matmul",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",
-    "grouped products", "grouped depths", "attention", "packed attention",
-    "added gradients", "packed gradients",
+    "grouped products", "grouped depths", "attention", "packed attention", "added gradients", "packed gradients",
+    "windowed attention", "persistent attention", "causal persistent attention",
 }  # fmt: skip
 NAMES = [
     *shipped_kernels.BUILT,
