@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
@@ -123,7 +124,7 @@ class MeshProduct:
         with self._transfers():
             self._pull(self._memory[1], plan.b, self.b_needs if self.strips else (), right)
         arrivals = [self._arriving(strip, left, a) for strip in self.strips]
-        fused = {} if plan.sums > 1 else self._fused(bias, activation, self._block_columns())
+        fused = {} if plan.sums > 1 else self._fused(bias, activation, lambda: self._block_columns)
         for strip, arrived in zip(self.strips, arrivals, strict=True):
             out = result[strip.first * self.columns : strip.last * self.columns].view(-1, self.columns)
             if self.inner:
@@ -137,7 +138,7 @@ class MeshProduct:
         if self._results is None:
             return result
         follows = plan.sums > 1 and self.capacities[self.rank] > 0
-        return self._summed(result, self._fused(bias, activation, self._part_columns()) if follows else {})
+        return self._summed(result, self._fused(bias, activation, lambda: self._part_columns) if follows else {})
 
     # -- streams
 
@@ -236,11 +237,12 @@ class MeshProduct:
 
     # -- what follows a product
 
-    def _fused(self, bias: Tensor | None, activation: str | None, columns: Foreign) -> dict[str, Foreign]:
-        """The epilogue of some columns."""
+    def _fused(self, bias: Tensor | None, activation: str | None, columns: Callable[[], Foreign]) -> dict[str, Foreign]:
+        """The epilogue of some columns, which only a bias asks for: to put their numbers on a device waits for it."""
         given: dict[str, Foreign] = {} if activation is None else {"activation": activation}
-        return given if bias is None else {**given, "bias": bias[columns].contiguous()}
+        return given if bias is None else {**given, "bias": bias[columns()].contiguous()}
 
+    @cached_property
     def _block_columns(self) -> slice:
         """The columns of C in this rank's block."""
         grid, n = self.plan.grid, self.plan.shape[1]
@@ -248,6 +250,7 @@ class MeshProduct:
         first = along * -(-n // grid.sizes[1])
         return slice(first, first + self.columns)
 
+    @cached_property
     def _part_columns(self) -> Foreign:
         """The columns of C in this rank's part."""
         import numpy as np
