@@ -25,6 +25,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Array
+from lego_mlir.errors import DependencyError
 from lego_mlir.formats.field_moves import Digit, Move
 from lego_mlir.formats.move_tiles import is_direct
 
@@ -102,7 +103,11 @@ def _kernel(plan: Move, source_bytes: int, target_bytes: int) -> tuple[HostKerne
     if plan_of(move, *sizes) is None:
         return None
     kernel = build(move, *sizes)
-    return compile_kernels(kernel.mlir())[kernel.name], tuple(map(int, kernel.grid))
+    try:
+        text = kernel.mlir()
+    except DependencyError:  # a machine without MLIR has NumPy
+        return None
+    return compile_kernels(text)[kernel.name], tuple(map(int, kernel.grid))
 
 
 @cache

@@ -8,7 +8,7 @@ from made_up_fields import made_up
 from ptx_runs import ptx_of
 
 from lego_mlir import interp
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import DependencyError, LayoutError
 from lego_mlir.formats import FORMATS, host_moves
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import in_packed_rows
@@ -21,6 +21,7 @@ from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import stored
 from lego_mlir.interp.ptx import emulate
+from lego_mlir.tracing.definition import Kernel
 
 
 def launches(source, target, seed=0):
@@ -111,6 +112,19 @@ def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped)
             execute(placed, given_, found)
         assert np.array_equal(found, expected)
     assert host_moves._kernel.cache_info().currsize
+
+
+def test_without_mlir_numpy_moves_all(monkeypatch):
+    def lacking(kernel):
+        raise DependencyError("no MLIR Python bindings found")
+
+    format_ = FORMATS["conv1d.linear"](rows=24, columns=40)
+    rows, values = in_packed_rows(format_), made_up(format_)
+    monkeypatch.setattr(Kernel, "mlir", lacking)
+    monkeypatch.setattr(host_moves, "SPLIT_BYTES", 0)
+    monkeypatch.setattr(host_moves, "COMPILED_BYTES", 0)
+    found = Conversion(rows, format_).run(write(rows, values))["data"]
+    assert np.array_equal(found.view(np.uint16), values["weight"].view(np.uint16).T)
 
 
 @st.composite
