@@ -21,25 +21,37 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "static" / "sanitizer_corpus.json"
 ARCH = "90"
-MODULES = ("flag_gems_cases", "fla_cases", "liger_cases", "conch_cases", "cuda_cases")
+MODULES = (
+    "flag_gems_cases", "fla_cases", "liger_cases", "conch_cases", "quantised_cases", "cuda_cases",
+)  # fmt: skip
 NAMES = {
     "flag_gems_cases": "FlagGems 5.0.2", "fla_cases": "fla-core 0.6.0", "liger_cases": "Liger Kernel 0.8.5",
-    "conch_cases": "Conch 1.3", "cuda_cases": "CUDA, in `bench/corpus`",
+    "conch_cases": "Conch 1.3", "quantised_cases": "GemLite 0.6, SageAttention 1.0, CCE 25.1",
+    "cuda_cases": "CUDA, in `bench/corpus`",
 }  # fmt: skip
 REQUIRED = ("torch==2.13.0", "triton==3.8.0", "numpy", "sympy", "ml_dtypes", "llvmlite", "einops", "pyyaml",
             "sqlalchemy", "packaging", "transformers")  # fmt: skip
 WITHOUT_DEPENDENCIES = (
     "flag-gems==5.0.2", "fla-core==0.6.0", "flash-linear-attention==0.6.0", "liger-kernel==0.8.5",
-    "conch-triton-kernels==1.3",
+    "conch-triton-kernels==1.3", "gemlite==0.6.0.post2", "sageattention==1.0.6", "cut-cross-entropy==25.1.1",
 )  # fmt: skip
+TRIANGLE = "the upper triangle of a matrix, which no kernel wrote, is loaded, and `tl.where` drops it"
+UNPACKED = (
+    "Triton unpacks f16 accumulators before `wgmma.wait_group`, which PTX forbids; it is no instruction of the machine"
+)
 EXAMINED = {
     ("conch_cases", "int8_product"): "true: a tile of 128 along K is loaded without a mask where K is 64",
-    ("fla_cases", "gla"): "true: the upper triangle of A, which no kernel writes, is loaded, and `tl.where` drops it",
-    ("fla_cases", "kda"): "true: the same, of Akkd",
-    ("fla_cases", "gsa"): "true: the same kernel as of gla",
-    ("fla_cases", "gsa_recurrent"): "true: the same kernel as of gla",
-    ("fla_cases", "rwkv6"): "true: the same kernel as of gla",
-    ("fla_cases", "abc"): "true: the same kernel as of gla",
+    ("fla_cases", "gla"): f"true: {TRIANGLE}",
+    ("fla_cases", "kda"): f"true: {TRIANGLE}",
+    ("fla_cases", "gsa"): f"true: {TRIANGLE}",
+    ("fla_cases", "rwkv6"): f"true: {TRIANGLE}",
+    **{
+        ("quantised_cases", f"weights_of_{kind}_{rows}"): "true: scales are loaded without a mask past K"
+        for kind in ("8_bits", "fp8")
+        for rows in (4, 40)
+    },
+    ("quantised_cases", "attention"): f"by the letter: {UNPACKED}",
+    ("quantised_cases", "attention_causal"): f"by the letter: {UNPACKED}",
 }
 """What each alarm is, by module and case."""
 

@@ -40,6 +40,20 @@ def directed(operation: str, mode: str, values: list[Array]) -> Array:
     return np.where(step_down, down, np.where(step_up, up, near))
 
 
+def directed_integers(mode: str, value: Array, target: np.dtype[np.floating]) -> Array:
+    """Integers as f32 or f64, rounded once in a direction.
+
+    >>> directed_integers("rm", np.array([2**24 + 1, -(2**24) - 1]), np.dtype(np.float32)).tolist()
+    [16777216.0, -16777218.0]
+    """
+    near = value.astype(target)
+    above = np.array([int(n) - int(v) for n, v in zip(near.tolist(), value.tolist(), strict=True)], object)
+    down, up = np.nextafter(near, target.type(-np.inf)), np.nextafter(near, target.type(np.inf))
+    step_down = (above > 0) & ((near > 0) if mode == "rz" else mode == "rm")
+    step_up = (above < 0) & ((near < 0) if mode == "rz" else mode == "rp")
+    return np.where(step_down.astype(np.bool_), down, np.where(step_up.astype(np.bool_), up, near))
+
+
 def _nearest(operation: str, mode: str, values: list[Array]) -> tuple[Array, Array]:
     """The f32 nearest to the exact result, and the sign of its error: 1 where it is above."""
     x, *rest = values

@@ -8,11 +8,13 @@ f32: the first operand goes to the upper half.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lego_mlir.interp import rounding
+from lego_mlir.interp.directed_rounding import MODES, directed_integers
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, saturated
@@ -81,8 +83,10 @@ def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: st
     if to in FLOATS and from_ in FLOATS:
         found = _between_floats(decoder, instruction, to, from_)
     elif to in FLOATS:
-        target = NUMPY[to]
-        found = lambda value: _float_of(value, target)  # noqa: E731
+        target, mode = NUMPY[to], next((m for m in MODES if m in modifiers), None)
+        if mode is not None and to not in ("f32", "f64"):
+            raise decoder.refused(instruction, f"a conversion of integers to {to} by .{mode} is not modelled")
+        found = (lambda value: _float_of(value, target)) if mode is None else partial(_directed, mode, target)
     elif from_ in FLOATS:
         rounds = next((INTEGER_ROUNDINGS[m] for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
         if rounds is None:
@@ -122,6 +126,10 @@ def _between_floats(decoder: Decoder, instruction: PtxInstruction, to: str, from
     if {"rm", "rp", "rs"} & modifiers:
         raise decoder.refused(instruction, "a conversion between floats by .rm, .rp or .rs is not modelled")
     return lambda value: rounding.narrow(value, target)
+
+
+def _directed(mode: str, target: Dtype, value: Array) -> Array:
+    return directed_integers(mode, value, target)
 
 
 def tf32_away(value: Array) -> Array:

@@ -269,11 +269,12 @@ def _require_fence(machine: PtxMachine, gang: Gang, form: WgmmaForm, line: int) 
     text has such copies, and ptxas removes them.
     """
     fenced, copies = gang.fenced or [], not machine.checks.fenced_barriers
-    covered = {id(held) for held in fenced if held is not None} if copies else set()
+    covered = {held.ctypes.data for held in fenced if held is not None} if copies else set()
     for slot in (*form.accumulators, *form.left_registers):
-        if slot in gang.pending or id(gang.regs[slot]) in covered:
+        register = gang.regs[slot]
+        if slot in gang.pending or (register is not None and register.ctypes.data in covered):
             continue
-        if not fenced or fenced[slot] is not gang.regs[slot]:
+        if not fenced or fenced[slot] is not register:
             message = "a register of this wgmma was written after the last wgmma.fence; add one before it"
             machine.fault(Kind.UNFENCED, message, gang, int(gang.live()[0]), line)
             return
