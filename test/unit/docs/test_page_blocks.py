@@ -69,6 +69,7 @@ OTHERS = {
     ("reference/dialect.md", "text"): "the grammar: test/unit/layout parses each production",
     ("reference/irs.md", "text"): "a diagram",
     ("how-to/check-cuda.md", "cuda"): "test/unit/sanitize compiles such kernels where nvcc is",
+    ("how-to/check-cuda.md", "text"): "the counts of a line: test/unit/sanitize",
     ("how-to/check-triton.md", "text"): "the report of a Triton kernel: test/unit/sanitize",
     ("how-to/convert-weights.md", "text"): "the first difference of two files: test/unit/formats",
     ("how-to/sanitize-ci.md", "toml"): "a file of launches: test/unit/sanitize reads such files",
