@@ -46,7 +46,7 @@ def test_rows_of_whole_vectors_are_stored_by_16_bytes():
     ("dtype", "tile", "message"),
     [
         (f16, (3, 8), r"lego.store_tile: 32 threads do not divide the 3 x 8 elements of shared0 evenly; use a larger"),
-        (f32, (8, 8), r"lego.store_tile stores a shared tile of two dimensions into a matrix of its type"),
+        (f32, (8, 8), r"lego.store_tile without by= stores one tile of the matrix's type"),
     ],
 )
 def test_messages(dtype, tile, message):
