@@ -165,5 +165,7 @@ def run(function, world, *more):
     for process in made:
         process.start()
     for process in made:
-        process.join(4 * SECONDS)
+        process.join(
+            10 * SECONDS
+        )  # a stop for hangs: importing PyTorch in all of them takes what is free of the processor
     return [process.exitcode for process in made]

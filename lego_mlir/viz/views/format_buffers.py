@@ -5,7 +5,7 @@ has its index. Rows are labelled by their first byte.
 
 >>> from lego_mlir.formats import FORMATS
 >>> from lego_mlir.viz.characters import text
->>> print(text(panels(FORMATS["gptoss.gate_up"](rows=2, columns=2)), width=80))
+>>> print(text(panels(FORMATS["gptoss.gate_up"](rows=2, columns=2)), colours=None, width=80))
 gptoss.gate_up
         0       1       2       3       4       5       6       7
 0  g[0,0]  g[0,1]  u[0,0]  u[0,1]  g[1,0]  g[1,1]  u[1,0]  u[1,1]
