@@ -165,7 +165,5 @@ def run(function, world, *more):
     for process in made:
         process.start()
     for process in made:
-        process.join(
-            10 * SECONDS
-        )  # a stop for hangs: importing PyTorch in all of them takes what is free of the processor
+        process.join(10 * SECONDS)  # a stop for hangs; to import PyTorch in all of them takes long
     return [process.exitcode for process in made]
