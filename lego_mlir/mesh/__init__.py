@@ -12,8 +12,9 @@
     lego.mesh.MeshProduct(plan, dtype, device)     what one rank does, on tensors
 
 axis_moves        runs of elements along one axis, between two chains of splits
-redistribution             messages as products of runs; traffic; the plan carried out on arrays of one process
+redistribution    messages as products of runs; traffic; the plan carried out on arrays of one process
 box_kernels       kernels that copy boxes: messages packed, unpacked, or stored at peers
+transposed_boxes  boxes whose axes differ in memory, in tiles through shared memory
 device_exchange   one rank's exchange by two of them
 products          products as moves to a grid of ranks and back
 strips            rows that are multiplied while others arrive
