@@ -46,7 +46,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.element_functions import VectorPlace
+from lego_mlir.tracing.element_functions import VectorPlace, elements
 from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
 from lego_mlir.tracing.tensor import View
 
@@ -294,7 +294,7 @@ class _Plan:
         if self.axis == 0:
             place = replace(place, row=place.column, column=place.row, axis=0)
         given = value.to(f32) if self.converted else value
-        return self.epilogue.function(given, place, *operands).to(self.result)
+        return elements(self.epilogue.function(given, place, *operands), self.result, place.width)
 
     def multiply(
         self, matrices: tuple[View, View, View], staged: Sequence[View], out: View, at: tuple[IndexLike, IndexLike],

@@ -21,7 +21,7 @@ from lego_mlir.expr.nodes import FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import ElementProgram
-from lego_mlir.tracing.scalar import Scalar, convert
+from lego_mlir.tracing.scalar import Scalar, as_value, convert
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import Tracer
 
@@ -53,6 +53,11 @@ class VectorPlace:
         return matrix.T.load(self.column, self.row, width=self.width)
 
 
+def elements(found: Operand, dtype: DType, width: int) -> Scalar:
+    """What a function gave for a vector of this width, in this element type; a single number is all of its elements."""
+    return Scalar(as_value(convert(found, dtype), dtype, width if width > 1 else None))
+
+
 def programs(tracer: Tracer, by: ElementFunction, dtypes: Sequence[DType], target: View) -> tuple[ElementProgram, ...]:
     """The function recorded for two elements of a row, where all rows have whole pairs and it has them, and for one."""
     rows, columns = map(as_expr, target.dims())
@@ -65,7 +70,7 @@ def programs(tracer: Tracer, by: ElementFunction, dtypes: Sequence[DType], targe
                 with tracer.region() as body:
                     given = [tracer.value(dtype, width if width > 1 else None) for dtype in dtypes]
                     place = VectorPlace(Index(row), Index(column), width)
-                    result = convert(by(*map(Scalar, given), place), target.dtype)
+                    result = elements(by(*map(Scalar, given), place), target.dtype, width)
             except (LegoError, TypeError):  # it takes no such vector; if it takes none, its call says why
                 continue
             found.append(ElementProgram(tuple(given), row, column, width, tuple(body), result.value))

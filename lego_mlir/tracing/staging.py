@@ -24,9 +24,8 @@ from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
 from lego_mlir.tracing.control import when
-from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, programs
+from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, elements, programs
 from lego_mlir.tracing.marks import Rectangle, StagedTile, StoredTile
-from lego_mlir.tracing.scalar import convert
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import Tracer, current
@@ -97,7 +96,7 @@ def store_tile(
                 with when(tiled.layout.mask(*at, *place)):
                     values = (tile.load(*place, width=width) for tile in tiles)
                     found = by(*values, VectorPlace(first[0] + place[0], first[1] + place[1], width))
-                    tiled.store(convert(found, target.dtype), *at, *place)
+                    tiled.store(elements(found, target.dtype, width), *at, *place)
         return
     raise _uneven(tracer, "lego.store_tile", tiles[0])
 

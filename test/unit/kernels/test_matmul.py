@@ -143,6 +143,11 @@ def test_an_epilogue_knows_where_it_is():
     check(build(64, 64, 32, epilogue=epilogue), None, 64, 64, 32)
 
 
+def test_an_epilogue_that_gives_one_number_gives_it_to_all_elements():
+    epilogue = matmul.Epilogue(lambda value, place: place.row, lambda c: 0 * c + np.arange(64, dtype=c.dtype)[:, None])
+    check(build(64, 64, 32, epilogue=epilogue), None, 64, 64, 32)
+
+
 def test_the_source_names_no_hardware():
     text = build(64, 64, 64).mlir()
     assert "vector.contract" in text

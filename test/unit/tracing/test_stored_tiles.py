@@ -56,3 +56,33 @@ def test_messages(dtype, tile, message):
 
     with pytest.raises(LayoutError, match=message):
         kernel.trace()
+
+
+@pytest.mark.parametrize("columns", [16, 13, 1])
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x, place, s: 0.5, lambda x, s: 0 * x + 0.5),
+        (lambda x, place, s: place.by_row(s), lambda x, s: 0 * x + s[:, None]),
+        (lambda x, place, s: x * place.by_row(s), lambda x, s: x * s[:, None]),
+        (lambda x, place, s: place.row, lambda x, s: 0 * x + np.arange(8)[:, None]),
+    ],
+    ids=["number", "number of a row", "scaled", "index"],
+)
+def test_a_function_of_elements_stores_all_of_them(function, expected, columns):
+    """Tiles that reach outside, of one column too; a single number is that of all elements of a vector."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(8, 16)), s: lego.Tensor(f32, Row(8)), y: lego.Tensor(f16, Row(8, columns))):
+        tile = lego.shared(f32, Row(8, 16))
+        for number in lego.unroll(4):
+            i, j = Row(8, 16).inv(32 * number + lego.thread_id.x)
+            tile[i, j] = x[i, j]
+        lego.barrier()
+        lego.store_tile(tile, y, (0, 0), by=lambda v, place: function(v, place, s))
+
+    x, s = np.arange(128, dtype="f4") / 8, np.arange(8, dtype="f4")
+    given = {"x": x, "s": s, "y": np.full(8 * columns, np.nan, "f2")}
+    report = run_kernel(kernel, given)
+    assert report.clean, report.faults[0]
+    np.testing.assert_array_equal(given["y"].reshape(8, columns), expected(x.reshape(8, 16), s)[:, :columns])
