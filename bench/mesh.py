@@ -163,7 +163,7 @@ class Stage:
             torch.cuda.synchronize()
 
     def seconds(self, run: Callable[[], Any], times: int) -> float:
-        """The time of so many runs on this rank, one after the other."""
+        """The time of this many runs on this rank, one after the other."""
         import torch
         import torch.distributed as dist
 

@@ -90,7 +90,7 @@ def run(name: str, function: Callable[[], Any], folder: Path, kept: set[str], to
             said = f"too long: {LIMIT_S} s"
         except InterpreterError as error:
             said = f"refused: {error}"
-        except Exception as error:
+        except Exception as error:  # whatever another project raises is the outcome of its case
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = f"error: {type(error).__name__}: {str(error)[-300:]} ({Path(last.filename).name}:{last.lineno})"
         finally:

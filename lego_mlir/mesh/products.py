@@ -136,7 +136,7 @@ def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: Produc
 
 
 def grids(ranks: int) -> Iterator[ProductGrid]:
-    """All grids of so many ranks, in all orders that differ."""
+    """All grids of this many ranks, in each distinct order."""
     divisors = [n for n in range(1, ranks + 1) if ranks % n == 0]
     for pm, pn in itertools.product(divisors, divisors):
         if ranks % (pm * pn) == 0:
