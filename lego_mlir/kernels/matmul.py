@@ -17,8 +17,7 @@ introduces them.
 
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -46,7 +45,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.element_functions import VectorPlace, elements
+from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, elements
 from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
 from lego_mlir.tracing.tensor import View
 
@@ -285,16 +284,24 @@ class _Plan:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         c, at = self.multiply(matrices, staged, out, at)
         m, n = out.dims()
-        by = None if self.plain else partial(self.computed, operands)
-        with nullcontext() if self.epilogue.largest else stored_tile([out], c, (at[0] * m, at[1] * n), by):
-            self.store(out, c, operands, at)
+        named = dict(zip(self.epilogue.operands, operands, strict=False))
+        largest = tuple(LargestOfTile.begin(named[name]) for name in self.epilogue.largest)
+        by = None if self.plain else partial(self.computed, operands, largest)
+        with stored_tile([out], c, (at[0] * m, at[1] * n), by):
+            self.store(out, c, at, partial(self.computed, operands, largest))
+        for kept in largest:
+            kept.end()
 
-    def computed(self, operands: tuple[Operand, ...], value: Operand, place: VectorPlace) -> Operand:
+    def computed(
+        self, operands: tuple[Operand, ...], largest: tuple[LargestOfTile, ...], value: Operand, place: VectorPlace
+    ) -> Operand:
         """The elements of C from a vector of sums at a place of `out`, which has the transpose of a column-major C."""
+        row, column, axis = place.row, place.column, 1
         if self.axis == 0:
-            place = replace(place, row=place.column, column=place.row, axis=0)
+            row, column, axis = column, row, 0
         given = value.to(f32) if self.converted else value
-        return elements(self.epilogue.function(given, place, *operands), self.result, place.width)
+        here = EpiloguePlace(row, column, place.width, axis, largest)
+        return elements(self.epilogue.function(given, here, *operands), self.result, place.width)
 
     def multiply(
         self, matrices: tuple[View, View, View], staged: Sequence[View], out: View, at: tuple[IndexLike, IndexLike],
@@ -326,7 +333,7 @@ class _Plan:
         lego.barrier()
         return c, at
 
-    def store(self, out: Any, c: Any, operands: tuple[Any, ...], at: tuple[Any, Any]) -> None:
+    def store(self, out: Any, c: Any, at: tuple[Any, Any], by: ElementFunction) -> None:
         """Store the tile of C from shared memory through the epilogue."""
         m, n = out.dims()
         target = c.tile_by(self.tiles, [m, n])
@@ -335,30 +342,24 @@ class _Plan:
             width //= 2
         places = thread_chunks((m, n), width, self.tiling.threads, lego.thread_id.x)
         in_rows = self.tiling.threads % (n // width) == 0 and len(places) % AT_ONCE == 0
-        named = dict(zip(self.epilogue.operands, operands, strict=False))
-        largest = tuple(LargestOfTile.begin(named[name]) for name in self.epilogue.largest)
         if in_rows:
             for first in lego.range(0, m, AT_ONCE * m // len(places)):
                 for row, column in places[:AT_ONCE]:
-                    self.store_one(out, target, operands, at, (first + row, column), width, largest)
+                    self.store_one(out, target, at, (first + row, column), width, by)
         else:
             grant_width(out, (), (m, n), width)
             grant_width(target, at, (m, n), width)
             for place in places:
-                self.store_one(out, target, operands, at, place, width, largest)
-        for kept in largest:
-            kept.end()
+                self.store_one(out, target, at, place, width, by)
 
     def store_one(
-        self, out: Any, target: Any, operands: Any, at: Any, inside: tuple[Any, Any], width: int,
-        largest: tuple[LargestOfTile, ...],
-    ) -> None:  # fmt: skip
+        self, out: Any, target: Any, at: tuple[Any, Any], inside: tuple[Any, Any], width: int, by: ElementFunction
+    ) -> None:
         """Store one contiguous vector of the tile."""
         m, n = out.dims()
-        place = EpiloguePlace(at[0] * m + inside[0], at[1] * n + inside[1], width, 1, largest)
-        value = out.load(*inside, width=width)
+        value, place = out.load(*inside, width=width), VectorPlace(at[0] * m + inside[0], at[1] * n + inside[1], width)
         with lego.when(target.layout.mask(*at, *inside)):
-            target.store(self.computed(operands, value, place), *at, *inside)
+            target.store(by(value, place), *at, *inside)
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
         """The width of the stores: what C allows, of 16 bytes of the tile in shared memory."""

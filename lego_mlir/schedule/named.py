@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
@@ -55,6 +56,11 @@ SYMBOLIC: Final = ("row", "column", "grouped", "columns", "zigzag")
 """The named orders that do not need concrete sizes."""
 
 
+def _is(n: Size, m: Size) -> bool:
+    """Whether two sizes are the same expression."""
+    return bool(as_expr(n) == as_expr(m))
+
+
 def tile_order(
     kernel: str, order: object, grid: tuple[Size, Size], *, group: int = GROUP, larger: bool = False
 ) -> Layout:
@@ -66,11 +72,10 @@ def tile_order(
     if not isinstance(order, str):
         layout = as_layout(order)
         dims = layout.dims()
-        if dims != grid and not (
-            larger
-            and len(dims) == len(grid)
-            and all(isinstance(at_most(n, d), Proved) for n, d in zip(grid, dims, strict=True))
-        ):
+        same = len(dims) == len(grid)
+        for n, d in zip(grid, dims, strict=False):
+            same = same and (_is(n, d) or (larger and isinstance(at_most(n, d), Proved)))
+        if not same:
             least = "at least " if larger else ""
             raise LayoutError(
                 f"{kernel}: the order of the blocks must be a layout of {least}{grid} tiles, got {layout!r}"

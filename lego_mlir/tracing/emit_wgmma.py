@@ -157,9 +157,10 @@ class WarpgroupEmitter(KernelEmitter):
             body = _for_itself(statement.then, statement.mark) if statement.mark.mutual else statement.then
             super()._emit_body([self._by_group(s) for s in body])
             return
-        if isinstance(statement, If) and isinstance(statement.mark, RingCopy) and statement.mark.mutual:
+        if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
+            facts = {"mutual": statement.mark.mutual, "rounded": statement.mark.rounded}
             super()._emit_body([
-                replace(s, mark=replace(s.mark, mutual=True)) if isinstance(s, If) and isinstance(s.mark, TileCopy)
+                replace(s, mark=replace(s.mark, **facts)) if isinstance(s, If) and isinstance(s.mark, TileCopy)
                 else s for s in statement.then
             ])  # fmt: skip
             return

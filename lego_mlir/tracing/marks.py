@@ -50,8 +50,8 @@ class TileCopy:
     Global memory is the origin, or the target if `stores`, to which elements are added if `adds`. `ring` and `slot`
     name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
     copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
-    thread's. If `mutual`, each block of the cluster copies as much to all others on the same use: each expects all of
-    it at its own barrier, and nothing at others.
+    thread's. If `mutual` is not 0, so many blocks copy as much to each other on the same use: each expects all of it at
+    its own barrier, and nothing at others. If `rounded`, elements of f32 become the nearest TF32, which products read.
     """
 
     tensor: Buffer
@@ -69,7 +69,8 @@ class TileCopy:
     adds: bool = False
     blocks: Any = None
     use: Any = None
-    mutual: bool = False
+    mutual: int = 0
+    rounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +244,10 @@ class RingPass:
 
 @dataclass(frozen=True, slots=True)
 class RingCopy:
-    """A tile copy that completes on a use of a ring, in all blocks of the cluster if it is `shared`.
+    """A tile copy that completes on a use of a ring, in the blocks of the cluster that share the tile.
 
-    `together` as in `RingMade`.
+    So many blocks of the mask `blocks` each copy a part of it; None for a tile of the block alone. `together` as in
+    `RingMade`, `rounded` as in `TileCopy`.
     """
 
     tensor: Buffer
@@ -254,13 +256,15 @@ class RingCopy:
     tile: Rectangle
     ring: Value
     use: Any
-    shared: bool = False
+    sharing: int = 1
+    blocks: Any = None
     together: bool = False
+    rounded: bool = False
 
     @property
-    def mutual(self) -> bool:
-        """As in `RingMade`."""
-        return self.together and self.shared
+    def mutual(self) -> int:
+        """As in `TileCopy`."""
+        return self.sharing if self.together and self.sharing > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     boxes = derive_boxes(offsets if contiguous == 1 else offsets.swapaxes(1, 2), element)
     extents = {axes[0]: boxes.box[0], (2 * rank - 3) - axes[0]: boxes.box[1]}
     form = TensorMapForm(
-        "u8" if copy.tensor.dtype.bits == 8 else copy.tensor.dtype.name,  # a map has no f8 and i8
+        "tf32" if copy.rounded else "u8" if copy.tensor.dtype.bits == 8 else copy.tensor.dtype.name,  # no f8, no i8
         tuple(_term(trace, sizes[axis]) for axis in axes),
         tuple(_term(trace, strides[axis] * element) for axis in axes[1:]),
         tuple(extents.get(axis, 1) for axis in axes),

@@ -515,7 +515,9 @@ class _AgentReader:
         if mark.ring is None:
             yield Unfollowed(f"{place}: a copy into {name} that completes on no ring")
             return
-        if mark.blocks is not None and not self.kernel.parts_differ(first, mark.shape[0]):
+        if mark.blocks is not None and mark.blocks != (1 << self.kernel.blocks) - 1:
+            yield Unfollowed(f"{place}: a copy into {name} of some blocks of a cluster")
+        elif mark.blocks is not None and not self.kernel.parts_differ(first, mark.shape[0]):
             yield Unfollowed(f"{place}: not shown that the blocks of a cluster copy different rows of {name}")
         yield StageAccess(
             "copy",

@@ -75,7 +75,7 @@ class _Prefetched(OwnNumbers):
     def _require(self, body: tuple[Statement, ...]) -> None:
         rings = {id(s) for word, _ in words_in(body, RingCopy) for s in statements_in((word,))}
         for s in statements_in(body):
-            if isinstance(s, If) and isinstance(s.mark, RingCopy) and s.mark.shared:
+            if isinstance(s, If) and isinstance(s.mark, RingCopy) and s.mark.sharing > 1:
                 raise refused(s.source, "the blocks of a cluster share this copy; apply roles, or leave out clusters")
             if isinstance(s, If) and isinstance(s.mark, Meeting):
                 raise refused(s.source, "the copies of blocks meet, which have no warps of their own; apply roles")

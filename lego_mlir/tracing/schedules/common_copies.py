@@ -1,7 +1,11 @@
 """`clusters(blocks)`: blocks that follow each other copy the tiles they have in common once, each its part for all.
 
-A copy whose place is proved equal for the blocks of a cluster copies `1 / blocks` of the tile's rows into the shared
-memory of all of them. A stage is then released, and filled, by the warps of all blocks.
+    clusters(blocks=8), tiles of C by rank       A is the same in a row       B is the same in a column
+        0 2 4 6                                  0, 2, 4, 6 copy a quarter    0, 1 copy a half
+        1 3 5 7                                  each, for all four           each, for both
+
+Where the place of a copy is proved equal for some blocks of a cluster, each copies its share of the tile's rows into
+the shared memory of all of them. A stage is then released, and filled, by the warps of all blocks.
 """
 
 from __future__ import annotations
@@ -11,10 +15,10 @@ from functools import cached_property
 
 import sympy
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index, as_expr
-from lego_mlir.expr.nodes import Eq, FloorDiv
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import PORTABLE_CLUSTER, WARP
@@ -27,7 +31,7 @@ from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace import For, If, Value
+from lego_mlir.tracing.trace import For, FromIndex, If, ToIndex, Value
 
 SWIZZLED_ROWS = 8  # a part of a ring's tile begins at a multiple of these. PTX ISA, swizzling modes of tensor copies
 
@@ -54,9 +58,38 @@ class Clusters:
         return Scheduled(kernel, _Clustered(self.blocks), str(self))
 
 
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """`count` blocks of a cluster need the same tile: their ranks are `distance` apart."""
+
+    count: int
+    distance: int
+
+    def number(self, rank: IndexLike) -> Index:
+        """The number of a block among those that share."""
+        return Index(as_expr(rank)) // self.distance % self.count
+
+    def mask(self, rank: IndexLike) -> Index:
+        """The ranks of those that share with a block, as bits."""
+        first = Index(as_expr(rank)) - self.number(rank) * self.distance
+        return Index(sum(1 << k * self.distance for k in range(self.count))) << first
+
+    def classes(self, blocks: int) -> list[list[int]]:
+        """The ranks that share, by the first of them."""
+        firsts = [rank for rank in range(blocks) if rank // self.distance % self.count == 0]
+        return [[first + k * self.distance for k in range(self.count)] for first in firsts]
+
+
+def _patterns(blocks: int, count: int) -> list[_Share]:
+    """The ways in which `count` ranks of a cluster share: those that follow each other, or as far apart as they can."""
+    ways = (_Share(count, distance) for distance in {1, blocks // count})
+    return [way for way in ways if 1 < count and blocks % count == 0]
+
+
 class _Clustered(Replay):
     def __init__(self, blocks: int) -> None:
         self.blocks, self.cluster = blocks, (blocks,)
+        self._shares: dict[int, _Share | None] = {}
 
     def run(self) -> None:
         self.words = {RingMade: self._make, RingPass: self._pass, RingCopy: self._copy_tile}
@@ -70,7 +103,7 @@ class _Clustered(Replay):
             )
         if own := next((s for s, m in words_in(self.trace.body, OnSide) if m.name == COPIES), None):
             raise refused(own.source, "threads store this tile, and a cluster shares copies of tiles only; stage it")
-        if not any(self._is_common(mark) for _, mark in copies):
+        if all(self._sharing(mark) is None for _, mark in copies):
             lines = ", ".join(str(s.source) for s, _ in copies)
             raise refused(
                 self.trace.source,
@@ -81,14 +114,49 @@ class _Clustered(Replay):
         with self.tracer.word(OnSide("block")):
             cluster_barrier()
 
-    def _is_common(self, mark: RingCopy) -> bool:
-        """Whether the tile is proved to be the same for all blocks of a cluster, and divides among them."""
-        of_blocks = [[sympy.sympify(i).xreplace(numbers) for i in mark.at] for numbers in self._numbers]
-        return mark.tile.shape[0] % (SWIZZLED_ROWS * self.blocks) == 0 and all(
-            isinstance(self.tracer.prove(Eq(of_one, of_first)), Proved)
-            for other in of_blocks[1:]
-            for of_one, of_first in zip(other, of_blocks[0], strict=True)
+    # -- which blocks have a tile in common
+
+    def _sharing(self, mark: RingCopy) -> _Share | None:
+        """The blocks that are proved to need this tile, and that it divides among; None for a block alone."""
+        rows = mark.tile.shape[0]
+        if id(mark) not in self._shares:
+            classes = self._classes(mark) if rows % (2 * SWIZZLED_ROWS) == 0 else []
+            found = (share for count in {len(ranks) for ranks in classes} for share in _patterns(self.blocks, count))
+            fitting = (s for s in found if classes == s.classes(self.blocks) and rows % (SWIZZLED_ROWS * s.count) == 0)
+            self._shares[id(mark)] = next(fitting, None)
+        return self._shares[id(mark)]
+
+    def _classes(self, mark: RingCopy) -> list[list[int]]:
+        """The ranks of a cluster by the tile that they copy."""
+        classes: list[tuple[tuple[Expr, ...], list[int]]] = []
+        for rank, numbers in enumerate(self._numbers):
+            at = tuple(self.tracer.simplified(self._through(i).xreplace(numbers)) for i in mark.at)
+            same = next((ranks for first, ranks in classes if self._are_equal(at, first)), None)
+            if same is None:
+                classes.append((at, [rank]))
+            else:
+                same.append(rank)
+        return [ranks for _, ranks in classes]
+
+    def _are_equal(self, at: tuple[Expr, ...], first: tuple[Expr, ...]) -> bool:
+        return all(
+            one == other or isinstance(self.tracer.prove(Eq(one, other)), Proved)
+            for one, other in zip(at, first, strict=True)
         )
+
+    def _through(self, index: Expr) -> Expr:
+        """An index in which data that is computed from an index is that index again."""
+        expr = sympy.sympify(index)
+        while known := {s: self._indices[s] for s in expr.free_symbols if s in self._indices}:
+            expr = expr.xreplace(known)
+        return expr
+
+    @cached_property
+    def _indices(self) -> dict[Symbol, Expr]:
+        """What the symbols of data that is an index stand for."""
+        given = {s.result.number: s.expr for s in self.trace.statements() if isinstance(s, FromIndex)}
+        found = (s for s in self.trace.statements() if isinstance(s, ToIndex))
+        return {s.symbol: given[s.operand.number] for s in found if s.operand.number in given}
 
     @cached_property
     def _numbers(self) -> list[dict[Symbol, Expr]]:
@@ -106,17 +174,19 @@ class _Clustered(Replay):
         """The variables of loops that begin at the block's number, as that number and the loop's turn."""
         found: dict[Symbol, Expr] = {}
         for loop in (s for s in self.trace.statements() if isinstance(s, For) and block in s.lo.free_symbols):
-            tiles, step = (int(self.tracer.simplified(n)) if n.is_number else 0 for n in (loop.hi, loop.step))
-            if not tiles or tiles % self.blocks or step % self.blocks:
+            tiles, step = as_expr(loop.hi), as_expr(loop.step)
+            if not all(isinstance(self.tracer.prove(Eq(FloorMod(n, self.blocks), 0)), Proved) for n in (tiles, step)):
                 raise refused(
                     loop.source,
                     f"the blocks of a cluster of {self.blocks} need equal numbers of tiles: {loop.hi} by steps of "
                     f"{loop.step}; use numbers that {self.blocks} divides",
                 )
             turn = sympy.Symbol(f"{loop.symbol}turn", integer=True)
-            self.tracer.ranges[turn] = Range(0, -(-tiles // step))
+            self.tracer.ranges[turn] = Range(0, self.tracer.simplified(FloorDiv(tiles + step - 1, step)))
             found[loop.symbol] = loop.lo + step * turn
         return found
+
+    # -- words
 
     def _make(self, statement: If, mark: RingMade) -> None:
         found: list[BarrierRing] = []
@@ -132,19 +202,19 @@ class _Clustered(Replay):
             pass_ring(ring, everywhere, Index(mark.use))
 
     def _copy_tile(self, statement: If, mark: RingCopy) -> None:
-        common, at, tile, ring = self._is_common(mark), list(mark.at), mark.tile, self.rings[mark.ring]
-        if common:
-            rows = tile.shape[0] // self.blocks
-            first = (cluster_rank * rows).expr
+        share, at, tile, ring = self._sharing(mark), list(mark.at), mark.tile, self.rings[mark.ring]
+        blocks = None
+        if share is not None:
+            rows = tile.shape[0] // share.count
+            first, blocks = (share.number(cluster_rank) * rows).expr, Index(share.mask(cluster_rank)).expr
             at[0] = self._plus(at[0], first)
             tile = replace(tile, at=(self._plus(tile.at[0], first), tile.at[1]), shape=(rows, tile.shape[1]))
-        with self.tracer.word(replace(mark, ring=ring.group, at=tuple(at), tile=tile, shared=common)):
+        sharing = 1 if share is None else share.count
+        with self.tracer.word(
+            replace(mark, ring=ring.group, at=tuple(at), tile=tile, sharing=sharing, blocks=blocks)
+        ):
             copy_async(
-                self.view(mark),
-                self.part(tile),
-                at=tuple(map(Index, at)),
-                barrier=ring[Index(mark.use)],
-                blocks="all" if common else None,
+                self.view(mark), self.part(tile), at=tuple(map(Index, at)), barrier=ring[Index(mark.use)], blocks=blocks
             )
 
     def _plus(self, a: Expr, b: Expr) -> Expr:

@@ -14,14 +14,16 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Operand
 from lego_mlir.errors import ScheduleError
-from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import trans
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
+from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.functions import where
 from lego_mlir.tracing.marks import ElementProgram, Rectangle, StoredTile, SumsStored
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
@@ -32,7 +34,21 @@ from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
 from lego_mlir.tracing.spread.strided_tiles import strides
 from lego_mlir.tracing.tensor import shared
-from lego_mlir.tracing.trace import Barrier, For, If, Load, Statement, While, Write, accesses_of, statements_in
+from lego_mlir.tracing.trace import (
+    Barrier,
+    Compute,
+    For,
+    If,
+    Load,
+    Read,
+    Register,
+    Statement,
+    While,
+    Write,
+    accesses_of,
+    operands_of,
+    statements_in,
+)
 
 FEWEST, MOST = 1, 8  # buffers
 
@@ -129,9 +145,15 @@ class _Copied(OwnNumbers):
     def _require_simple(self, program: ElementProgram) -> None:
         """A function of elements without branches, loops and stores, which reads what the kernel does not write."""
         written = {a.buffer.name for s in self.trace.statements() if not isinstance(s, Load) for a in accesses_of(s)}
+        if unordered := _depends_on_order(program):
+            raise refused(
+                unordered.source,
+                "the function of this store sets a variable, and the order of the elements is open; let it become the "
+                "lego.minimum or lego.maximum of itself and a value, and use it after the store",
+            )
         for s in program.body:
-            if isinstance(s, If | For | While | Write):
-                raise refused(s.source, "the function of this store branches or sets a variable; use lego.where")
+            if isinstance(s, If | For | While):
+                raise refused(s.source, "the function of this store branches; use lego.where")
             if not isinstance(s, Load) and accesses_of(s):
                 raise refused(s.source, "the function of this store stores; store in a loop of its own")
             if read := next((a for a in accesses_of(s) if a.buffer.name in written), None):
@@ -219,8 +241,9 @@ class _Copied(OwnNumbers):
         return Spread(layout, mark.tensor.dtype, registers)
 
     def _run(self, program: ElementProgram, given: list[Scalar], place: list[Expr], inside: Cond) -> Scalar:
-        """The program's statements for some elements; nothing is loaded where they are outside of the tensor."""
+        """The program's statements for some elements; outside of the tensor nothing is loaded and no variable set."""
         self.begin()
+        self.moved = {s.register: s.register for s in program.body if isinstance(s, Write)}
         self.renamed = {old.number: new.value for old, new in zip(program.given, given, strict=True)}
         self.replaced = {program.row: place[0], program.column: place[1]}
         for statement in program.body:
@@ -228,5 +251,26 @@ class _Copied(OwnNumbers):
             if isinstance(own, Load) and inside != True:  # noqa: E712  SymPy's true is not Python's
                 other = as_value(0, own.result.dtype, own.result.width) if own.other is None else own.other
                 own = replace(own, access=replace(own.access, mask=sympy.And(own.access.mask, inside)), other=other)
+            if isinstance(own, Write) and inside != True:  # noqa: E712
+                before = Cell(own.register).get()
+                own = replace(own, value=as_value(where(Condition(inside), Scalar(own.value), before), own.value.dtype))
             self.tracer.append(own)
         return Scalar(self.own_value(program.result))
+
+
+def _depends_on_order(program: ElementProgram) -> Statement | None:
+    """A statement by which the order of the elements matters: of variables that are not a least or largest value."""
+    kept = {s.register for s in program.body if isinstance(s, Write)}
+    held: dict[int, Register] = {}  # the values that come from a variable
+    for s in program.body:
+        used = {held[v.number] for v in operands_of(s) if v.number in held}
+        if isinstance(s, Read) and s.register in kept:
+            held[s.result.number] = s.register
+        elif isinstance(s, Compute) and s.operation in ("minimum", "maximum") and len(used) == 1:
+            held[s.result.number] = used.pop()
+        elif isinstance(s, Write):
+            if held.get(s.value.number) != s.register:
+                return s
+        elif used:
+            return s
+    return program.body[-1] if program.result.number in held else None

@@ -181,7 +181,7 @@ class _Divided(OwnNumbers):
             replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at), together=together)
         ):
             copy_async(
-                self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks="all" if mark.shared else None
+                self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks=mark.blocks
             )
 
     def _multiply(self, statement: If, mark: TileProduct) -> None:

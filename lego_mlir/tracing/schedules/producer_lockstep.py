@@ -147,7 +147,7 @@ class _InStep(Replay):
                 self.part(mark.tile),
                 at=tuple(map(Index, at)),
                 barrier=ring[Index(mark.use)],
-                blocks="all" if mark.shared else None,
+                blocks=mark.blocks,
             )
 
 

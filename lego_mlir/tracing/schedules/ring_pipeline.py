@@ -31,6 +31,7 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.control import barrier, when
 from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.dtypes import f32
 from lego_mlir.tracing.marks import (
     COPIES,
     PRODUCTS,
@@ -59,26 +60,29 @@ class RingPipeline:
     """Keep `stages` of each staged tile in flight, and let copies run ahead.
 
     With `narrow`, the panels of a tile have 64 bytes a row where 128 don't divide it; otherwise its last panel is
-    filled beyond the tile. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
+    filled beyond the tile. With `rounded`, tile copies on sm_90a round f32 to the nearest TF32; the matrix unit
+    otherwise cuts off the last 13 bits. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
     """
 
     stages: int = 4
     narrow: bool = False
+    rounded: bool = False
 
     def __post_init__(self) -> None:
         if type(self.stages) is not int or not FEWEST <= self.stages <= MOST:
             raise ScheduleError(f"pipeline: stages={self.stages!r} must be an int from {FEWEST} to {MOST}")
 
     def __str__(self) -> str:
-        return f"pipeline(stages={self.stages}{', narrow=True' if self.narrow else ''})"
+        more = "".join(f", {name}=True" for name in ("narrow", "rounded") if getattr(self, name))
+        return f"pipeline(stages={self.stages}{more})"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Pipelined(self.stages, self.narrow), str(self))
+        return Scheduled(kernel, _Pipelined(self), str(self))
 
 
 class _Pipelined(Replay):
-    def __init__(self, stages: int, narrow: bool) -> None:
-        self.stages, self.narrow = stages, narrow
+    def __init__(self, given: RingPipeline) -> None:
+        self.stages, self.narrow, self.rounded = given.stages, given.narrow, given.rounded
 
     def run(self) -> None:
         self.words = {StagedTile: self._alone, TileProduct: self._other_product}
@@ -260,7 +264,10 @@ class _Pipelined(Replay):
             if ring.transposed != ring.is_turned(mark.tile.layout):
                 source, at = source.T, at[::-1]
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
-            with self.tracer.word(RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr)):
+            rounded = self._is_rounded(statement, mark)
+            with self.tracer.word(
+                RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded)
+            ):
                 copy_async(source, part, at=tuple(map(Index, at)), barrier=self.full[Index(expr)])
         elif isinstance(statement, Store):
             ring = self.rings[statement.access.buffer.name]
@@ -280,6 +287,14 @@ class _Pipelined(Replay):
                 "lego.stage is in a branch or a loop in the loop that multiplies its tile; move it into the body of "
                 "that loop",
             )
+
+    def _is_rounded(self, statement: Statement, mark: StagedTile) -> bool:
+        if self.rounded and mark.tensor.dtype != f32:
+            raise refused(
+                statement.source,
+                f"rounded=True rounds f32 to TF32, and {mark.tensor.name} has {mark.tensor.dtype}; leave it out",
+            )
+        return self.rounded
 
     def _fill_inside(self, outer: For | If, use: IndexLike) -> None:
         """A branch or a loop in which threads store into a stage."""

@@ -29,6 +29,7 @@ from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
+from lego_mlir.hardware.tensor_maps import STORED_TYPES
 from lego_mlir.transforms.kernel_facts import (
     DEPENDENT_ATTRIBUTE,
     TENSOR_MAPS_ATTRIBUTE,
@@ -40,7 +41,7 @@ from lego_mlir.transforms.kernel_facts import (
 )
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.lower_clusters import blocks_of_cluster, expect_in_blocks, own_of, shares_data
+from lego_mlir.transforms.passes.lower_clusters import expect_in_blocks, own_of, shares_data
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
@@ -137,7 +138,7 @@ class _Described:
     stores: bool
     adds: bool
     multicast: bool
-    mutual: bool
+    mutual: int
 
 
 def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
@@ -192,9 +193,8 @@ def _described(function: Op, region: Op) -> _Described:
     places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
     other, stores = int(ir.IntegerAttr(found["other"]).value), bool(ir.BoolAttr(found["written"]).value)
     tensor = str(ir.StringAttr(found["tensor"]).value)
-    return _Described(
-        tensor, form_of(found), places, other, stores, "adds" in found, "multicast" in found, "mutual" in found
-    )
+    mutual = int(ir.IntegerAttr(found["mutual"]).value) if "mutual" in found else 0
+    return _Described(tensor, form_of(found), places, other, stores, "adds" in found, "multicast" in found, mutual)
 
 
 def _tensor_of(region: Op, described: _Described) -> int:
@@ -235,9 +235,9 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         first = _address(tile, position)
         box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
         pointer = None if barrier is None else _barrier(*barrier)
-        size = prod(described.form.box) * ELEMENT_BYTES[described.form.dtype] * len(described.places)
+        size = prod(described.form.box) * ELEMENT_BYTES[STORED_TYPES.get(described.form.dtype, described.form.dtype)] * len(described.places)
         if described.mutual:
-            nvvm.MBarrierExpectTxOp(pointer, _number(size * blocks_of_cluster(region)))
+            nvvm.MBarrierExpectTxOp(pointer, _number(size * described.mutual))
         elif mask is not None:
             expect_in_blocks(region, pointer, mask, size)
         elif pointer is not None:

@@ -1,11 +1,16 @@
 """Blocks of a cluster that copy the same number of bytes to each other: each expects all of them at its own barrier."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
 
+from lego_mlir import Col, Row, f16
 from lego_mlir.errors import InterpreterError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.schedule import nested
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms.passes import lower_tile_copies
 
@@ -35,6 +40,21 @@ def test_warps_that_all_copy_expect_bytes_in_each_block():
     assert run(kernel, reference, emulated) == ([], 0)
 
 
+@pytest.mark.parametrize(("down", "across"), [(2, 2), (1, 4), (4, 2)])
+def test_blocks_share_rows_and_columns(down, across):
+    """Blocks in a row share A, those in a column B: each expects the parts of those that share with it alone."""
+    m, n, k = 64 * down + 8, 64 * across - 8, 192
+    order = nested(Row(-(-m // (64 * down)), 1), Col(down, across))
+    kernel = matmul.build(m, n, k, f16, b=Col(k, n), result=f16, tiling=Tiling(64, 64, 64, (4, 1)), order=order)
+    text = f"persistent(blocks={down * across}), warpgroups, copied_out, pipeline(stages=2), clusters(blocks={{}}), roles"
+    found = kernel.schedule(text.format(down * across))
+    assert run(found, lambda a, b: a @ b, emulated) == ([], 0)
+    text = compile_kernel(found, target="sm_90a").text
+    assert text.count("multicast::cluster [") == 3 * ((down > 1) + (across > 1))  # in each step
+    expected = re.findall(r"mov\.b32\s+(%r\d+), (\d+);\n\s*mbarrier\.expect_tx\S*\s+\[[^]]*\], \1;", text)
+    assert {int(count) for _, count in expected} == {TILE_BYTES}
+
+
 @pytest.mark.parametrize(("blocks", "machine"), [(2, interpreted), (2, emulated), (4, emulated)])
 def test_values_stay(blocks, machine):
     assert run(*clustered(blocks), machine) == ([], 0)
@@ -42,7 +62,9 @@ def test_values_stay(blocks, machine):
 
 def test_bytes_that_are_not_expected_are_reported(monkeypatch, fresh_cache):
     """A block that expects its own part alone would multiply tiles whose other part is on its way."""
-    monkeypatch.setattr(lower_tile_copies, "blocks_of_cluster", lambda _: 1)
+    described = lower_tile_copies._described
+    alone = lambda *given: replace(found := described(*given), mutual=min(found.mutual, 1))  # noqa: E731
+    monkeypatch.setattr(lower_tile_copies, "_described", alone)
     try:
         faults, _ = run(*clustered(2), emulated)
     except InterpreterError as error:

@@ -1,0 +1,125 @@
+"""A product by warpgroups as the kernel of `matmul` and a composition of schedules, for a tile of the choosers.
+
+    256 x 128 in clusters of 2 x 1, every 32      persistent(blocks=132), warpgroups, copied_out(buffers=2),
+                                                  pipeline(stages=4), clusters(blocks=2), lockstep(every=32), roles
+
+Sizes are ints, or symbols for a kernel of all sizes of a class. Where all tiles of known sizes run at once, each block
+has one; otherwise few blocks compute all of them. The blocks of a cluster compute tiles next to each other.
+
+>>> from lego_mlir.kernels.warpgroup_choices import choose
+>>> ScheduledProduct(choose(4096, 4096, 4096, 132), "NT").text(blocks=132, once=False)
+'persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), lockstep(every=32), roles'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
+from lego_mlir.layout import Col, Row
+from lego_mlir.layout.canonical import is_static
+from lego_mlir.schedule.orders import grouped, nested
+from lego_mlir.tracing.dtypes import dtype_named
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.layout.canonical import SizeLike
+    from lego_mlir.tracing.definition import Kernel
+
+TALL: Final = 128
+"""Rows of the unit from which two groups of warps divide them."""
+LINE: Final = 128
+"""Bytes of a step along K, and of a row of a panel."""
+BUFFER: Final = 64 * LINE
+"""Bytes of a buffer of a group of warps."""
+BARRIER_BYTES: Final = 1024
+"""Of all rings, and what aligns the tiles."""
+MOST_STAGES: Final = 24
+MORE_BUFFERS: Final = 4
+"""Buffers of a block with one tile, which takes them from the ring."""
+Sizes = tuple["SizeLike", "SizeLike", "SizeLike"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledProduct:
+    """What the kernels of a tile have in common: `layouts` as NT, the types by their names, and what is fused."""
+
+    tile: WarpgroupTile
+    layouts: str
+    dtype: str = "f16"
+    result: str = "f16"
+    fused: FusedParts = PLAIN
+
+    @property
+    def warps(self) -> int:
+        """The warps that multiply, 4 for each group."""
+        return 8 if (self.tile.n if self.tile.transposed else self.tile.m) >= TALL else 4
+
+    @property
+    def buffers(self) -> int:
+        """Buffers of each group: two, or one where that makes room for a fourth stage (`hardware.stage_rings`)."""
+        return self._ring[1]
+
+    @property
+    def stages(self) -> int:
+        """The stages of the tile, as far as they fit."""
+        return self._ring[0]
+
+    @property
+    def _ring(self) -> tuple[int, int]:
+        columns = self.tile.n if self.layouts[1] == "T" else -(-self.tile.n // 64) * 64
+        stage, buffer = (self.tile.m + columns) * LINE, self.warps // 4 * BUFFER
+        room = LARGEST_SHARED_BYTES - BARRIER_BYTES
+        one, two = ((room - count * buffer) // stage for count in (1, 2))
+        stages = min(max(two, min(one, 4)), MOST_STAGES, self.tile.stages)
+        return stages, max(self.tile.buffers, 2) if stages <= two else 1
+
+    def text(self, blocks: int, *, once: bool) -> str:
+        """The schedules on a device for so many blocks at a time; `once` if each has one tile."""
+        t, cluster = self.tile, self.tile.cluster[0] * self.tile.cluster[1]
+        found = [
+            "" if once else f"persistent(blocks={blocks})",
+            "warpgroups(transposed=True)" if t.transposed else "warpgroups",
+            f"exact(every={t.exact})" if t.exact else "",
+            f"copied_out(buffers={MORE_BUFFERS if once else self.buffers})",
+            f"pipeline(stages={self.stages}{', rounded=True' * self.fused.rounded})",
+            f"clusters(blocks={cluster})" if cluster > 1 else "",
+            "overlay" if once else "",
+            f"lockstep(every={t.lockstep})" if t.lockstep and not once else "",
+            "roles",
+            f"resident(blocks={t.resident})" if t.resident > 1 else "",
+            "dependent" if t.dependent else "",
+        ]
+        return ", ".join(filter(None, found))
+
+    def kernel(self, sizes: Sizes, multiprocessors: int, group: int | None = None) -> Kernel:
+        """The kernel of these sizes, on a device with so many multiprocessors; `group` rows of tiles are a group."""
+        m, n, k = sizes
+        t, (down, across) = self.tile, self.tile.cluster
+        rows, columns = lego.cdiv(m, t.m * down), lego.cdiv(n, t.n * across)
+        order = clustered_order(rows, columns, group or t.group, t.cluster, snake=t.lockstep > 0)
+        a, b = ((Row if letter == "N" else Col)(*dims) for letter, dims in zip(self.layouts, ((m, k), (k, n)), strict=True))
+        divided = (1, self.warps) if t.transposed else (self.warps, 1)
+        kernel = matmul.build(
+            m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result),
+            tiling=matmul.Tiling(t.m, t.n, LINE // ELEMENT_BYTES[self.dtype], divided), order=order,
+            epilogue=self.fused.build(m, n),
+        )  # fmt: skip
+        blocks = t.clusters(multiprocessors) * down * across
+        once = is_static((rows, columns)) and rows * columns * down * across <= blocks
+        return kernel.schedule(self.text(blocks, once=once))
+
+
+def clustered_order(
+    rows: SizeLike, columns: SizeLike, group: int, cluster: tuple[int, int] = (1, 1), *, snake: bool = False
+) -> Layout:
+    """Groups of so many rows of clusters' tiles, and inside of each the tiles of its blocks, column by column."""
+    height = min(group, rows) if isinstance(rows, int) else group
+    order = grouped(rows, columns, rows=height, snake=snake)
+    return lego.as_layout(order) if cluster == (1, 1) else nested(order, Col(*cluster))
