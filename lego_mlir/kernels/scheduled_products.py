@@ -21,7 +21,7 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
+from lego_mlir.kernels.warpgroup_choices import UNIT, WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.schedule.orders import grouped, nested
@@ -72,9 +72,19 @@ class ScheduledProduct:
         return self._ring[0]
 
     @property
+    def rows(self) -> int:
+        """What the rows of a stage are a multiple of, where blocks of a cluster share a tile that has others."""
+        t, (down, across) = self.tile, self.tile.cluster
+        of_a, of_b = t.m if self.layouts[0] == "N" else t.step, t.n if self.layouts[1] == "T" else t.step
+        shared = [(of_a, UNIT * across)] * (across > 1) + [(of_b, UNIT * down)] * (down > 1)
+        return max((by for extent, by in shared if extent % by), default=1)
+
+    @property
     def _ring(self) -> tuple[int, int]:
-        columns = self.tile.n if self.layouts[1] == "T" else -(-self.tile.n // 64) * 64
-        stage, buffer = (self.tile.m + columns) * LINE, self.warps // 4 * BUFFER
+        t, by = self.tile, self.rows
+        height = -(-t.m // by) * by if self.layouts[0] == "N" else -(-t.m // 64) * 64
+        width = -(-t.n // by) * by if self.layouts[1] == "T" else -(-t.n // 64) * 64
+        stage, buffer = (height + width) * LINE, self.warps // 4 * BUFFER
         room = LARGEST_SHARED_BYTES - BARRIER_BYTES
         one, two = ((room - count * buffer) // stage for count in (1, 2))
         stages = min(max(two, min(one, 4)), MOST_STAGES, self.tile.stages)
@@ -88,7 +98,7 @@ class ScheduledProduct:
             "warpgroups(transposed=True)" if t.transposed else "warpgroups",
             f"exact(every={t.exact})" if t.exact else "",
             f"copied_out(buffers={MORE_BUFFERS if once else self.buffers})",
-            f"pipeline(stages={self.stages}{', rounded=True' * self.fused.rounded})",
+            f"pipeline(stages={self.stages}{', rounded=True' * self.fused.rounded}{f', rows={self.rows}' * (self.rows > 1)})",
             f"clusters(blocks={cluster})" if cluster > 1 else "",
             "overlay" if once else "",
             f"lockstep(every={t.lockstep})" if t.lockstep and not once else "",

@@ -195,13 +195,10 @@ class WarpgroupTile:
             return SHALLOW_GAIN
         return ACROSS_GAIN if self.transposed and consumers_across(self.n, self.m) > 1 else NEWER_GAIN
 
-    def has_schedules(self, layouts: str) -> bool:
-        """Whether schedules compute the tile: groups of warps divide one side, blocks of a cluster share equal rows."""
-        along_m, along_n = self.cluster
-        of_a, of_b = (self.m if layouts[0] == "N" else self.step), (self.n if layouts[1] == "T" else self.step)
-        equal = of_a % (UNIT * along_n) == 0 if along_n > 1 else True
-        equal = equal and (of_b % (UNIT * along_m) == 0 if along_m > 1 else True)
-        return equal and self.block_tile.across == 1 and self.m % TRACED_ROWS == 0
+    @property
+    def has_schedules(self) -> bool:
+        """Whether schedules compute the tile: groups of warps divide one side of it."""
+        return self.block_tile.across == 1 and self.m % TRACED_ROWS == 0
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
@@ -390,7 +387,7 @@ def candidates(
         if tile.fits(m, n, multiprocessors, 2 if m % tile.m else most) and not (whole and tile.n % SECTOR)
     ]  # fmt: skip
     found += transposed_tiles(m, n, k, multiprocessors, layouts) if plain else []
-    return [tile for tile in found if tile.has_schedules(layouts)]
+    return [tile for tile in found if tile.has_schedules]
 
 
 def taller_tiles(layouts: str) -> list[tuple[int, int]]:
@@ -483,7 +480,7 @@ def clustered_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) 
         if (columns % SECTOR and layouts == "TN") or tile[0] * cluster[0] % TRACED_ROWS:
             continue
         made = tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts, transposed=layouts == "NN")
-        found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors) and made.has_schedules(layouts))
+        found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors) and made.has_schedules)
     return found
 
 

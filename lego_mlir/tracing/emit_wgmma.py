@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Attribute, Location
+from lego_mlir.aliases import Attribute, Location, Symbol
 from lego_mlir.aliases import Value as MlirValue
 from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
@@ -36,6 +37,7 @@ from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.barrier_rings import ARRIVE, GO_ON, INIT, PREVIOUS
 from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, flat, is_word, numbers_of
+from lego_mlir.tracing.clustered_blocks import CAST
 from lego_mlir.tracing.emit import KernelEmitter
 from lego_mlir.tracing.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit_shared import emit_views, tile_offsets
@@ -155,7 +157,9 @@ class WarpgroupEmitter(KernelEmitter):
             return
         if isinstance(statement, If) and isinstance(statement.mark, RingMade | RingPass) and statement.mark.together:
             body = _for_itself(statement.then, statement.mark) if statement.mark.mutual else statement.then
-            super()._emit_body([self._by_group(s) for s in body])
+            several = isinstance(statement.mark, RingPass) and statement.mark.blocks > 1 and not statement.mark.mutual
+            body = self._at_blocks(body, statement.mark.blocks) if several else [self._by_group(s) for s in body]
+            super()._emit_body(body)
             return
         if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
             facts = {"mutual": statement.mark.mutual, "rounded": statement.mark.rounded}
@@ -196,6 +200,22 @@ class WarpgroupEmitter(KernelEmitter):
                 pass
         super()._emit(statement)
 
+    def _at_blocks(self, body: Sequence[Statement], blocks: int) -> list[Statement]:
+        """The arrivals of a group at the barriers of all blocks: each of its first threads at that of one block."""
+        end = next(n for n, s in enumerate(body) if isinstance(s, If)) + 1
+        peer = next(s for s in body[:end] if isinstance(s, MlirOperation) and s.name == CAST)
+        thread = FloorMod(self._along_x, WARPGROUP * WARP)
+        return [
+            replace(s, expr=thread) if isinstance(s, FromIndex) and s.result.number == peer.operands[1].number
+            else replace(s, condition=Lt(thread, blocks)) if isinstance(s, If)
+            else s for s in body[:end]
+        ]  # fmt: skip
+
+    @cached_property
+    def _along_x(self) -> Symbol:
+        """The number of the thread along x."""
+        return next(s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x"))
+
     def _by_group(self, statement: Statement) -> Statement:
         """Arrivals of each warp as one of its group of 4, and as many expected."""
         if not isinstance(statement, If):
@@ -203,8 +223,7 @@ class WarpgroupEmitter(KernelEmitter):
         inside = statement.then
         expected = {s.operands[1].number for s in inside if isinstance(s, MlirOperation) and s.name == INIT}
         if not expected:
-            thread = next(s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x"))
-            return replace(statement, condition=Lt(FloorMod(thread, WARPGROUP * WARP), 1))
+            return replace(statement, condition=Lt(FloorMod(self._along_x, WARPGROUP * WARP), 1))
         fewer = (
             replace(s, expr=sympy.sympify(s.expr) / WARPGROUP)
             if isinstance(s, FromIndex) and s.result.number in expected

@@ -247,7 +247,7 @@ class RingCopy:
     """A tile copy that completes on a use of a ring, in the blocks of the cluster that share the tile.
 
     So many blocks of the mask `blocks` each copy a part of it; None for a tile of the block alone. `together` as in
-    `RingMade`, `rounded` as in `TileCopy`.
+    `RingMade`, `rounded` as in `TileCopy`. So many rows `below` the tile may be filled as well.
     """
 
     tensor: Buffer
@@ -260,6 +260,7 @@ class RingCopy:
     blocks: Any = None
     together: bool = False
     rounded: bool = False
+    below: int = 0
 
     @property
     def mutual(self) -> int:

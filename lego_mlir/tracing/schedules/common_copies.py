@@ -26,7 +26,7 @@ from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.clustered_blocks import cluster_barrier, cluster_rank
 from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import COPIES, OnSide, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.marks import COPIES, OnSide, Rectangle, RingCopy, RingMade, RingPass
 from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
@@ -74,6 +74,10 @@ class _Share:
         first = Index(as_expr(rank)) - self.number(rank) * self.distance
         return Index(sum(1 << k * self.distance for k in range(self.count))) << first
 
+    def rows(self, tile: Rectangle) -> int:
+        """The rows that a block copies: whole groups, those of the last block may reach below the tile."""
+        return -(-tile.shape[0] // (SWIZZLED_ROWS * self.count)) * SWIZZLED_ROWS
+
     def classes(self, blocks: int) -> list[list[int]]:
         """The ranks that share, by the first of them."""
         firsts = [rank for rank in range(blocks) if rank // self.distance % self.count == 0]
@@ -118,12 +122,13 @@ class _Clustered(Replay):
 
     def _sharing(self, mark: RingCopy) -> _Share | None:
         """The blocks that are proved to need this tile, and that it divides among; None for a block alone."""
-        rows = mark.tile.shape[0]
         if id(mark) not in self._shares:
-            classes = self._classes(mark) if rows % (2 * SWIZZLED_ROWS) == 0 else []
+            classes = self._classes(mark)
             found = (share for count in {len(ranks) for ranks in classes} for share in _patterns(self.blocks, count))
-            fitting = (s for s in found if classes == s.classes(self.blocks) and rows % (SWIZZLED_ROWS * s.count) == 0)
-            self._shares[id(mark)] = next(fitting, None)
+            room = mark.tile.shape[0] + mark.below
+            self._shares[id(mark)] = next(
+                (s for s in found if classes == s.classes(self.blocks) and s.rows(mark.tile) * s.count <= room), None
+            )
         return self._shares[id(mark)]
 
     def _classes(self, mark: RingCopy) -> list[list[int]]:
@@ -205,7 +210,7 @@ class _Clustered(Replay):
         share, at, tile, ring = self._sharing(mark), list(mark.at), mark.tile, self.rings[mark.ring]
         blocks = None
         if share is not None:
-            rows = tile.shape[0] // share.count
+            rows = share.rows(tile)
             first, blocks = (share.number(cluster_rank) * rows).expr, Index(share.mask(cluster_rank)).expr
             at[0] = self._plus(at[0], first)
             tile = replace(tile, at=(self._plus(tile.at[0], first), tile.at[1]), shape=(rows, tile.shape[1]))

@@ -53,6 +53,7 @@ from lego_mlir.tracing.tensor import shared
 from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
 
 FEWEST, MOST = 2, 24  # stages
+MOST_ROWS = 64  # of a cluster of 8 blocks, 8 rows each
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,25 @@ class RingPipeline:
 
     With `narrow`, the panels of a tile have 64 bytes a row where 128 don't divide it; otherwise its last panel is
     filled beyond the tile. With `rounded`, tile copies on sm_90a round f32 to the nearest TF32; the matrix unit
-    otherwise cuts off the last 13 bits. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
+    otherwise cuts off the last 13 bits. A stage has room for a multiple of `rows` rows, so that the blocks of a cluster
+    can copy equal parts of a tile of fewer. Raises ScheduleError, with the line, for a statement that a ring cannot
+    serve.
     """
 
     stages: int = 4
     narrow: bool = False
     rounded: bool = False
+    rows: int = 1
 
     def __post_init__(self) -> None:
         if type(self.stages) is not int or not FEWEST <= self.stages <= MOST:
             raise ScheduleError(f"pipeline: stages={self.stages!r} must be an int from {FEWEST} to {MOST}")
+        if type(self.rows) is not int or not 1 <= self.rows <= MOST_ROWS:
+            raise ScheduleError(f"pipeline: rows={self.rows!r} must be an int from 1 to {MOST_ROWS}")
 
     def __str__(self) -> str:
         more = "".join(f", {name}=True" for name in ("narrow", "rounded") if getattr(self, name))
+        more += f", rows={self.rows}" if self.rows > 1 else ""
         return f"pipeline(stages={self.stages}{more})"
 
     def __call__(self, kernel: Kernel) -> Kernel:
@@ -82,7 +89,7 @@ class RingPipeline:
 
 class _Pipelined(Replay):
     def __init__(self, given: RingPipeline) -> None:
-        self.stages, self.narrow, self.rounded = given.stages, given.narrow, given.rounded
+        self.stages, self.narrow, self.rounded, self.rows = given.stages, given.narrow, given.rounded, given.rows
 
     def run(self) -> None:
         self.words = {StagedTile: self._alone, TileProduct: self._other_product}
@@ -133,8 +140,9 @@ class _Pipelined(Replay):
         inner = (columns, rows) if transposed else (rows, columns)
         self.tracer.at, size = buffer.source, buffer.dtype.bytes
         beyond = -inner[1] % panel(inner[1], size, narrow=self.narrow)
-        layout = ring_layout(self.stages, inner[0], inner[1] + beyond, size, narrow=self.narrow)
-        return TileRing(shared(buffer.dtype, layout, buffer.name), buffer.layout, transposed, beyond)
+        below = -inner[0] % self.rows
+        layout = ring_layout(self.stages, inner[0] + below, inner[1] + beyond, size, narrow=self.narrow)
+        return TileRing(shared(buffer.dtype, layout, buffer.name), buffer.layout, transposed, beyond, below)
 
     def _barriers(self, side: str) -> BarrierRing:
         found: list[BarrierRing] = []
@@ -266,7 +274,7 @@ class _Pipelined(Replay):
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
             rounded = self._is_rounded(statement, mark)
             with self.tracer.word(
-                RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded)
+                RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded, below=ring.below)
             ):
                 copy_async(source, part, at=tuple(map(Index, at)), barrier=self.full[Index(expr)])
         elif isinstance(statement, Store):

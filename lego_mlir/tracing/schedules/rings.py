@@ -49,19 +49,25 @@ def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: b
 class TileRing:
     """The stages of a shared tile of `shape`; those of a tile of columns hold its transpose.
 
-    The last panel of each row is filled to its end, `beyond` columns outside of the tile.
+    The last panel of each row is filled to its end, `beyond` columns outside of the tile; `below` rows follow a tile.
     """
 
     view: View
     tile: Layout
     transposed: bool
     beyond: int = 0
+    below: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
         """The rows and columns of the tile."""
         rows, columns = map(int, self.tile.dims())
         return rows, columns
+
+    @property
+    def height(self) -> int:
+        """The rows of a stage, as the ring has them in memory."""
+        return self.shape[self.transposed] + self.below
 
     def is_turned(self, layout: Layout) -> bool:
         """Whether a view of the tile, which has this layout, is its transpose."""
@@ -70,7 +76,7 @@ class TileRing:
     def whole(self, slot: Index) -> Part:
         """What a copy fills: whole panels, as the ring has them in memory."""
         rows, columns = self.shape[::-1] if self.transposed else self.shape
-        return Part(self.view, (slot * rows, Index(0)), (rows, columns + self.beyond))
+        return Part(self.view, (slot * self.height, Index(0)), (rows, columns + self.beyond))
 
     def of(self, slot: Index, given: Rectangle) -> Part:
         """A part of the tile, or of its transpose, in a stage."""
@@ -81,8 +87,8 @@ class TileRing:
     def part(self, slot: Index, at: tuple[Expr, Expr], shape: tuple[int, int]) -> Part:
         """A part of the tile in a stage, from the index `at` of the tile on."""
         if self.transposed:
-            return Part(self.view, (slot * self.shape[1] + Index(at[1]), Index(at[0])), shape[::-1]).T
-        return Part(self.view, (slot * self.shape[0] + Index(at[0]), Index(at[1])), shape)
+            return Part(self.view, (slot * self.height + Index(at[1]), Index(at[0])), shape[::-1]).T
+        return Part(self.view, (slot * self.height + Index(at[0]), Index(at[1])), shape)
 
 
 def last_ring(trace: KernelTrace) -> RingMade | None:

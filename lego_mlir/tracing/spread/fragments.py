@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
+from math import gcd
 from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Array, Expr
+from lego_mlir.aliases import Array, Expr, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod
@@ -169,27 +170,36 @@ def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
     """The offset of each element of a part, and the position of its first one; None where it is not linear."""
     dims, wide = part.view.dims(), padded(part.shape)
     shape = tuple(next(s for s in (n, w, d) if d % s == 0) for n, w, d in zip(part.shape, wide, dims, strict=True))
-    tile = _offsets(part.view.layout, shape)
-    aligned = all(
-        isinstance(tracer.prove(Eq(FloorMod(as_expr(at), n), 0)), Proved) for at, n in zip(part.at, shape, strict=True)
-    )
-    if tile is None or not aligned:
-        return None
-    return tile, tracer.derive(position_formula(part.view.layout, part.at)).expr
+    whole = all(_is_multiple(tracer, at, n) for at, n in zip(part.at, shape, strict=True))
+    tile = _offsets(part.view.layout, shape, shape) if whole else None
+    if tile is None:
+        common = (gcd(n, d) for n, d in zip(part.shape, dims, strict=True))
+        steps = tuple(
+            next(k for k in range(n, 0, -1) if n % k == 0 and _is_multiple(tracer, at, k))
+            for at, n in zip(part.at, common, strict=True)
+        )
+        tile = _offsets(part.view.layout, part.shape, steps)
+    return None if tile is None else (tile, tracer.derive(position_formula(part.view.layout, part.at)).expr)
+
+
+def _is_multiple(tracer: Tracer, at: IndexLike, n: int) -> bool:
+    return isinstance(tracer.prove(Eq(FloorMod(as_expr(at), n), 0)), Proved)
 
 
 @cache
-def _offsets(layout: Layout, shape: tuple[int, int]) -> LinearLayout | None:
-    """`dim0, dim1 -> offset` within every aligned rectangle of a shape; None where it is not linear, or they differ."""
+def _offsets(layout: Layout, shape: tuple[int, int], steps: tuple[int, int]) -> LinearLayout | None:
+    """`dim0, dim1 -> offset` within every rectangle of a shape that begins at a multiple of `steps`.
+
+    None where it is not linear, or they differ.
+    """
     import numpy as np
 
     dims = tuple(map(int, layout.dims()))
-    if any(d % n for d, n in zip(dims, shape, strict=True)):
-        return None
     positions = np.asarray(layout.apply(*np.indices(dims)))
     rows, columns = shape
     first = positions[:rows, :columns] - positions[0, 0]
-    for row, column in product(range(0, dims[0], rows), range(0, dims[1], columns)):
+    starts = (range(0, d - n + 1, step) for d, n, step in zip(dims, shape, steps, strict=True))
+    for row, column in product(*starts):
         piece = positions[row : row + rows, column : column + columns]
         if not np.array_equal(piece - piece[0, 0], first):
             return None
