@@ -9,6 +9,7 @@ import pytest
 from cuda_stand_in import Machine, OwnLibrary
 
 from lego_mlir import interp
+from lego_mlir.interp.traced_kernels import kernel_extents
 from lego_mlir.runtime import driver
 from lego_mlir.runtime.data import concrete
 from lego_mlir.runtime.products import backends, kernels, known
@@ -30,6 +31,10 @@ def run_launch(compilation, entry, parameters, grid=None):
         memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
     by_warpgroups = "tensor_maps" in compilation.stage("transformed")  # which no interpreter of MLIR runs
     text = compilation.stage("mlir" if by_warpgroups else "transformed")
+    if kernel.schedules:
+        while kernel.schedules:
+            kernel = kernel.origin
+        text, grid = kernel.mlir(), kernel_extents(kernel.grid, known)
     report = interp.launch(text, entry, grid, kernel.block, args=[*memories, *sizes])
     assert report.clean, [str(fault) for fault in report.faults]
 

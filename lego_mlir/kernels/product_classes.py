@@ -1,8 +1,8 @@
 """Classes of products: one kernel for all sizes that take the same tile, layouts and types.
 
-    4096 x 4096 x 4096    warpgroups, 256x128, lockstep 32, rows of whole 128 bytes    -> kernel A
-    4095 x 4096 x 4096    the same                                                     -> kernel A
-    4096 x 4104 x 4096    the same, rows of 16 bytes                                   -> kernel B
+    4096 x 4096 x 4096    warpgroups, 128x256, lockstep 32     -> kernel A
+    4095 x 4104 x 4096    the same                             -> kernel A
+    2048 x 2048 x 2048    warpgroups, 128x256, dependent       -> kernel B
 
 A class has what the code depends on. Its kernel takes M, N and K as arguments; their divisors and limits are part of
 the class. A varying batch M has few classes: up to five tiles for each order of magnitude (`class_tiles`), of which the
@@ -28,10 +28,10 @@ from lego_mlir.kernels.class_tiles import few_tiles, octave, rows_of
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
 from lego_mlir.kernels.product_time import H200, ProductDevice, product_time
+from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.schedule.named import SYMBOLIC
-from lego_mlir.schedule.orders import grouped
 from lego_mlir.tracing.dtypes import dtype_named
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 ALIGNED: Final = 8
 """16-bit elements of 16 bytes, of which rows are multiples."""
-COLUMN: Final = 64
-"""Elements of 128 bytes: with rows of whole columns one copy moves all columns of a tile."""
 LARGEST: Final = 2**20
 """The largest M, N and K of a class by warpgroups: the number of tiles of 64 x 64 fits 32 bits."""
 LARGEST_POSITION: Final = 2**15
@@ -57,49 +55,31 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ProductClass:
-    """Products by warpgroups with one kernel; `clusters` run at the same time, and share the tiles.
-
-    `whole` tells that the operands whose rows are along M or N have rows of whole columns.
-    """
+    """Products by warpgroups with one kernel; `clusters` run at the same time, and share the tiles."""
 
     dtype: str
     result: str
     layouts: str
     tile: WarpgroupTile
     clusters: int
-    whole: bool
     fused: FusedParts = PLAIN
 
-    script = "matmul_sm90.mlir"
+    script = None
 
     @property
     def name(self) -> str:
         """The name of its kernel."""
-        rows = "whole" if self.whole else "aligned"
-        return f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.tile}{self.fused}".replace(" ", "_")
+        return f"matmul_{self.dtype}_{self.result}_{self.layouts}_aligned_{self.tile}{self.fused}".replace(" ", "_")
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The parameters of the script."""
-        rounded = {"rounded": 1} if self.fused.rounded else {}
-        return {**self.tile.parameters, "whole_columns": int(self.whole), **rounded}
+        """The parameters of a script: none, the kernel is scheduled."""
+        return {}
 
     def kernel(self) -> Kernel:
-        """The kernel of sizes M, N and K.
-
-        That rows are of whole columns is not declared, since the kernel's masks make the ends of matrices known; the
-        launch checks it (`hardware.tensor_map_forms`).
-        """
-        m, n, k = sizes_of(divisors(self.layouts, self.dtype, self.result), 1, LARGEST)
-        tiling = self.tile.tiling
-        order = grouped(
-            lego.cdiv(m, tiling.m), lego.cdiv(n, tiling.n), rows=self.tile.group, snake=self.tile.lockstep > 0
-        )
-        a, b = matrices(self.layouts, (m, n, k))
-        return matmul.build(
-            m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result), tiling=tiling, order=order,
-            blocks=self.clusters, epilogue=self.fused.build(m, n),
-        )  # fmt: skip
+        """The kernel of sizes M, N and K."""
+        found = ScheduledProduct(self.tile, self.layouts, self.dtype, self.result, self.fused)
+        return found.kernel(sizes_of(divisors(self.layouts, self.dtype, self.result), 1, LARGEST), self.clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +218,7 @@ def class_of(
     if bytes_ == BYTES and not (wide or fused.exact) and warpgroup_choices.is_short_and_unaligned(m, n, k, layouts):
         tiles += _clustered(octave(m), n, k, multiprocessors, layouts)
     tile = min(tiles, key=lambda tile: warpgroup_choices.microseconds(timed, tile, multiprocessors, layouts))
-    across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
-    whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
-    return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole, fused)
+    return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), fused)
 
 
 def pipelined_class_of(

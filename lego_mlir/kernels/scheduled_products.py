@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
@@ -26,6 +26,7 @@ from lego_mlir.layout import Col, Row
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.schedule.orders import grouped, nested
 from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
@@ -98,7 +99,7 @@ class ScheduledProduct:
             "warpgroups(transposed=True)" if t.transposed else "warpgroups",
             f"exact(every={t.exact})" if t.exact else "",
             f"copied_out(buffers={MORE_BUFFERS if once else self.buffers})",
-            f"pipeline(stages={self.stages}{', rounded=True' * self.fused.rounded}{f', rows={self.rows}' * (self.rows > 1)})",
+            str(RingPipeline(self.stages, rounded=self.fused.rounded, rows=self.rows)),
             f"clusters(blocks={cluster})" if cluster > 1 else "",
             "overlay" if once else "",
             f"lockstep(every={t.lockstep})" if t.lockstep and not once else "",
@@ -108,22 +109,22 @@ class ScheduledProduct:
         ]
         return ", ".join(filter(None, found))
 
-    def kernel(self, sizes: Sizes, multiprocessors: int, group: int | None = None) -> Kernel:
-        """The kernel of these sizes, on a device with so many multiprocessors; `group` rows of tiles are a group."""
+    def kernel(self, sizes: Sizes, clusters: int) -> Kernel:
+        """The kernel of these sizes, on a device that runs so many clusters at a time."""
         m, n, k = sizes
         t, (down, across) = self.tile, self.tile.cluster
         rows, columns = lego.cdiv(m, t.m * down), lego.cdiv(n, t.n * across)
-        order = clustered_order(rows, columns, group or t.group, t.cluster, snake=t.lockstep > 0)
-        a, b = ((Row if letter == "N" else Col)(*dims) for letter, dims in zip(self.layouts, ((m, k), (k, n)), strict=True))
+        order = clustered_order(rows, columns, t.group, t.cluster, snake=t.lockstep > 0)
+        dims = ((m, k), (k, n))
+        a, b = ((Row if letter == "N" else Col)(*extents) for letter, extents in zip(self.layouts, dims, strict=True))
         divided = (1, self.warps) if t.transposed else (self.warps, 1)
         kernel = matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result),
             tiling=matmul.Tiling(t.m, t.n, LINE // ELEMENT_BYTES[self.dtype], divided), order=order,
             epilogue=self.fused.build(m, n),
         )  # fmt: skip
-        blocks = t.clusters(multiprocessors) * down * across
-        once = is_static((rows, columns)) and rows * columns * down * across <= blocks
-        return kernel.schedule(self.text(blocks, once=once))
+        once = is_static((rows, columns)) and rows * columns <= clusters
+        return kernel.schedule(self.text(clusters * down * across, once=once))
 
 
 def clustered_order(

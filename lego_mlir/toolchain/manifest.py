@@ -83,8 +83,9 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
             "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
         }
     required = kernel.trace().requirements
-    cluster = 1 if kernel.cluster else facts.cluster  # the blocks that a transform made of each block
-    made = cluster * facts.splits
+    made = (1 if kernel.cluster else facts.cluster) * facts.splits  # the blocks that a transform made of each block
+    along_x = not kernel.cluster or kernel.cluster[1:] in ((), (1,), (1, 1))
+    cluster = (kernel.cluster[0] if kernel.cluster else facts.cluster) if along_x else 1
     by_warpgroups = any(argument.tensor_map for argument in facts.arguments)  # with threads that only copy
     conditions = [{"condition": portable(r.condition), "text": r.text} for r in required]
     return {

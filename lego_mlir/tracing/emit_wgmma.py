@@ -162,10 +162,11 @@ class WarpgroupEmitter(KernelEmitter):
             super()._emit_body(body)
             return
         if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
-            facts = {"mutual": statement.mark.mutual, "rounded": statement.mark.rounded}
+            mutual, rounded = statement.mark.mutual, statement.mark.rounded
             super()._emit_body([
-                replace(s, mark=replace(s.mark, **facts)) if isinstance(s, If) and isinstance(s.mark, TileCopy)
-                else s for s in statement.then
+                replace(s, mark=replace(s.mark, mutual=mutual, rounded=rounded))
+                if isinstance(s, If) and isinstance(s.mark, TileCopy) else s
+                for s in statement.then
             ])  # fmt: skip
             return
         if isinstance(statement, If) and is_word(statement):

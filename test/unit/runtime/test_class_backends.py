@@ -78,12 +78,10 @@ def test_warpgroups_share_a_kernel_too(device, monkeypatch):
         multiply(m, 136, 88)
     known = list(device.compiled)
     assert len(known) == len(set(known)) <= 3
-    assert all(isinstance(found, ProductClass) and not found.whole for found in known)
+    assert all(isinstance(found, ProductClass) for found in known)
     for m in (135, 73, 199):
         multiply(m, 136, 88)
     assert device.compiled == known
-    multiply(136, 128, 88)  # rows of whole 128 bytes
-    assert device.compiled[-1].whole
 
 
 def fused(m, n, k, dtype=np.float16, **options):
@@ -121,7 +119,7 @@ def test_other_types_share_kernels_too(device):
     for m in (36, 40):
         a, b = (np.ones(shape, np.float32, order) for shape, order in (((m, 20), "C"), ((20, 72), "F")))
         np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b), tf32="rounded"), a @ b)
-    assert [found.parameters["rounded"] for found in device.compiled[len(known) :]] == [1]
+    assert [found.fused.rounded for found in device.compiled[len(known) :]] == [True]
 
 
 def test_fixed_sizes_are_asked_for(device, monkeypatch):
