@@ -92,7 +92,8 @@ class Argument:
 class KernelEntry:
     """How to launch one entry of the code. `grid` and `block` are None where the module left them open.
 
-    The blocks of a `cluster` along x run together; of other clusters it is 1. A `dependent` kernel may begin while the previous one on its stream runs.
+    The blocks of a `cluster` along x run together; of other clusters it is 1. A `dependent` kernel may begin while the
+    previous one on its stream runs.
     """
 
     entry: str

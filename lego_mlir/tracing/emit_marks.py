@@ -91,7 +91,9 @@ def _described(copy: TileCopy, unit: CopyUnit) -> str:
     other = next(k for k, axis in enumerate(unit.axes) if axis == (2 * len(unit.axes) - 3) - unit.axes[0])
     more = f'places = array<i64: {", ".join(map(str, places))}>, other = {other} : i64, tensor = "{copy.tensor.name}"'
     more += ", adds" if copy.adds else ""
-    more += "" if copy.blocks is None else f", multicast, mutual = {copy.mutual} : i64" if copy.mutual else ", multicast"
+    more += (
+        "" if copy.blocks is None else f", multicast, mutual = {copy.mutual} : i64" if copy.mutual else ", multicast"
+    )
     return map_attribute(unit.tensor_map, copy.stores, f", {more}")
 
 

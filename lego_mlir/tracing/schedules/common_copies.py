@@ -87,7 +87,7 @@ class _Share:
 def _patterns(blocks: int, count: int) -> list[_Share]:
     """The ways in which `count` ranks of a cluster share: those that follow each other, or as far apart as they can."""
     ways = (_Share(count, distance) for distance in {1, blocks // count})
-    return [way for way in ways if 1 < count and blocks % count == 0]
+    return [way for way in ways if count > 1 and blocks % count == 0]
 
 
 class _Clustered(Replay):
@@ -215,9 +215,7 @@ class _Clustered(Replay):
             at[0] = self._plus(at[0], first)
             tile = replace(tile, at=(self._plus(tile.at[0], first), tile.at[1]), shape=(rows, tile.shape[1]))
         sharing = 1 if share is None else share.count
-        with self.tracer.word(
-            replace(mark, ring=ring.group, at=tuple(at), tile=tile, sharing=sharing, blocks=blocks)
-        ):
+        with self.tracer.word(replace(mark, ring=ring.group, at=tuple(at), tile=tile, sharing=sharing, blocks=blocks)):
             copy_async(
                 self.view(mark), self.part(tile), at=tuple(map(Index, at)), barrier=ring[Index(mark.use)], blocks=blocks
             )

@@ -180,9 +180,7 @@ class _Divided(OwnNumbers):
         with self.tracer.word(
             replace(mark, ring=ring.group, use=use.expr, tile=tile, at=tuple(i.expr for i in at), together=together)
         ):
-            copy_async(
-                self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks=mark.blocks
-            )
+            copy_async(self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks=mark.blocks)
 
     def _multiply(self, statement: If, mark: TileProduct) -> None:
         before = len(self.tracer.products)

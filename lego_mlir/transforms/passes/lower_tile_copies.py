@@ -235,7 +235,11 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         first = _address(tile, position)
         box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
         pointer = None if barrier is None else _barrier(*barrier)
-        size = prod(described.form.box) * ELEMENT_BYTES[STORED_TYPES.get(described.form.dtype, described.form.dtype)] * len(described.places)
+        size = (
+            prod(described.form.box)
+            * ELEMENT_BYTES[STORED_TYPES.get(described.form.dtype, described.form.dtype)]
+            * len(described.places)
+        )
         if described.mutual:
             nvvm.MBarrierExpectTxOp(pointer, _number(size * described.mutual))
         elif mask is not None:

@@ -1,4 +1,4 @@
-"""Products of the choosers' tiles through schedules: one kernel for all sizes of a class, of each type, in the emulator."""
+"""Products in the tiles of the choosers, through schedules: one kernel for all sizes of a class, in the emulator."""
 
 import re
 from dataclasses import replace
@@ -81,7 +81,9 @@ def test_rounding_is_that_of_the_copies():
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5), st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 4)]))
 def test_blocks_of_a_cluster_have_tiles_next_to_each_other(rows, columns, group, cluster):
     order, (down, across) = clustered_order(rows, columns, group, cluster), cluster
-    assert sorted(map(order.apply, *zip(*map(order.inv, range(order.numel())), strict=True))) == list(range(order.numel()))
+    assert sorted(map(order.apply, *zip(*map(order.inv, range(order.numel())), strict=True))) == list(
+        range(order.numel())
+    )
     for number in range(rows * columns):
         places = [order.inv(number * down * across + rank) for rank in range(down * across)]
         assert {(i // down, j // across) for i, j in places} == {(places[0][0] // down, places[0][1] // across)}

@@ -46,7 +46,9 @@ def test_blocks_share_rows_and_columns(down, across):
     m, n, k = 64 * down + 8, 64 * across - 8, 192
     order = nested(Row(-(-m // (64 * down)), 1), Col(down, across))
     kernel = matmul.build(m, n, k, f16, b=Col(k, n), result=f16, tiling=Tiling(64, 64, 64, (4, 1)), order=order)
-    text = f"persistent(blocks={down * across}), warpgroups, copied_out, pipeline(stages=2), clusters(blocks={{}}), roles"
+    text = (
+        f"persistent(blocks={down * across}), warpgroups, copied_out, pipeline(stages=2), clusters(blocks={{}}), roles"
+    )
     found = kernel.schedule(text.format(down * across))
     assert run(found, lambda a, b: a @ b, emulated) == ([], 0)
     text = compile_kernel(found, target="sm_90a").text
