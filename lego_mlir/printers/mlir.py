@@ -44,8 +44,10 @@ from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, value_beyond
 from lego_mlir.expr.nodes import NodeType
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.constant_tables import constant_table
@@ -188,6 +190,17 @@ class MlirPrinter:
         low = bounds(expr, self.ranges).lo
         return low is not None and low >= 0
 
+    def _divisor(self, divisor: Expr) -> tuple[Expr, bool]:
+        """A divisor, and whether it is known to be positive.
+
+        Where that takes a proof, which later passes do not have, it is the larger of itself and 1: their ranges tell it.
+        """
+        if self._not_negative(divisor) or not isinstance(divisor, nodes.Smaller):
+            return divisor, self._not_negative(divisor)
+        ranges = {s: self.ranges[s] for s in divisor.free_symbols if s in self.ranges}
+        proved = isinstance(prove(nodes.Le(1, divisor), ranges), Proved)
+        return (nodes.Larger(divisor, 1), True) if proved else (divisor, False)
+
     # -- expressions
 
     def _emit_new(self, expr: Expr) -> Value:
@@ -271,7 +284,8 @@ class MlirPrinter:
         x, d = expr.args
         if self._multiplies(x, d):
             return self._emit_scaled(expr, x, *self._unpacked(self._emit(d.reciprocal)))
-        name = "divu" if self._not_negative(x) and self._not_negative(d) else "floordiv"
+        d, positive = self._divisor(d)
+        name = "divu" if self._not_negative(x) and positive else "floordiv"
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
 
     def _multiplies(self, x: Expr, d: Expr) -> bool:
@@ -314,8 +328,9 @@ class MlirPrinter:
         if self._multiplies(x, d):
             whole = self._operation("mul", kind, self._emit(nodes.FloorDiv(x, d)), self._emit(d))
             return self._operation("sub", kind, self._emit(x), whole)
+        d, positive = self._divisor(d)
         left, right = self._emit(x), self._emit(d)
-        if self._not_negative(x) and self._not_negative(d):
+        if self._not_negative(x) and positive:
             return self._operation("remu", kind, left, right)
         remainder = self._operation("rems", kind, left, right)
         zero, divisor = self._constant(0, kind), self._cast(right, kind)

@@ -22,9 +22,8 @@ from functools import partial
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Verdict
-from lego_mlir.layout.base import Layout
+from lego_mlir.layout.base import Layout, all_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, product, unflatten
-from lego_mlir.layout.chain import TileOrderBy
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import Constructor, GenP
 from lego_mlir.layout.values import show
@@ -152,10 +151,47 @@ def nested(*levels: Layout, of: Sequence[SizeLike] | None = None) -> Layout:
             "schedule.nested takes permutations such as Row(4, 4) or schedule.columns(8, 8, width=2), got "
             f"{show(levels)}"
         )
-    rank = len(levels[0].dims())
-    box = [product([level.dims()[axis] for level in levels if axis < len(level.dims())]) for axis in range(rank)]
-    order = TileOrderBy(*levels).GroupBy(box)  # type: ignore[arg-type]
-    return order if of is None or list(of) == box else Padded(order, of)
+    if len({len(level.dims()) for level in levels}) > 1:
+        raise LayoutError(
+            f"schedule.nested: all levels must have the same number of sizes, got "
+            f"{', '.join(str(show(level.dims())) for level in levels)}"
+        )
+    order = Nested(levels)
+    return order if of is None or list(of) == list(order.dims()) else Padded(order, of)
+
+
+class Nested(GenP):
+    """Orders inside each other: digits of the position are those of the levels, and so are digits of each index."""
+
+    __slots__ = ("levels",)
+    levels: tuple[Layout, ...]
+
+    def __init__(self, levels: Sequence[Layout]) -> None:
+        self._set(levels=tuple(levels))
+        extents = list(zip(*(level.dims() for level in levels), strict=True))
+
+        def position(*index: IndexLike) -> IndexLike:
+            digits = [unflatten(i, along) for i, along in zip(index, extents, strict=True)]
+            own = zip(levels, zip(*digits, strict=True), strict=True)
+            return flatten([level._apply(digit) for level, digit in own], self._counts())
+
+        def element(p: IndexLike) -> tuple[IndexLike, ...]:
+            offsets = unflatten(p, self._counts())
+            found = [level._inv(offset) for level, offset in zip(levels, offsets, strict=True)]
+            return tuple(
+                flatten(digits, along) for digits, along in zip(zip(*found, strict=True), extents, strict=True)
+            )
+
+        text = f"schedule.nested({', '.join(map(repr, levels))})"
+        super().__init__(
+            [product(along) for along in extents], position, element, text=text, made=(nested, self.levels)
+        )
+
+    def _counts(self) -> list[Size]:
+        return [level.numel() for level in self.levels]
+
+    def check(self) -> Verdict:
+        return all_of([level.check() for level in self.levels])
 
 
 def _counts(owner: str, **given: SizeLike) -> tuple[Size, ...]:

@@ -6,13 +6,14 @@ tensor and in the shared tile: 16, 8 or 4 bytes, as `cp.async` moves them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.control import loop
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.spread.accesses import accesses_of
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
@@ -22,6 +23,8 @@ from lego_mlir.tracing.tracer import Tracer
 
 BYTES: Final = (16, 8, 4)
 """Bytes that one copy of a thread moves, widest first (PTX ISA, "cp.async")."""
+FEWEST: Final = 4
+"""Copies of a thread from which they are a loop."""
 
 
 def copies_of_threads(
@@ -46,6 +49,36 @@ def copies_of_threads(
         "along rows, with rows that are a multiple of 16 bytes",
         LayoutError,
     )
+
+
+def in_turns(
+    tracer: Tracer,
+    source: View,
+    first: Sequence[IndexLike],
+    tile: Part,
+    copy: Callable[[TensorAccess, TensorAccess], None],
+) -> None:
+    """Call `copy` for the copies of a thread, in a loop where the threads cover whole rows of the tile several times.
+
+    Raises LayoutError as `copies_of_threads` does.
+    """
+    origin, threads, rows = source.halo("zero"), block_threads(), tile.shape[0]
+    for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
+        chunks = thread_chunks(tile.shape, width, threads, thread_number())
+        if not chunks:
+            continue
+        step = rows // len(chunks)
+        if len(chunks) < FEWEST or any(column is not chunks[0][1] and column != chunks[0][1] for _, column in chunks):
+            break
+        if not all(v.place(*i).fits(width) for v, i in _both(origin, first, tile, *chunks[0])):
+            continue
+        for start in loop(0, rows, step):
+            row, column = chunks[0]
+            (_, here), (_, there) = _both(origin, first, tile, start + row, column)
+            copy(origin.place(*here).access(width), tile.view.place(*there).access(width))
+        return
+    for read, written in copies_of_threads(tracer, source, first, tile):
+        copy(read, written)
 
 
 def shared_part(tracer: Tracer, given: View | Part) -> Part:

@@ -41,14 +41,14 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.current_names import position_formula
 from lego_mlir.tracing.barrier_rings import BarrierUse, peer_group
 from lego_mlir.tracing.control import when
-from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
+from lego_mlir.tracing.copy_plans import in_turns, shared_part
 from lego_mlir.tracing.dtypes import DType, f32, i64
 from lego_mlir.tracing.marks import TileCopy
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, Value
+from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TensorAccess, Value
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import linear_thread
 
@@ -118,8 +118,7 @@ def copy(
         elif several is not None:
             _to_blocks(tracer, tensor, first, tile, mark)
         else:
-            for read, written in copies_of_threads(tracer, tensor, first, tile):
-                tracer.append(AsyncCopy(read, written, tracer.here()))
+            in_turns(tracer, tensor, first, tile, lambda read, to: tracer.append(AsyncCopy(read, to, tracer.here())))
             if barrier is not None:
                 _complete_on(tracer, mark, mark.ring)
     tracer.append(If(sympy.true, tuple(body), (), source_line, mark))
@@ -151,15 +150,19 @@ def _mask_of(tracer: Tracer, blocks: IndexLike | Literal["all"] | None, barrier:
 def _to_blocks(tracer: Tracer, tensor: View, first: Sequence[IndexLike], tile: Part, mark: TileCopy) -> None:
     """The threads copy the tile to each block of the mask, where it completes on that block's barrier."""
     assert mark.ring is not None
-    pairs, again = copies_of_threads(tracer, tensor, first, tile), False
+    again = False
     for number in range(prod(tracer.cluster)):
         wanted = tracer.simplified(Eq(FloorMod(FloorDiv(mark.blocks, 1 << number), 2), 1))
         if wanted == False:  # noqa: E712  SymPy's false is not Python's
             continue
         with nullcontext() if wanted == True else when(Condition(wanted)):  # noqa: E712
-            for read, written in pairs:
-                there = replace(written, block=sympy.Integer(number))
-                tracer.append(AsyncCopy(read, there, tracer.here(), again))
+            block, repeated = sympy.Integer(number), again
+
+            def copied(read: TensorAccess, to: TensorAccess) -> None:
+                there = replace(to, block=block)  # noqa: B023  called in this turn alone
+                tracer.append(AsyncCopy(read, there, tracer.here(), repeated))  # noqa: B023
+
+            in_turns(tracer, tensor, first, tile, copied)
             _complete_on(tracer, mark, peer_group(tracer, mark.ring, number))
         again = again or wanted == True  # noqa: E712
 
