@@ -31,7 +31,8 @@ TENSOR_UNITS: Final = 6
 """Of kernels with tensor memory."""
 WARP_AGENT, COPY_AGENT, BULK_AGENT, WGMMA_AGENT, PRODUCT_AGENT, TENSOR_AGENT = range(TENSOR_UNITS)
 AGENT_NAMES: Final = (
-    "a warp's own access", "cp.async", "a bulk copy", "wgmma", "tcgen05.mma or tcgen05.cp", "tcgen05.ld or tcgen05.st",
+    "a warp's own access", "cp.async", "a bulk copy or st.async", "wgmma", "tcgen05.mma or tcgen05.cp",
+    "tcgen05.ld or tcgen05.st",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """One module per family of PTX instructions; importing this package registers them all with the decoder."""
 
 from lego_mlir.interp.ptx.instructions import (
+    async_stores,
     barrier_reductions,
     bit_operations,
     block_barriers,
@@ -20,6 +21,7 @@ from lego_mlir.interp.ptx.instructions import (
     ptx_conversions,
     ptx_fences,
     register_allocation,
+    sparse_products,
     stack_calls,
     system_calls,
     tensor_accesses,
@@ -35,6 +37,7 @@ from lego_mlir.interp.ptx.instructions import (
 )
 
 __all__ = [
+    "async_stores",
     "barrier_reductions",
     "bit_operations",
     "block_barriers",
@@ -54,6 +57,7 @@ __all__ = [
     "ptx_conversions",
     "ptx_fences",
     "register_allocation",
+    "sparse_products",
     "stack_calls",
     "system_calls",
     "tensor_accesses",

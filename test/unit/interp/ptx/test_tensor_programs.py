@@ -116,7 +116,7 @@ FAULTS = {
     "no wait for the product": ({"without": ("wait",)}, Kind.PENDING, "tcgen05.ld", "races with the write of tcgen05"),
     "no commit": ({"without": ("commit",)}, Kind.DEADLOCK, "mbarrier.try_wait", "no warp can continue"),
     "wait for the load": ({"without": ("wait_ld",)}, Kind.PENDING, "st.global.*%o", "with tcgen05.wait::ld first"),
-    "no barrier at the end": ({"without": ("last",)}, Kind.PENDING, "tcgen05.dealloc", "races with the read of tcgen05"),
+    "no barrier at the end": ({"without": ("last",)}, Kind.PENDING, "tcgen05.dealloc", "races with the read of"),
     "not freed": ({"without": ("dealloc",)}, Kind.LEAK, "tcgen05.alloc", "512 columns of tensor memory are not freed"),
     "too few columns": ({"columns": 32, "n": 48}, Kind.OUT_OF_BOUNDS, "tcgen05.st", "which is not allocated"),
     "no power of two": ({"columns": 48}, Kind.TENSOR_MEMORY, "tcgen05.alloc", "a power of two"),
