@@ -53,7 +53,7 @@ class TensorCells:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorAccess:
+class TensorMemoryAccess:
     """Who accesses: a lane of a gang, for faults, its unit with its clock, and the instruction."""
 
     gang: Gang
@@ -115,7 +115,7 @@ class TensorMemory:
         self.allocations.setdefault(slot, []).append(TensorAllocation(start, columns, line))
         return start
 
-    def free(self, access: TensorAccess, slot: int, address: int, columns: int) -> None:
+    def free(self, access: TensorMemoryAccess, slot: int, address: int, columns: int) -> None:
         """Free what was allocated; every access of it must be known to the warp."""
         found = [a for a in self.allocations.get(slot, []) if a.start == address and a.columns == columns]
         if not found:
@@ -130,7 +130,7 @@ class TensorMemory:
         for gang in waiting:
             self.machine.wake(gang)
 
-    def misused(self, access: TensorAccess, message: str) -> None:
+    def misused(self, access: TensorMemoryAccess, message: str) -> None:
         self.machine.fault(Kind.TENSOR_MEMORY, message, access.gang, access.lane, access.line)
 
     def _check_exit(self, slot: int, _line: int) -> None:
@@ -140,7 +140,9 @@ class TensorMemory:
 
     # --- accesses -----------------------------------------------------------------------------------------------
 
-    def enter(self, access: TensorAccess, cells: TensorCells, *, writes: bool, needs_written: bool = True) -> bool:
+    def enter(
+        self, access: TensorMemoryAccess, cells: TensorCells, *, writes: bool, needs_written: bool = True
+    ) -> bool:
         """Record an access and report its faults; False where it is outside of what is allocated."""
         lanes, columns = cells.flat()
         inside = (lanes < LANES) & (columns < COLUMNS)
@@ -173,7 +175,7 @@ class TensorMemory:
         found: IntArray = (slot * (LANES // GRANULE_LANES) + lanes // GRANULE_LANES) * COLUMNS + columns
         return found
 
-    def _order(self, access: TensorAccess, cells: TensorCells, *, writes: bool) -> None:
+    def _order(self, access: TensorMemoryAccess, cells: TensorCells, *, writes: bool) -> None:
         """Report an access that nothing orders with an earlier one."""
         clocks, warp = self.machine.clocks, access.warp
         agent = np.array([int(clocks.first_agent[warp]) + access.unit])
@@ -183,7 +185,7 @@ class TensorMemory:
         row = ShadowAccess(granules, 1, agent, np.array([access.clock]), fenced, access.line)
         self._report(access, self.shadow.write(row) if writes else self.shadow.read(row), known[0], writes)
 
-    def _known(self, access: TensorAccess) -> Array:
+    def _known(self, access: TensorMemoryAccess) -> Array:
         """(1, agents): the clocks that an access may rely on. Products and copies run in order."""
         clocks, warp = self.machine.clocks, access.warp
         known = clocks.known[[warp]]
@@ -202,7 +204,7 @@ class TensorMemory:
         fenced = np.minimum(self.after[warp], self.before[self._cluster(warp)])
         return np.where(own, known, np.minimum(known, fenced))
 
-    def _report(self, access: TensorAccess, conflict: Conflict | None, known: Array, writes: bool) -> None:
+    def _report(self, access: TensorMemoryAccess, conflict: Conflict | None, known: Array, writes: bool) -> None:
         if conflict is None:
             return
         what = f"{access.what}'s {'write' if writes else 'read'} of tensor memory"

@@ -88,7 +88,11 @@ print(json.dumps({
     "timed": triton.testing.do_bench(lambda: None),
 }))
 """
-REFUSED = {80: {"block_scaled_matmul_mxfp8", "fp8_matmul", "num_ctas_2"}, 90: set(), 100: set()}  # by Triton, for the target
+REFUSED = {
+    80: {"block_scaled_matmul_mxfp8", "fp8_matmul", "num_ctas_2"},
+    90: set(),
+    100: set(),
+}  # by Triton, for the target
 
 
 @pytest.mark.long

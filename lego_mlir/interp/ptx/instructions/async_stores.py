@@ -29,7 +29,7 @@ VECTORS: Final = {"v2": 2, "v4": 4}
 BULK_UNIT: Final = 8  # bytes
 
 
-@opcode("st", form="async", whole=True)
+@opcode("st", form="async")
 def build_st_async(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [p], {a, b}, [barrier]`."""
     if "mbarrier::complete_tx::bytes" not in instruction.modifiers or len(instruction.operands) != 3:

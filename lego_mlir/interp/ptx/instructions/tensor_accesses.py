@@ -27,7 +27,7 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_allocations import converged
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction, PtxOperand, PtxRegister
-from lego_mlir.interp.ptx.tensor_memory import TensorAccess, TensorCells, tensor_memory
+from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.shared_shadow import TENSOR_AGENT
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _fragment(decoder: Decoder, instruction: PtxInstruction, registers: int) -> 
 
 
 def _address(machine: PtxMachine, gang: Gang, row: int, addresses: IntArray, fragment: TensorFragment,
-             access: TensorAccess) -> int | None:  # fmt: skip
+             access: TensorMemoryAccess) -> int | None:  # fmt: skip
     """The address of a warp, which is the same in all its lanes and in its quarter; None after a fault."""
     own = addresses[row * WARP : (row + 1) * WARP]
     address, quarter = int(own[0]), int(gang.warps[row]) % machine.shape.warps % QUARTER_WARPS
@@ -155,9 +155,9 @@ def _slots(registers: tuple[PtxOperand, ...]) -> list[int]:
     return [r.slot for r in registers if isinstance(r, PtxRegister)]
 
 
-def _issued(machine: PtxMachine, gang: Gang, row: int, line: int, what: str) -> TensorAccess:
+def _issued(machine: PtxMachine, gang: Gang, row: int, line: int, what: str) -> TensorMemoryAccess:
     _, clock = machine.clocks.issue(int(gang.warps[row]), TENSOR_AGENT)
-    return TensorAccess(gang, row * WARP, TENSOR_AGENT, clock, line, what)
+    return TensorMemoryAccess(gang, row * WARP, TENSOR_AGENT, clock, line, what)
 
 
 @opcode("tcgen05", form="st", whole=True)

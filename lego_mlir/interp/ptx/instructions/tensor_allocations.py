@@ -15,7 +15,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import GangDivergence, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
-from lego_mlir.interp.ptx.tensor_memory import COLUMNS, LEAST_COLUMNS, TensorAccess, TensorMemory, tensor_memory
+from lego_mlir.interp.ptx.tensor_memory import COLUMNS, LEAST_COLUMNS, TensorMemory, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.shared_shadow import WARP_AGENT
 
@@ -27,10 +27,10 @@ def converged(machine: PtxMachine, gang: Gang, pc: int) -> Outcome:
     return converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
 
 
-def access_of_warp(machine: PtxMachine, gang: Gang, row: int, line: int, what: str) -> TensorAccess:
+def access_of_warp(machine: PtxMachine, gang: Gang, row: int, line: int, what: str) -> TensorMemoryAccess:
     """An access of a gang's warp, at the warp's own clock."""
     _, clock = machine.clocks.now(int(gang.warps[row]))
-    return TensorAccess(gang, row * WARP, WARP_AGENT, clock, line, what)
+    return TensorMemoryAccess(gang, row * WARP, WARP_AGENT, clock, line, what)
 
 
 @opcode("tcgen05", form="alloc", whole=True)
@@ -68,7 +68,7 @@ def build_alloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _valid(memory: TensorMemory, access: TensorAccess, slot: int, columns: int) -> bool:
+def _valid(memory: TensorMemory, access: TensorMemoryAccess, slot: int, columns: int) -> bool:
     if columns < LEAST_COLUMNS or columns > COLUMNS or columns & (columns - 1):
         message = f"{columns} columns are allocated: a power of two from {LEAST_COLUMNS} to {COLUMNS}"
         memory.misused(access, message)

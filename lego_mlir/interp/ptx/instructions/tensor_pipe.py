@@ -24,7 +24,7 @@ from lego_mlir.interp.ptx.instructions.bulk_copies import check_barrier
 from lego_mlir.interp.ptx.instructions.mbarriers import arrive_once, located
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
-from lego_mlir.interp.ptx.tensor_memory import LANES, TensorAccess, TensorCells, tensor_memory
+from lego_mlir.interp.ptx.tensor_memory import LANES, TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import PRODUCT_AGENT, ShadowAccess
@@ -74,12 +74,12 @@ def put_in_pipe(machine: PtxMachine, slot: int, perform: Callable[[], None], lin
     machine.in_flight.append(AsyncOperation(pipe.land, line, text))
 
 
-def issued(machine: PtxMachine, gang: Gang, lane: int, line: int, what: str) -> TensorAccess:
+def issued(machine: PtxMachine, gang: Gang, lane: int, line: int, what: str) -> TensorMemoryAccess:
     """A new operation of a lane."""
     warp = int(gang.lane_warp[lane])
     _, clock = machine.clocks.issue(warp, PRODUCT_AGENT)
     issued_by(machine)[warp, lane % WARP] = clock
-    return TensorAccess(gang, lane, PRODUCT_AGENT, clock, line, what)
+    return TensorMemoryAccess(gang, lane, PRODUCT_AGENT, clock, line, what)
 
 
 def slots_of_group(machine: PtxMachine, gang: Gang, lane: int, size: int) -> list[int]:
@@ -96,7 +96,7 @@ def group_size(decoder: Decoder, instruction: PtxInstruction) -> int:
     return size
 
 
-def shared_rows(machine: PtxMachine, access: TensorAccess, places: IntArray, slot: int) -> IntArray | None:
+def shared_rows(machine: PtxMachine, access: TensorMemoryAccess, places: IntArray, slot: int) -> IntArray | None:
     """Enter reads of a block's shared memory through the asynchronous proxy; positions in the arena, or None."""
     chunks = np.unique(places // 16 * 16)
     outside = (chunks < SHARED_BASE) | (chunks + 16 > machine.shape.shared_bytes) | (chunks > OFFSET_MASK)

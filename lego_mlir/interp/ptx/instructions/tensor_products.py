@@ -45,7 +45,7 @@ from lego_mlir.interp.ptx.tensor_formats import (
     numbers,
     row_values,
 )
-from lego_mlir.interp.ptx.tensor_memory import TensorAccess, TensorCells, tensor_memory
+from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.wgmma_descriptors import grid
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ QUARTERS: Final = 32 * np.arange(4)
 
 
 @dataclass(frozen=True, slots=True)
-class ProductForm:
+class TensorProductForm:
     """What is the same for all executions of one instruction."""
 
     decoder: Decoder
@@ -133,7 +133,7 @@ def _list(rest: list) -> tuple:  # type: ignore[type-arg]
     return rest.pop(0).items if isinstance(rest[0], OperandList) else ()
 
 
-def _form(decoder: Decoder, instruction: PtxInstruction) -> ProductForm:
+def _form(decoder: Decoder, instruction: PtxInstruction) -> TensorProductForm:
     modifiers = instruction.modifiers
     for word in REFUSED:
         if word in modifiers:
@@ -145,12 +145,12 @@ def _form(decoder: Decoder, instruction: PtxInstruction) -> ProductForm:
     if blocks == 2 and kind.startswith("mx"):
         raise decoder.refused(instruction, "products with scales by two blocks are not modelled")
     default = 16 if kind == "mxf4nvf4" else 32
-    return ProductForm(
+    return TensorProductForm(
         decoder, instruction, kind, blocks, next((BLOCK_OF[m] for m in modifiers if m in BLOCK_OF), default)
     )
 
 
-def _refusal(form: ProductForm, format_: ProductFormat) -> str:
+def _refusal(form: TensorProductForm, format_: ProductFormat) -> str:
     """Why a shape is none, or an empty string."""
     heights = (128, 256) if form.blocks == 2 else (128,) if format_.scales else (64, 128)
     if format_.m not in heights:
@@ -201,7 +201,7 @@ def _scale_cells(count: int, slot: int, at: int) -> TensorCells:
 class IssuedProduct:
     """An operation in flight: where its operands are."""
 
-    form: ProductForm
+    form: TensorProductForm
     operands: ProductOperands
     results: list[TensorCells]
     left: list[IntArray] | TensorCells
@@ -209,7 +209,7 @@ class IssuedProduct:
     scales: list[TensorCells]
 
 
-def _issue(form: ProductForm, operands: ProductOperands, access: TensorAccess) -> None:
+def _issue(form: TensorProductForm, operands: ProductOperands, access: TensorMemoryAccess) -> None:
     """Check all accesses, and put the product in the pipe; one with an access outside is dropped."""
     machine, format_ = form.decoder.machine, operands.format
     slots = slots_of_group(machine, access.gang, access.lane, form.blocks)
@@ -249,7 +249,7 @@ def _issue(form: ProductForm, operands: ProductOperands, access: TensorAccess) -
 
 
 def _operand_places(
-    form: ProductForm, access: TensorAccess, bits: int, type_: str, outer: int, slot: int, *, k_major: bool
+    form: TensorProductForm, access: TensorMemoryAccess, bits: int, type_: str, outer: int, slot: int, *, k_major: bool
 ) -> IntArray | None:
     """Arena positions of elements, (outer, k), or of the bytes of types of less than 8 bits, (outer, 32)."""
     descriptor = matrix_descriptor(form.decoder, form.instruction, bits)
