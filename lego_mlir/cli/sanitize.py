@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nonfinite", action="store_true", help="also report where NaN and infinity come from")
     parser.add_argument("--overflow", action="store_true", help="also report 32-bit overflow in parts of addresses")
     parser.add_argument("--lanes", action="store_true", help="also report races between the lanes of one warp")
+    parser.add_argument("--tensor-fences", action="store_true", help="also report tensor memory without tcgen05.fence")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays, as the kernel left them")
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
     code_hosts.add_arguments(parser)
@@ -69,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
 
     requests = _requests(args)
     checks = Checks(
-        counts=args.counts or args.html is not None, nonfinite=args.nonfinite, overflow=args.overflow, lanes=args.lanes
+        counts=args.counts or args.html is not None,
+        nonfinite=args.nonfinite,
+        overflow=args.overflow,
+        lanes=args.lanes,
+        tensor_fences=args.tensor_fences,
     )
     random = numpy.random.default_rng(args.seed)
     known: dict[str, PtxArgument] = {}

@@ -63,6 +63,7 @@ class Kind(Enum):
     REGISTERS = "register allocation"
     ENDED = "shared memory of a block that ended"
     LEAK = "memory that was not freed"
+    TENSOR_MEMORY = "tensor memory misuse"
     NONFINITE = "NaN or infinity from finite operands"
     OVERFLOW = "integer overflow in an address"
 

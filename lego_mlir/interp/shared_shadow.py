@@ -1,9 +1,10 @@
 """Races on shared memory, by vector clocks: who wrote and read each granule, and what each warp knows of the others.
 
-An *agent* is a warp, or an asynchronous unit that works for it: cp.async, the bulk (TMA) unit, or the reads of wgmma.
-Each agent counts its operations in its clock. A warp's vector clock holds, for each agent of its cluster, the last
-operation that is known to have happened: barriers and waits copy clocks from those who arrive to those who wait. An
-access races with an earlier one of another agent if that one's clock is later than the accessing warp's entry for it.
+An *agent* is a warp, or an asynchronous unit that works for it: cp.async, the bulk (TMA) unit, the reads of wgmma, and
+in kernels with tensor memory (`TENSOR_UNITS`) the products and copies of tcgen05, and its loads and stores. Each agent
+counts its operations in its clock. A warp's vector clock holds, for each agent of its cluster, the last operation that
+is known to have happened: barriers and waits copy clocks from those who arrive to those who wait. An access races with
+an earlier one of another agent if that one's clock is later than the accessing warp's entry for it.
 
     warp 0: store, clock 5      warp 0: bar.sync          entry of warp 1 for warp 0 becomes 5
     warp 1: load                warp 1: bar.sync; load
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
 
 UNITS: Final = 4
-WARP_AGENT, COPY_AGENT, BULK_AGENT, WGMMA_AGENT = range(UNITS)
-AGENT_NAMES: Final = ("a warp's own access", "cp.async", "a bulk copy", "wgmma")
+TENSOR_UNITS: Final = 6
+"""Of kernels with tensor memory."""
+WARP_AGENT, COPY_AGENT, BULK_AGENT, WGMMA_AGENT, PRODUCT_AGENT, TENSOR_AGENT = range(TENSOR_UNITS)
+AGENT_NAMES: Final = (
+    "a warp's own access", "cp.async", "a bulk copy or st.async", "wgmma", "tcgen05.mma or tcgen05.cp",
+    "tcgen05.ld or tcgen05.st",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +61,14 @@ class Conflict:
     agent: int
     clock: int
     written: bool
-
-    @property
-    def unit(self) -> int:
-        return self.agent % UNITS
+    unit: int
 
 
 class SharedShadow:
     """The last write and the reads of every granule of the shared memory of all resident blocks."""
 
-    def __init__(self, nbytes: int, granule: int, agents: int) -> None:
-        self.granule = granule
+    def __init__(self, nbytes: int, granule: int, agents: int, units: int = UNITS) -> None:
+        self.granule, self.units = granule, units
         count = -(-nbytes // granule)
         self.writer = np.zeros(count, np.int32)
         self.written = np.zeros(count, np.int64)
@@ -119,7 +122,8 @@ class SharedShadow:
             lost = (self.writer[granules] != agents).any(axis=1)
             if lost.any():
                 agent, clock = int(access.agents[0]), int(access.clocks[0])
-                conflict = Conflict(int(np.argmax(lost)), int(lost.sum()), access.line, agent, clock, True)
+                first, count = int(np.argmax(lost)), int(lost.sum())
+                conflict = Conflict(first, count, access.line, agent, clock, True, agent % self.units)
         self.initialise(access.at, access.size)
         return conflict
 
@@ -145,7 +149,7 @@ class SharedShadow:
         granule = granules[row, column]
         rows = int(late.any(axis=1).sum())
         line, agent = int(self.write_line[granule]), int(self.writer[granule])
-        return Conflict(int(row), rows, line, agent, int(self.written[granule]), True)
+        return Conflict(int(row), rows, line, agent, int(self.written[granule]), True, agent % self.units)
 
     def _unordered_read(self, access: ShadowAccess, granules: IntArray) -> Conflict | None:
         late = self.reads[granules] > access.known[:, None, :]
@@ -154,19 +158,20 @@ class SharedShadow:
         row, column, agent = np.argwhere(late)[0]
         rows = int(late.any(axis=(1, 2)).sum())
         line = int(self.read_line[granules[row, column]])
-        return Conflict(int(row), rows, line, int(agent), int(self.reads[granules[row, column], agent]), False)
+        clock = int(self.reads[granules[row, column], agent])
+        return Conflict(int(row), rows, line, int(agent), clock, False, int(agent) % self.units)
 
 
 class VectorClocks:
     """What each resident warp knows: `known` through ordinary synchronisation, `fenced` also across proxies."""
 
-    def __init__(self, warps: int, warps_per_cluster: int) -> None:
-        agents = warps_per_cluster * UNITS
+    def __init__(self, warps: int, warps_per_cluster: int, units: int = UNITS) -> None:
+        agents = warps_per_cluster * units
         self.known = np.zeros((warps, agents), np.int64)
         self.fenced = np.zeros((warps, agents), np.int64)
-        self.first_agent = (np.arange(warps) % warps_per_cluster) * UNITS
-        self.issued = np.zeros((warps, UNITS), np.int64)
-        self.generic = np.isin(np.arange(agents) % UNITS, (WARP_AGENT, COPY_AGENT))
+        self.first_agent = (np.arange(warps) % warps_per_cluster) * units
+        self.issued = np.zeros((warps, units), np.int64)
+        self.generic = np.isin(np.arange(agents) % units, (WARP_AGENT, COPY_AGENT))
         self.known[np.arange(warps), self.first_agent] = 1
 
     def clocks(self, warps: IntArray) -> IntArray:
@@ -190,8 +195,9 @@ class VectorClocks:
         return rows
 
     def fence_proxy(self, warps: IntArray) -> None:
-        """fence.proxy.async: what is known now is visible to the asynchronous proxy."""
+        """fence.proxy.async: what is known now, and no later access, is visible to the asynchronous proxy."""
         self.fenced[warps] = np.maximum(self.fenced[warps], self.known[warps])
+        self.known[warps, self.first_agent[warps]] += 1
 
     def release(self, warps: IntArray) -> Array:
         """What these warps know together, (2, agents), and a new clock for each of them."""

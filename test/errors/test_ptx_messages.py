@@ -17,7 +17,8 @@ def kernel(body, parameters="", directives=".maxntid 32, 1, 1"):
 
 CASES = {
     "tex.2d.v4.f32.f32 {%r1, %r2, %r3, %r4}, [t, {%r1, %r2}];": r"k.ptx:6: the emulator cannot run `tex.2d.*`: t is",
-    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];": r"k.ptx:6: .*st.async",
+    "st.async.release.gpu.global.u32 [%r1], %r2;": r"k.ptx:6: .*st.async without an mbarrier",
+    "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.inc.u32 [%r1], %r2, [%r3];": "red.async",
     "bra NOWHERE;": "PTX line 6: no label NOWHERE in k",
     "mov.u32 %r1, %r99;": "PTX line 6: %r99 is neither a declared register nor a special one",
     "mov.u32 %r1, table;": "table is not declared",

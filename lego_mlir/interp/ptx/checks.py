@@ -18,7 +18,9 @@ class Checks:
     their block loads in the same instruction and stores back, and lanes store sums to one shared address that differ by
     rounding.
     `lanes`: lanes of one warp are ordered by barriers only, not by the order of their instructions. `compiled`: hot
-    runs of instructions become machine code of the CPU, with the checks inside.
+    runs of instructions become machine code of the CPU, with the checks inside. `tensor_fences`: warps that share
+    tensor memory have `tcgen05.fence` on both sides of their synchronisation, as PTX asks for, and neither Triton nor
+    CUTLASS write.
     """
 
     global_races: bool = True
@@ -29,6 +31,7 @@ class Checks:
     replicated: bool = False
     lanes: bool = False
     compiled: bool = True
+    tensor_fences: bool = False
 
 
 DEFAULT = Checks()

@@ -19,6 +19,7 @@ from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, Gang, Join, PollState, by_
 from lego_mlir.interp.ptx.liveness import slots_of
 from lego_mlir.interp.ptx.ptx_machine import EXIT, PARKED, YIELD, GangDivergence, PtxMachine, Step
 from lego_mlir.interp.report import Kind
+from lego_mlir.interp.shared_shadow import UNITS
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -159,6 +160,7 @@ class GangScheduler:
                 continue
             self.executed += done + 1
             if outcome is PARKED:
+                gang.parked_at = pc
                 return
             if outcome is YIELD:
                 self.machine.runnable.append(gang)
@@ -188,7 +190,10 @@ class GangScheduler:
         return all(gang.stuck_at == machine.changes for gang in machine.runnable)
 
     def _touches_pending(self, gang: Gang, pc: int) -> None:
-        message = "this uses a register of a wgmma that is still in flight; wait for it with wgmma.wait_group first"
+        unit, wait = ("wgmma", "wgmma.wait_group")
+        if self.machine.shape.units > UNITS:
+            unit, wait = "tcgen05.ld", "tcgen05.wait::ld"
+        message = f"this uses a register of a {unit} that is still in flight; wait for it with {wait} first"
         self.machine.fault(Kind.PENDING, message, gang, int(gang.live()[0]), self.code.lines[pc])
 
     # --- divergence ---------------------------------------------------------------------------------------------
@@ -227,6 +232,7 @@ class GangScheduler:
         join = gang.joins[-1]
         join.missing -= gang.count()
         join.arrived.append(gang)
+        gang.parked_at = max(gang.pc - 1, 0)
         self.machine.park(gang, AT_JOIN)
         if join.missing == 0:
             self._complete(join)
@@ -276,7 +282,7 @@ class GangScheduler:
             waiting.setdefault(text, []).append(gang)
         parked = self.machine.parked
         for gang in [gang for gang in parked if gang.waits != AT_JOIN] or ([] if polling else parked):
-            line = self.code.lines[max(gang.pc - 1, 0)]
+            line = self.code.lines[gang.parked_at]
             waiting.setdefault(f"line {line}: {gang.waits}", []).append(gang)
         shown = []
         for text, gangs in list(waiting.items())[:SHOWN_WAITERS]:
@@ -284,7 +290,7 @@ class GangScheduler:
         more = len(waiting) - SHOWN_WAITERS
         tail = f"; and {more} more places" if more > 0 else ""
         first = (self.machine.runnable if polling else self.machine.parked)[0]
-        line = self.code.lines[first.pc if polling else max(first.pc - 1, 0)]
+        line = self.code.lines[first.pc if polling else first.parked_at]
         message = f"no warp can continue: {'; '.join(shown)}{tail}"
         self.machine.fault(Kind.DEADLOCK, message, first, int(first.live()[0]), line)
 

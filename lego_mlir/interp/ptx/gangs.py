@@ -59,7 +59,8 @@ class PollState:
 class Gang:
     """Warps at one instruction: `warps` are numbers of resident warps, `joins` the splits that it is part of.
 
-    `polled` is its state at its last poll; `stuck_at` the count of changes of memory at which it polls in vain.
+    `polled` is its state at its last poll; `stuck_at` the count of changes of memory at which it polls in vain;
+    `parked_at` the instruction at which it was parked.
     """
 
     warps: IntArray
@@ -75,6 +76,7 @@ class Gang:
     frames: tuple[CallFrame, ...] = ()
     state: str = "runnable"
     waits: str = ""
+    parked_at: int = 0
     lane_warp: IntArray = field(init=False)
 
     def __post_init__(self) -> None:

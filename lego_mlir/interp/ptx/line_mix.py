@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 
 MEMORY: Final = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "tex", "suld", "sust"})
-MATRIX: Final = frozenset({"mma", "wmma", "wgmma"})
+MATRIX: Final = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
 CONTROL: Final = frozenset({"bra", "brx", "call", "ret", "exit", "bar", "barrier", "mbarrier", "fence", "membar"})
 
 

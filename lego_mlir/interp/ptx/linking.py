@@ -36,7 +36,7 @@ from lego_mlir.interp.ptx.ptx_reader import (
 
 FUNCTION_BASE: Final = 0x7E00_0000_0000
 """Addresses of functions, where no memory is."""
-MEETING: Final = frozenset({"bar", "barrier", "mma", "wgmma", "wmma"})
+MEETING: Final = frozenset({"bar", "barrier", "mma", "tcgen05", "wgmma", "wmma"})
 CARRIED: Final = frozenset({"addc", "subc", "madc"})
 SYSTEM: Final = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 

@@ -1,7 +1,7 @@
 """Which registers an instruction's successors may still read: only these are copied when a gang splits or merges.
 
 Backward data flow over bit sets, one Python int an instruction. A guarded instruction keeps the old value of what it
-writes, so it defines nothing; neither does `wgmma`, which adds to its accumulators.
+writes, so it defines nothing; neither does `wgmma`, which adds to its accumulators. Of `tcgen05`, `.ld` has results.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ WITHOUT_RESULT: Final = frozenset({
 
 def results(instruction: PtxInstruction) -> Iterator[int]:
     """The slots of the registers that an instruction writes."""
+    if instruction.opcode == "tcgen05" and "ld" not in instruction.modifiers:
+        return
     tallies = "tally" in instruction.modifiers
     if (instruction.opcode not in WITHOUT_RESULT or tallies) and instruction.operands:
         yield from _direct(instruction.operands[0])

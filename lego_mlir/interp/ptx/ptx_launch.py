@@ -60,6 +60,7 @@ from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
 from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
 from lego_mlir.interp.report import Kind, Report, SourceLocation
+from lego_mlir.interp.shared_shadow import TENSOR_UNITS, UNITS
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -544,7 +545,8 @@ def _shape(
     addresses.update({name: ("local", at) for name, at in local.items()})
     sizes = {v.name: v.size for v in every if v.space == "shared"}
     arrays = tuple(SharedArray(plain_variable(name), at, sizes[name]) for name, at in offsets.items())
-    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel), arrays)
+    units = TENSOR_UNITS if any(i.opcode == "tcgen05" for i in kernel.instructions) else UNITS
+    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel), arrays, units)
 
 
 def _granule(kernel: PtxEntry, space: str = "shared") -> int:

@@ -24,6 +24,7 @@ from lego_mlir.interp.ptx.warp_shadow import WarpShadow
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.shared_shadow import (
     AGENT_NAMES,
+    UNITS,
     WARP_AGENT,
     Conflict,
     ShadowAccess,
@@ -49,7 +50,10 @@ class SharedArray:
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """Extents of a launch, the bytes of shared and local memory, and the granule in which races are detected."""
+    """Extents of a launch, the bytes of shared and local memory, and the granule in which races are detected.
+
+    `units` are the agents of a warp: itself and its asynchronous units.
+    """
 
     grid: Dim3
     block: Dim3
@@ -59,6 +63,7 @@ class LaunchShape:
     local_bytes: int
     granule: int
     shared_arrays: tuple[SharedArray, ...] = ()
+    units: int = UNITS
 
     def shared_array(self, byte: int) -> SharedArray | None:
         """The variable that has a byte of a block's shared memory."""
@@ -139,14 +144,15 @@ class PtxMachine:
         self.local = np.zeros((slots * warps * WARP) * spaces.rounded(shape.local_bytes, 16), np.uint8)
         self.local_written = np.zeros(len(self.local), np.bool_)
         per_cluster = shape.cluster_blocks * warps
-        self.clocks = VectorClocks(slots * warps, per_cluster)
-        self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1])
+        self.clocks = VectorClocks(slots * warps, per_cluster, shape.units)
+        self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1], shape.units)
         self.lanes = WarpShadow(len(self.shared), shape.granule) if self.checks.lanes else None
         self.in_flight: list[AsyncOperation] = []
         self.triggered: set[int] = set()  # slots of blocks that let the next kernel begin
         self.runnable: list[Gang] = []
         self.parked: list[Gang] = []
         self.units: dict[str, object] = {}  # the state of barriers and units, by their module's name
+        self.exit_checks: list[Callable[[int, int], None]] = []  # of a slot whose block ends, at a line
         self.stopped = False  # an assertion failed: the launch ends
         if self.globals.order is not None:
             self.globals.order.begin()
@@ -258,6 +264,8 @@ class PtxMachine:
                     "end with barrier.cluster.arrive and wait"
                 )
                 self.fault_of_block(Kind.RACE, message, slot, line, other=other)
+        for check in self.exit_checks:
+            check(slot, line)
 
     # --- addresses ----------------------------------------------------------------------------------------------
 

@@ -230,7 +230,7 @@ _TOKEN: Final = re.compile(
     r"|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?|\n|[^\s]",
     re.DOTALL,
 )
-_DIRECTIVES: Final = frozenset({".pragma", ".loc", ".file", ".branchtargets", ".callprototype", ".minnctapersm"})
+_DIRECTIVES: Final = frozenset({".pragma", ".loc", ".file", ".callprototype", ".minnctapersm"})
 
 
 def plain_variable(name: str) -> str:
@@ -487,6 +487,8 @@ class _Body:
         self.scopes: list[dict[str, PtxRegister]] = [{}]
         self.first_of_scope, self.labels_of_scope = [0], [dict[str, int]()]
         self.variables_of_scope: list[dict[str, str]] = [{}]
+        self.tables: dict[str, list[str]] = {}  # the labels of each `.branchtargets`
+        self.last_label = ""
 
     def open_scope(self) -> None:
         self.scopes.append({})
@@ -496,6 +498,7 @@ class _Body:
 
     def label(self, name: str) -> None:
         self.labels_of_scope[-1][name] = len(self.entry.instructions)
+        self.last_label = name
 
     def close_scope(self) -> None:
         """Forget the scope's registers, and make its labels unique: inline assembly repeats them."""
@@ -526,6 +529,8 @@ class _Body:
             tokens = [".reg", tokens[0].removeprefix(".reg"), *tokens[1:]]
         if tokens[0] == ".reg":
             self._declare(tokens[1:], line)
+        elif tokens[0] == ".branchtargets":
+            self.tables[self.last_label] = [name for (name,) in _split(tokens[1:])]
         elif tokens[0].startswith("."):
             variable = _variable(tokens, line)
             unique = variable.name
@@ -535,7 +540,23 @@ class _Body:
             space = "local" if variable.space == "param" else variable.space
             self.entry.variables.append(replace(variable, name=unique, space=space))
         else:
-            self.entry.instructions.append(self._instruction(tokens, line))
+            instruction = self._instruction(tokens, line)
+            expanded = self._by_table(instruction) if instruction.opcode == "brx" else [instruction]
+            self.entry.instructions += expanded
+
+    def _by_table(self, branch: PtxInstruction) -> Iterator[PtxInstruction]:
+        """`brx.idx i, table` as a comparison and a branch for each label, and a branch to the last."""
+        index, table = branch.operands
+        labels = [SymbolOperand(name) for name in self.tables.get(str(table), [])]
+        if not labels or branch.guard is not None:
+            raise InterpreterError(f"PTX line {branch.line}: `{branch}` has a guard, or a table that is not before it")
+        chosen = PtxRegister("%brx", len(self.entry.widths), 1)
+        self.entry.widths.append(1)
+        for number, label in enumerate(labels[:-1]):
+            operands = chosen, index, Immediate(number, str(number))
+            yield PtxInstruction("setp", ("eq", "u32"), operands, None, branch.line)
+            yield PtxInstruction("bra", (), (label,), chosen, branch.line)
+        yield PtxInstruction("bra", ("uni",), (labels[-1],), None, branch.line)
 
     def _declare(self, tokens: list[str], line: int) -> None:
         bits = bits_of_type(tokens[0].removeprefix("."))

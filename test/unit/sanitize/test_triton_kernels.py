@@ -62,7 +62,7 @@ def run(folder: Path, *arguments: object):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module", params=[80, 90])
+@pytest.fixture(scope="module", params=[80, 90, 100])
 def found(request, tmp_path_factory):
     return run(tmp_path_factory.mktemp("triton"), "-c", PROGRAM, request.param)
 
@@ -88,7 +88,11 @@ print(json.dumps({
     "timed": triton.testing.do_bench(lambda: None),
 }))
 """
-REFUSED = {80: {"block_scaled_matmul_mxfp8", "fp8_matmul", "num_ctas_2"}, 90: set()}  # by Triton, for the target
+REFUSED = {
+    80: {"block_scaled_matmul_mxfp8", "fp8_matmul", "num_ctas_2"},
+    90: set(),
+    100: set(),
+}  # by Triton, for the target
 
 
 @pytest.mark.long

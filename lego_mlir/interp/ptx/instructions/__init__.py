@@ -1,6 +1,7 @@
 """One module per family of PTX instructions; importing this package registers them all with the decoder."""
 
 from lego_mlir.interp.ptx.instructions import (
+    async_stores,
     barrier_reductions,
     bit_operations,
     block_barriers,
@@ -20,10 +21,15 @@ from lego_mlir.interp.ptx.instructions import (
     ptx_conversions,
     ptx_fences,
     register_allocation,
+    sparse_products,
     stack_calls,
     system_calls,
+    tensor_accesses,
+    tensor_allocations,
     tensor_core,
     tensor_map_edits,
+    tensor_pipe,
+    tensor_products,
     texture_accesses,
     warp_matrices,
     warp_votes,
@@ -31,6 +37,7 @@ from lego_mlir.interp.ptx.instructions import (
 )
 
 __all__ = [
+    "async_stores",
     "barrier_reductions",
     "bit_operations",
     "block_barriers",
@@ -50,10 +57,15 @@ __all__ = [
     "ptx_conversions",
     "ptx_fences",
     "register_allocation",
+    "sparse_products",
     "stack_calls",
     "system_calls",
+    "tensor_accesses",
+    "tensor_allocations",
     "tensor_core",
     "tensor_map_edits",
+    "tensor_pipe",
+    "tensor_products",
     "texture_accesses",
     "warp_matrices",
     "warp_votes",

@@ -189,7 +189,7 @@ def _issue_load(
         land = _landing_load(machine, gang, lane, request, (at % machine.stride + shift), line)
         if land is not None:
             where = barrier % machine.stride + shift
-            _check_barrier(machine, gang, lane, where, line)
+            check_barrier(machine, gang, lane, where, line)
             agent_joint, write = land
             nbytes = request[0].box_bytes
             if peer != int(machine.slot_of_warp[gang.lane_warp[lane]]):
@@ -223,7 +223,7 @@ def _destinations(machine: PtxMachine, gang: Gang, lane: int, at: int, mask: int
     return slots
 
 
-def _check_barrier(machine: PtxMachine, gang: Gang, lane: int, at: int, line: int) -> None:
+def check_barrier(machine: PtxMachine, gang: Gang, lane: int, at: int, line: int) -> None:
     """The barrier that a copy completes on exists, and its initialisation is known through the asynchronous proxy."""
     if at not in mbarriers_of(machine):
         message = f"no mbarrier was initialised at shared byte {at % machine.stride}"
@@ -460,7 +460,7 @@ def _plain(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 continue
             barrier = _one_lane(gang, lane, find)
             if barrier is not None:
-                _check_barrier(machine, gang, lane, barrier, line)
+                check_barrier(machine, gang, lane, barrier, line)
                 write = partial(_copy_span, machine, place, chunks)
                 land = partial(_land_load, machine, write, barrier, nbytes, joint, line)
                 machine.in_flight.append(AsyncOperation(land, line, "a bulk load"))

@@ -77,8 +77,6 @@ def build_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
 @opcode("st")
 def build_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`st.shared.v2.b32 [p], {a, b}`."""
-    if "async" in instruction.modifiers or "bulk" in instruction.modifiers:
-        raise decoder.refused(instruction, "st.async and st.bulk are not modelled")
     type_ = decoder.type_of(instruction)
     type_ = "b32" if type_ in PACKED else type_
     count, bits = _count(instruction), 8 * NUMPY[type_].itemsize

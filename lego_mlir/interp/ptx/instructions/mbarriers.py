@@ -122,6 +122,23 @@ def complete_bytes(machine: PtxMachine, at: int, nbytes: int, joint: Array, line
     barrier.advance(machine)
 
 
+def arrive_once(machine: PtxMachine, at: int, joint: Array, line: int) -> None:
+    """One arrival of an asynchronous unit at the barrier of this arena position; `joint` is what it makes known."""
+    barrier = mbarriers_of(machine).get(at)
+    slot, offset = divmod(at, machine.stride)
+    if barrier is None:
+        message = f"a completion arrives at shared byte {offset}, where no mbarrier is initialised"
+        machine.fault_of_block(Kind.MBARRIER, message, slot, line)
+        return
+    barrier.arrived = joint[0] if barrier.arrived is None else np.maximum(barrier.arrived, joint[0])
+    barrier.learn(joint)
+    if not barrier.pending:
+        message = f"an arrival at {barrier}: more than its phase has left"
+        machine.fault_of_block(Kind.MBARRIER, message, slot, line)
+    barrier.pending -= min(1, barrier.pending)
+    barrier.advance(machine)
+
+
 @opcode("mbarrier", whole=True)
 def build_mbarrier(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`mbarrier.init`, `inval`, `arrive`, `arrive_drop`, `expect_tx`, `complete_tx`, `test_wait`, `try_wait`."""

@@ -30,7 +30,7 @@ def build_fence(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return lambda gang: None
 
     def run(gang: Gang) -> Outcome:
-        machine.clocks.fence_proxy(gang.warps)
+        machine.clocks.fence_proxy(np.unique(gang.lane_warp[gang.live()]))
         return None
 
     return run

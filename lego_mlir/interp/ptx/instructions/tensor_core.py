@@ -49,10 +49,11 @@ class MmaShape:
     sum: str
 
 
-def _shape(decoder: Decoder, instruction: PtxInstruction) -> MmaShape:
+def shape_of(decoder: Decoder, instruction: PtxInstruction) -> MmaShape:
+    """The shape and types of an instruction. Raises InterpreterError for what is not modelled."""
     sizes = next((f for m in instruction.modifiers if (f := re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m))), None)
     types = [m for m in instruction.modifiers if m in NUMPY]
-    if sizes is None or len(types) != 4 or not {types[1], types[2]} <= INPUTS or "sp" in instruction.modifiers:
+    if sizes is None or len(types) != 4 or not {types[1], types[2]} <= INPUTS:
         raise decoder.refused(
             instruction, f"its shape or types are not modelled; inputs are {', '.join(sorted(INPUTS))}"
         )
@@ -84,7 +85,8 @@ def wide_values(values: Array) -> Array:
     return found
 
 
-def _operand(gang: Gang, sources: list[Source], dtype: Dtype) -> Array:
+def operand_values(gang: Gang, sources: list[Source], dtype: Dtype) -> Array:
+    """(warps, registers, lanes, elements of a register) of an operand."""
     word = np.dtype(np.uint64) if dtype.itemsize == 8 else np.dtype(np.uint32)
     words = np.empty((len(gang.warps), len(sources), WARP), word)
     for i, source in enumerate(sources):
@@ -100,7 +102,7 @@ def matrix_dtype(name: str) -> Dtype:
 @opcode("mma", whole=True)
 def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d..}, {a..}, {b..}, {c..}`."""
-    shape = _shape(decoder, instruction)
+    shape = shape_of(decoder, instruction)
     left, right = matrix_dtype(shape.left), matrix_dtype(shape.right)
     lists = [decoder.items(o) for o in instruction.operands]
     sources = []
@@ -116,10 +118,10 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
         if stopped is not None:
             return stopped
-        a = _left_matrix(shape, _operand(gang, sources[0], left))
-        b = _right_matrix(shape, _operand(gang, sources[1], right))
-        total = a @ b + _sum_matrix(gang, accumulate, shape)
-        for write, words in zip(writes, _result_words(total, shape, saturates), strict=True):
+        a = _left_matrix(shape, operand_values(gang, sources[0], left))
+        b = right_matrix(shape, operand_values(gang, sources[1], right))
+        total = a @ b + sum_matrix(gang, accumulate, shape)
+        for write, words in zip(writes, result_words(total, shape, saturates), strict=True):
             write(gang, words)
         return None
 
@@ -133,21 +135,23 @@ def _accumulator_word(type_: str) -> str:
 def _left_matrix(shape: MmaShape, values: Array) -> Array:
     row, column = left_places(shape.m, values.shape[1], values.shape[3])
     matrix = np.zeros((len(values), shape.m, shape.k))
-    matrix[:, row, column] = wide_values(_truncated(values, shape.left))
+    matrix[:, row, column] = wide_values(truncated(values, shape.left))
     return matrix
 
 
-def _right_matrix(shape: MmaShape, values: Array) -> Array:
+def right_matrix(shape: MmaShape, values: Array) -> Array:
+    """B, (warps, k, n), in f64."""
     count, per = values.shape[1], values.shape[3]
     r, t, e = np.arange(count)[:, None, None], THREAD[None, :, None], np.arange(per)[None, None, :]
     row = per * t + e + 4 * per * r
     column = np.broadcast_to(GROUP[None, :, None], row.shape)
     matrix = np.zeros((len(values), shape.k, shape.n))
-    matrix[:, row, column] = wide_values(_truncated(values, shape.right))
+    matrix[:, row, column] = wide_values(truncated(values, shape.right))
     return matrix
 
 
-def _truncated(values: Array, type_: str) -> Array:
+def truncated(values: Array, type_: str) -> Array:
+    """What the unit reads of an operand: of tf32, the upper bits."""
     return rounding.tf32(values) if type_ == "tf32" else values
 
 
@@ -156,9 +160,10 @@ def _accumulator_places(m: int) -> tuple[Array, Array]:
     return GROUP + 8 * (i // 2), 2 * THREAD + i % 2
 
 
-def _sum_matrix(gang: Gang, sources: list[Source], shape: MmaShape) -> Array:
+def sum_matrix(gang: Gang, sources: list[Source], shape: MmaShape) -> Array:
+    """C, (warps, m, n), in f64."""
     dtype = NUMPY[shape.sum]
-    values = _operand(gang, sources, dtype)
+    values = operand_values(gang, sources, dtype)
     row, column = _accumulator_places(shape.m)
     matrix = np.zeros((len(values), shape.m, shape.n))
     if values.shape[3] == 2:  # f16 in pairs
@@ -167,7 +172,8 @@ def _sum_matrix(gang: Gang, sources: list[Source], shape: MmaShape) -> Array:
     return matrix
 
 
-def _result_words(total: Array, shape: MmaShape, saturates: bool) -> list[Array]:
+def result_words(total: Array, shape: MmaShape, saturates: bool) -> list[Array]:
+    """The registers of D from its matrices, rounded."""
     row, column = _accumulator_places(shape.m)
     found = total[:, row, column]  # (warps, elements, lanes)
     if shape.result in FLOATS:

@@ -30,7 +30,7 @@ from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import WGMMA_AGENT, ShadowAccess
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.aliases import Array, Dtype, IntArray
 
 FULL: Final = np.array([0xFFFFFFFF], np.uint32)
 ROWS_OF_WARP: Final = 16
@@ -409,12 +409,15 @@ def _perform(
     matrices[form.accumulators] = form, _rounded(product, form)
 
 
+def shared_values(machine: PtxMachine, places: IntArray, dtype: Dtype) -> Array:
+    """Elements of shared memory at arena positions; what is outside is read at its edge."""
+    words = machine.shared.view(np.dtype(f"u{dtype.itemsize}"))
+    return words[np.clip(places // dtype.itemsize, 0, len(words) - 1)].view(dtype)
+
+
 def _matrix(machine: PtxMachine, places: IntArray, type_: str) -> Array:
     """Elements at arena positions, as f64; zeros outside of shared memory."""
-    dtype = NUMPY[type_]
-    words = machine.shared.view(np.dtype(f"u{dtype.itemsize}"))
-    inside = np.clip(places // dtype.itemsize, 0, len(words) - 1)
-    values = words[inside].view(dtype)
+    values = shared_values(machine, places, NUMPY[type_])
     if type_ == "tf32":
         values = rounding.tf32(values)
     found: Array = values.astype(np.float32).astype(np.float64)
