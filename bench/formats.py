@@ -228,16 +228,16 @@ def cpu_table() -> None:
         low, middle, high = row["of_copy"]
         ratios.append(middle)
         speed = row["bytes"] / row["ms"] / 1e6
-        cells.append(
-            [
-                f"`{row['case'][0]}`",
-                f"{row['bytes'] >> 20}",
-                f"{speed:.1f}",
-                f"{middle:.2f}",
-                f"{low:.2f} to {high:.2f}",
-            ]
+        facts = (
+            f"`{row['case'][0]}`",
+            f"{row['bytes'] >> 20}",
+            f"{speed:.1f}",
+            f"{middle:.2f}",
+            f"{low:.2f} to {high:.2f}",
         )
-    text = f"{mlir_kernels.circumstances(CPU_NAME, found)}, {found['threads']} threads: {geometric_mean(ratios):.2f} of a copy in the\ngeometric mean, least {min(ratios):.2f}.\n\n"
+        cells.append(list(facts))
+    where = f"{mlir_kernels.circumstances(CPU_NAME, found)}, {found['threads']} threads"
+    text = f"{where}: {geometric_mean(ratios):.2f} of a copy in the geometric mean, least {min(ratios):.2f}.\n\n"
     mlir_kernels.put_into(PAGE, CPU_NAME, text, mlir_kernels.table("format|MiB|GB/s|of a copy|quartiles", cells))
 
 

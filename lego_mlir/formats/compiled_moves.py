@@ -23,9 +23,9 @@ from typing import Final
 
 from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError
+from lego_mlir.formats.exchange_tiles import REGISTER_BITS
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.host_kernels import NAME, HostMoves, kernel_of, kernel_text
-from lego_mlir.formats.exchange_tiles import REGISTER_BITS
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
 

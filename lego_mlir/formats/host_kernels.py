@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lego_mlir.formats.exchange_tiles import BYTE, REGISTER_BITS, WORD, DigitExchange, RegisterTile, register_tile
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.move_tiles import joined
-from lego_mlir.formats.exchange_tiles import BYTE, REGISTER_BITS, WORD, DigitExchange, RegisterTile, register_tile
 
 NAME: Final = "relayout"
 BLOCK_BITS: Final = 8 * 4096

@@ -11,11 +11,11 @@ from lego_mlir.formats import FORMATS, compiled_moves, host_moves
 from lego_mlir.formats.compiled_moves import planned
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import in_packed_rows
+from lego_mlir.formats.exchange_tiles import BYTE, MOST_BITS, DigitExchange, register_tile
 from lego_mlir.formats.field_arrays import as_bytes, empty_buffers, read, write
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.host_kernels import kernel_text
 from lego_mlir.formats.host_moves import execute
-from lego_mlir.formats.exchange_tiles import BYTE, MOST_BITS, DigitExchange, register_tile
 
 
 def offset(digits, number, side):
