@@ -2,7 +2,7 @@
 
     python bench/formats.py render [FORMAT ..]   our kernels as cubins, one for each format, and the moves as JSON
     python bench/formats.py time [FORMAT ..]     on the GPU machine: correctness, then times
-    python bench/formats.py cpu [FORMAT ..]      on this processor: NumPy's moves and a copy, by two threads each
+    python bench/formats.py cpu [FORMAT ..]      on this processor: conversions and a copy, by two threads each
     python bench/formats.py table                the table of docs/results/formats.md
 
 All fields of a format are written by one launch, each from a dense row-major array of its elements, packed to the bit.
@@ -13,8 +13,8 @@ two fields share bytes, so they are two launches, the second of which reads what
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from statistics import geometric_mean
+from collections.abc import Callable, Mapping, Sequence
+from statistics import geometric_mean, median, quantiles
 from time import perf_counter
 from typing import Any
 
@@ -25,7 +25,8 @@ import numpy as np
 NAME, PAGE, TARGET = "formats", "results/formats.md", "sm_90"
 RUNS = (NAME, "formats_one_line")
 """The names of the results: those of today's kernels, and of kernels with runs of one line and four units a thread."""
-GPU_MIB, CPU_MIB = 256, 16
+GPU_MIB, CPU_MIB, CPU_ROUNDS = 256, 64, 25
+CPU_NAME = "formats_cpu"
 SAMPLED = 2**20
 SIZES = {
     "rows": 4096, "columns": 4096, "inputs": 4096, "depth": 128, "tokens": 16, "heads": 8, "groups": 8, "experts": 4,
@@ -148,40 +149,101 @@ def contenders(folder: Any, case: str) -> list[harness.Contender]:
 
 
 def cpu(cases: Sequence[str]) -> None:
-    """The least of five times, copy and conversion in turns; a shared machine shows in both."""
-    from lego_mlir.formats.field_arrays import as_bytes, empty_buffers
-    from lego_mlir.formats.field_moves import Move
-    from lego_mlir.formats.host_moves import THREADS, execute
+    """Median ratios of a copy by two threads and the conversion, timed in turns: a shared machine shows in both."""
+    from lego_mlir.formats.compiled_moves import THREADS
+    from lego_mlir.formats.host_moves import COMPILED_BYTES
 
-    ratios = []
+    rows = []
     for case in cases:
-        format_ = format_of(case, CPU_MIB)
-        buffers = {name: as_bytes(array) for name, array in empty_buffers(format_).items()}
-        runs = []
-        plan_of_case = conversion_of(case, CPU_MIB)
-        for there, here, plan in plan_of_case.moves:
-            size = plan_of_case.source.bytes_of(there)
-            runs.append((plan, np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8), buffers[here]))
-        total = bytes_of(format_)
-        a, b = np.ones(total, np.uint8), np.zeros(total, np.uint8)
-        copy = Move(((total // 16, 128, 128),), 128, (0, 0))
-        times: dict[str, list[float]] = {"ours": [], "copy": []}
-        for _ in range(5):
-            start = perf_counter()
-            for plan, x, y in runs:
-                execute(plan, x, y)
-            times["ours"].append(perf_counter() - start)
-            start = perf_counter()
-            execute(copy, a, b)
-            times["copy"].append(perf_counter() - start)
-        ratios.append(min(times["copy"]) / min(times["ours"]))
-        speed = total / min(times["ours"]) / 1e9
-        print(f"{case:26} {speed:6.2f} GB/s, {ratios[-1]:.2f} of a copy by {THREADS} threads", flush=True)
-    print(f"geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+        plan = conversion_of(case, CPU_MIB)
+        run, total = _prepared(plan)
+        for _ in range(2 + COMPILED_BYTES // total):
+            run()
+        copy = _copy_of(total, THREADS)
+        ratios, times = [], []
+        for _ in range(CPU_ROUNDS):
+            seconds = {}
+            for name, job in (("copy", copy), ("ours", run)):
+                start = perf_counter()
+                job()
+                seconds[name] = perf_counter() - start
+            ratios.append(seconds["copy"] / seconds["ours"])
+            times.append(seconds["ours"])
+        low, middle, high = quantiles(ratios, n=4)
+        rows.append({"case": [case], "bytes": total, "ms": 1000 * median(times), "of_copy": [low, middle, high]})
+        print(
+            f"{case:26} {total / median(times) / 1e9:6.2f} GB/s, {middle:.2f} of a copy ({low:.2f} to {high:.2f})",
+            flush=True,
+        )
+    found = [row["of_copy"][1] for row in rows]
+    print(f"geometric mean {geometric_mean(found):.2f}, least {min(found):.2f}")
+    if list(cases) == CASES:
+        from lego_mlir.runtime.cpu import model_name
+        from lego_mlir.toolchain import llvm
+
+        path = harness.todays_results(llvm.binding().get_host_cpu_name(), CPU_NAME)
+        path.write_text(json.dumps({"device": model_name(), "threads": THREADS, "rows": rows}, indent=1) + "\n")
+
+
+def _prepared(plan: Any) -> tuple[Callable[[], None], int]:
+    """The moves of a conversion between made-up buffers, checked once, and the bytes that they write."""
+    from lego_mlir.formats.field_arrays import as_bytes, empty_buffers
+    from lego_mlir.formats.host_moves import execute_all
+
+    given, found = (
+        {name: as_bytes(array) for name, array in empty_buffers(one).items()} for one in (plan.source, plan.target)
+    )
+    rng = np.random.default_rng(0)
+    for array in given.values():
+        array[:] = rng.integers(0, 256, array.size, dtype=np.uint8)
+    moves = [(move, given[there], found[here]) for there, here, move in plan.moves]
+    execute_all(moves)
+    for there, here, move in plan.moves:
+        facts = {"source": there, "target": here, "unit": move.unit, "start": move.start, "digits": move.digits}
+        require_right(facts, given[there], found[here])
+    return lambda: execute_all(moves), sum(array.size for array in found.values())
+
+
+def _copy_of(size: int, threads: int) -> Callable[[], None]:
+    """A copy of these bytes, a part by each thread."""
+    from lego_mlir.formats.compiled_moves import workers
+
+    a, b = np.ones(size, np.uint8), np.zeros(size, np.uint8)
+    parts = [slice(size * k // threads, size * (k + 1) // threads) for k in range(threads)]
+
+    def copy() -> None:
+        for done in [workers(threads).submit(np.copyto, b[part], a[part]) for part in parts]:
+            done.result()
+
+    return copy
+
+
+def cpu_table() -> None:
+    """The table of the processor: speed, and the ratio to a copy with its quartiles."""
+    found = mlir_kernels.latest(CPU_NAME)
+    if found is None:
+        raise SystemExit("no times of a processor yet: run `python bench/formats.py cpu`")
+    cells, ratios = [], []
+    for row in found["rows"]:
+        low, middle, high = row["of_copy"]
+        ratios.append(middle)
+        speed = row["bytes"] / row["ms"] / 1e6
+        facts = (
+            f"`{row['case'][0]}`",
+            f"{row['bytes'] >> 20}",
+            f"{speed:.1f}",
+            f"{middle:.2f}",
+            f"{low:.2f} to {high:.2f}",
+        )
+        cells.append(list(facts))
+    where = f"{mlir_kernels.circumstances(CPU_NAME, found)}, {found['threads']} threads"
+    text = f"{where}: {geometric_mean(ratios):.2f} of a copy in the geometric mean, least {min(ratios):.2f}.\n\n"
+    mlir_kernels.put_into(PAGE, CPU_NAME, text, mlir_kernels.table("format|MiB|GB/s|of a copy|quartiles", cells))
 
 
 def table(_: Sequence[str] = ()) -> None:
-    """The table of the documentation: our time, what it reads and writes, and the share of a copy's speed, by run."""
+    """The tables of the documentation: our time, what it reads and writes, and the share of a copy's speed, by run."""
+    cpu_table()
     runs = {name: found for name in RUNS if (found := mlir_kernels.latest(name)) is not None}
     if not runs:
         raise SystemExit("no times yet: run `python bench/formats.py time` on a machine with a GPU")

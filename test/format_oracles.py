@@ -50,6 +50,20 @@ def marlin(f):
     }
 
 
+def machete(f):
+    """One code at a time: a thread's value in a fragment of `wgmma` (PTX ISA, operand A in registers), stored where
+    Machete's header puts it: 32 codes a thread, 8 of them a word whose neighbours are 16 bits apart."""
+    rows, inputs = f["q"].shape
+    stored = np.zeros(rows * inputs, np.uint8)
+    for bk, bn, thread, step, value in np.ndindex(inputs // 64, rows // 128, 256, 4, 8):
+        lane, warp = thread % 32, thread // 32  # the warps of the second group have the lower 64 rows
+        row = 16 * warp + lane // 4 + 8 * (value >> 1 & 1)
+        column = 16 * step + 2 * (lane % 4) + (value & 1) + 8 * (value >> 2)
+        first = 8192 * (bk * (rows // 128) + bn) + 32 * thread + 8 * step
+        stored[first + (value % 2) * 4 + value // 2] = f["q"][128 * bn + row, 64 * bk + column]
+    return {"qweight": words(stored).reshape(inputs // 8, rows), "scales": f["scale"].T}
+
+
 def gptq(f):
     return {
         "qweight": np.ascontiguousarray(words(f["q"]).T),
@@ -205,8 +219,11 @@ ORACLES = {
     "megatron.row_parallel": lambda f: one(np.stack(np.split(f["weight"], 3, axis=1))),
     "aiter.16x16": aiter,
     "gptq": gptq,
+    "gptq.act_order": lambda f: {**gptq(f), "g_idx": f["group"]},
     "awq": awq,
     "vllm.marlin": marlin,
+    "vllm.marlin_act_order": lambda f: {**marlin(f), "g_idx": f["group"], "g_idx_sort_indices": f["order"]},
+    "vllm.machete": machete,
     "vllm.marlin_int8": lambda f: one(marlin_tiles(f["q"].T, 8).view(np.int32)),
     "gptoss.mxfp4": lambda f: {
         "blocks": nibbles(f["q"].reshape(f["q"].shape[0], -1, 32)), "scales": f["scale"],

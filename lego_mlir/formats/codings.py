@@ -20,6 +20,7 @@ from typing import Final
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import LayoutError
+from lego_mlir.layout.gallery.tables import table
 
 Fields = Mapping[str, Array]
 """Logical arrays by field name: codes below a byte as uint8, floating-point fields in their own types."""
@@ -270,6 +271,59 @@ class AffineGroups(Coding):
                 f"the zero point of group {list(at)} is {int(zero[at])}, and the format holds {low}..{wanted}"
             )
         return found if self.zero is None else {**found, self.zero: zero - (self.zero == "zero_minus_1")}
+
+
+@dataclass(frozen=True, slots=True)
+class ActOrderedGroups(Coding):
+    """AffineGroups whose inputs have their groups in an array, `group`: GPTQ with `desc_act`.
+
+    Where `order` is stored too, inputs are sorted by group, and `order` has the original input of each: the permutation
+    of the activations that the engine applies.
+    """
+
+    plain: AffineGroups
+    is_sorted: bool
+
+    @property
+    def codes(self) -> str:
+        return f"{self.plain.codes}, ordered by activation"
+
+    def decode(self, fields: Fields) -> Array:
+        import numpy as np
+
+        one = self.common(fields)
+        zero, scale = (one[name][:, one["group"]].astype(np.float32) for name in ("zero", "scale"))
+        return (one["q"].astype(np.float32) - zero) * scale
+
+    def encode(self, values: Array) -> dict[str, Array]:
+        import numpy as np
+
+        found = AffineGroups(self.plain.group, "zero", self.plain.scale).encode(values)
+        return self.uncommon({**found, "group": np.arange(values.shape[1]) // self.plain.group})
+
+    def common(self, fields: Fields) -> dict[str, Array]:
+        import numpy as np
+
+        q, group = fields["q"], fields["group"]
+        if self.is_sorted:
+            order = table([q.shape[1]], fields["order"]).apply(np.arange(q.shape[1]))
+            q, group = np.empty_like(q), np.empty_like(group)
+            q[:, order], group[order] = fields["q"], fields["group"]
+        return {**self.plain.common({**fields, "q": q}), "group": group}
+
+    def uncommon(self, fields: Fields) -> dict[str, Array]:
+        import numpy as np
+
+        group, groups = np.asarray(fields["group"], np.int32), fields["scale"].shape[1]
+        outside = (group < 0) | (group >= groups)
+        if outside.any():
+            k = int(outside.argmax())
+            raise LayoutError(f"the group of input {k} is {int(group[k])}, and there are the groups 0..{groups - 1}")
+        found = self.plain.uncommon(fields)
+        if not self.is_sorted:
+            return {**found, "group": group}
+        order = np.argsort(group, kind="stable").astype(np.int32)
+        return {**found, "q": fields["q"][:, order], "group": group[order], "order": order}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.formats.field_arrays import Arrays, as_bytes, empty_buffers, read, require_buffers, write
 from lego_mlir.formats.field_moves import Move, move, refined
-from lego_mlir.formats.host_moves import execute
+from lego_mlir.formats.host_moves import execute_all
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import StoredField
 from lego_mlir.layout.values import show
@@ -80,8 +80,7 @@ class Conversion(Frozen):
         if self.moves:
             given, out = require_buffers(self.source, buffers), empty_buffers(self.target)
             views = {name: as_bytes(array) for name, array in out.items()}
-            for there, here, plan in self.moves:
-                execute(plan, given[there], views[here])
+            execute_all([(plan, given[there], views[here]) for there, here, plan in self.moves])
             return out
         fields = read(self.source, buffers)
         if not self.is_move:
@@ -115,8 +114,7 @@ class Conversion(Frozen):
             part = data[start : start + block]
             beside[:] = part
             part[:] = 0
-            for plan in inner:
-                execute(plan, beside, part)
+            execute_all([(plan, beside, part) for plan in inner])
         return block
 
 

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import AnyArray, Foreign
 from lego_mlir.errors import LayoutError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Argument = tuple[int, str]
 """A buffer of a side: SOURCE, TARGET, or of the packed rows between them, READ and CAST."""
 SOURCE, TARGET, READ, CAST = range(4)
+Kernels = list[tuple["Kernel", list[Argument]]]
+_KNOWN: Final[dict[Hashable, Kernels]] = {}
 
 
 def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
@@ -43,12 +45,19 @@ def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str
     return {name: found[TARGET, name] for name in plan.target.buffers}
 
 
-def kernels_of(plan: Conversion) -> list[tuple[Kernel, list[Argument]]]:
-    """The kernels of a conversion, in their order, and the buffers that each takes.
+def kernels_of(plan: Conversion) -> Kernels:
+    """The kernels of a conversion, in their order, and the buffers that each takes; traced once for two formats.
 
     Moves are one kernel, where no two of them share a byte. A cast reads rows of packed fields and writes such rows,
     with moves before and after it.
     """
+    key = tuple((tuple(one.fields), tuple(one.buffers.items()), one.coding) for one in (plan.source, plan.target))
+    if key not in _KNOWN:
+        _KNOWN[key] = _traced(plan)
+    return _KNOWN[key]
+
+
+def _traced(plan: Conversion) -> Kernels:
     if plan.moves:
         return _moving(plan)
     if plan.is_exact:
@@ -67,7 +76,7 @@ def kernels_of(plan: Conversion) -> list[tuple[Kernel, list[Argument]]]:
     ]
 
 
-def _moving(plan: Conversion) -> list[tuple[Kernel, list[Argument]]]:
+def _moving(plan: Conversion) -> Kernels:
     sides = [list(one.buffers) for one in (plan.source, plan.target)]
     sizes = [
         tuple(one.bytes_of(name) for name in names)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.formats.codings import numpy_type
+from lego_mlir.formats.compiled_moves import ALIGNED
 from lego_mlir.formats.field_moves import move
 from lego_mlir.formats.host_moves import execute
 from lego_mlir.formats.storage_format import StorageFormat
@@ -46,12 +47,17 @@ def as_bytes(array: Array) -> Array:
 
 
 def empty_buffers(format_: StorageFormat) -> dict[str, Array]:
-    """A zeroed array for each buffer, of the type and shape that the format gives it."""
+    """A zeroed array for each buffer, of the type and shape that the format gives it, aligned to a cache line."""
     import numpy as np
 
-    return {
-        name: np.zeros([int(n) for n in shape], numpy_type(dtype)) for name, (dtype, shape) in format_.buffers.items()
-    }
+    found = {}
+    for name, (dtype, shape) in format_.buffers.items():
+        kind, sizes = np.dtype(numpy_type(dtype)), [int(n) for n in shape]
+        size = int(product(sizes)) * kind.itemsize
+        memory = np.zeros(size + ALIGNED, np.uint8)
+        first = -memory.ctypes.data % ALIGNED
+        found[name] = memory[first : first + size].view(kind).reshape(sizes)
+    return found
 
 
 def require_buffers(format_: StorageFormat, buffers: Arrays) -> dict[str, Array]:

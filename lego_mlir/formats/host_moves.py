@@ -1,7 +1,7 @@
-"""Moves executed by the processor, on two threads: strided copies by NumPy, and by compiled tiles what is large.
+"""Moves executed by the processor on two threads: large ones by vector kernels, others by strided copies of NumPy.
 
-NumPy copies elements below a byte bit by bit of a byte, and others one by one where both sides have short runs. Of a
-move that comes often, or is large, the kernel of its tile is compiled for the processor, which takes a second or two.
+NumPy copies elements below a byte bit by bit of a byte, and others one by one where both sides have short runs. For
+moves that come often, or are large, a kernel is compiled (`compiled_moves`): in a fraction of a second, once a machine.
 
 >>> import numpy as np
 >>> from lego_mlir.formats.stored_fields import stored
@@ -17,36 +17,30 @@ move that comes often, or is large, the kernel of its tile is compiled for the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import pairwise
 from itertools import product as combinations
-from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lego_mlir.aliases import Array
-from lego_mlir.errors import DependencyError
+from lego_mlir.formats.compiled_moves import ALIGNED, THREADS, compiled, planned, workers
 from lego_mlir.formats.field_moves import Digit, Move
-from lego_mlir.formats.move_tiles import is_direct
 
-if TYPE_CHECKING:
-    from lego_mlir.runtime.cpu_kernels import HostKernel
-
-THREADS: Final = 2
 SPLIT_BYTES: Final = 2**20
 """Bytes from which two threads share a move: below, starting them takes longer than it saves."""
 MOST_RUN_BITS: Final = 8 * 4096
-"""Runs up to which a move copies each as one element; longer ones are copied as fast as arrays of bytes."""
+"""Runs up to which NumPy copies each as one element; longer ones are copied as fast as arrays of bytes."""
 TILE: Final = 128
 LINE_BITS: Final = 8 * 64
 """A cache line of a processor."""
 COMPILED_BYTES: Final = 2**25
 """Bytes of moves alike from which on they are compiled."""
-ALIGNED: Final = 16
-"""Bytes at which the memory of a compiled kernel begins."""
-_MOVED: Final[dict[tuple[tuple[Digit, ...], int], int]] = {}
+STREAMED_BYTES: Final = 2**22
+"""Bytes that are written past the caches: more than a core's own cache keeps."""
+_MOVED: Final[dict[tuple[Move, ...], int]] = {}
 _TYPES: Final = {8: "u1", 16: "u2", 32: "u4", 64: "u8", 128: "c16"}
 """NumPy copies 16 bytes at once only as a complex number, whose bits it leaves alone."""
+Given = tuple[Move, Array, Array]
+"""A move with the bytes of its source and of its target."""
 
 
 def execute(plan: Move, source: Array, target: Array, threads: int = THREADS) -> None:
@@ -54,65 +48,82 @@ def execute(plan: Move, source: Array, target: Array, threads: int = THREADS) ->
 
     Elements below a byte are combined into the target's bits by `or`, so those must be 0 before.
     """
-    if _is_compiled(plan) and _run_compiled(plan, source, target, threads):
-        return
+    execute_all([(plan, source, target)], threads)
+
+
+def execute_all(moves: Sequence[Given], threads: int = THREADS) -> None:
+    """Execute moves as `execute` does, by one kernel those whose elements lie between each other's."""
+    for group, shared in _groups(moves):
+        if not _run_compiled(group, shared, threads):
+            for given in group:
+                _run_numpy(*given, threads)
+
+
+def _groups(moves: Sequence[Given]) -> Iterator[tuple[list[Given], int]]:
+    """Moves of one target, or else of one source, that a kernel takes together; the others one by one."""
+    left = list(moves)
+    for side in (2, 1):
+        shared: dict[int, list[Given]] = {}
+        for given in left:
+            shared.setdefault(given[1:][side - 1].ctypes.data, []).append(given)
+        left = []
+        for group in shared.values():
+            if len(group) > 1 and planned(_bare(group), side) is not None:
+                yield group, side
+            else:
+                left += group
+    yield from (([given], 2) for given in left)
+
+
+def _bare(group: Sequence[Given]) -> tuple[Move, ...]:
+    """Moves with their starts counted from the first byte of any of them in the same array."""
+    return tuple(
+        Move(plan.digits, plan.unit, (plan.start[0] - 8 * there, plan.start[1] - 8 * here))
+        for (plan, _, _), there, here in zip(group, _firsts(group, 1), _firsts(group, 2), strict=True)
+    )
+
+
+def _firsts(group: Sequence[Given], side: int) -> list[int]:
+    """For each move the first byte of its array that a move of the group touches."""
+    found: dict[int, int] = {}
+    starts = [(arrays[side - 1].ctypes.data, plan.start[side - 1] // 8) for plan, *arrays in group]
+    for array, byte in starts:
+        found[array] = min(found.get(array, byte), byte)
+    return [found[array] for array, _ in starts]
+
+
+def _run_compiled(group: Sequence[Given], shared: int, threads: int) -> bool:
+    """Run moves by a kernel; False where they are small or rare, or have none."""
+    moves, total = _bare(group), sum(plan.bits // 8 for plan, _, _ in group)
+    kernel = planned(moves, shared) if total >= SPLIT_BYTES else None
+    if kernel is None:
+        return False
+    _MOVED[moves] = _MOVED.get(moves, 0) + total
+    if _MOVED[moves] < COMPILED_BYTES:
+        return False
+    for plan, source, target in group:
+        for side, array in ((1, source), (2, target)):
+            last = plan.start[side - 1] + plan.unit + sum((d[0] - 1) * d[side] for d in plan.digits)
+            assert last <= 8 * array.nbytes, "a plan of this format is inside its buffers"
+    addresses = [
+        (source.ctypes.data + there, target.ctypes.data + here)
+        for (_, source, target), there, here in zip(group, _firsts(group, 1), _firsts(group, 2), strict=True)
+    ]
+    streaming = total >= STREAMED_BYTES and not any(target % ALIGNED for _, target in addresses)
+    code = compiled(kernel, streaming)
+    if code is None:
+        return False
+    code(addresses, threads)
+    return True
+
+
+def _run_numpy(plan: Move, source: Array, target: Array, threads: int) -> None:
     parts = _parts(plan, threads if plan.bits >= 8 * SPLIT_BYTES else 1)
     if len(parts) == 1:
         _execute_part(parts[0], source, target)
         return
-    for future in [_pool().submit(_execute_part, part, source, target) for part in parts]:
+    for future in [workers(threads).submit(_execute_part, part, source, target) for part in parts]:
         future.result()
-
-
-def _is_compiled(plan: Move) -> bool:
-    """Whether the moves with these digits have moved enough bytes for a kernel, and have one."""
-    if plan.bits < 8 * SPLIT_BYTES or is_direct(plan) or any(start % 8 for start in plan.start):
-        return False
-    key = (plan.digits, plan.unit)
-    _MOVED[key] = _MOVED.get(key, 0) + plan.bits // 8
-    return _MOVED[key] >= COMPILED_BYTES
-
-
-def _run_compiled(plan: Move, source: Array, target: Array, threads: int) -> bool:
-    """Run the compiled kernel of a move; False where it has none, or the target does not begin at 16 bytes."""
-    views, starts = [], []
-    for side, array in ((1, source), (2, target)):
-        begin = plan.start[side - 1] // 8
-        begin -= (array.ctypes.data + begin) % ALIGNED  # what is before the first element is not touched
-        starts.append(plan.start[side - 1] - 8 * max(begin, 0))
-        span = starts[-1] + plan.unit + sum((d[0] - 1) * d[side] for d in plan.digits)
-        views.append(array[max(begin, 0) : max(begin, 0) + -(-span // (8 * ALIGNED)) * ALIGNED])
-        if begin < 0:
-            if side == 2:
-                return False
-            views[-1] = views[-1].copy()
-    found = _kernel(Move(plan.digits, plan.unit, (starts[0], starts[1])), views[0].size, views[1].size)
-    if found is None:
-        return False
-    kernel, grid = found
-    kernel(views, grid, threads=min(threads, prod(grid)))
-    return True
-
-
-@cache
-def _kernel(plan: Move, source_bytes: int, target_bytes: int) -> tuple[HostKernel, tuple[int, ...]] | None:
-    from lego_mlir.formats.move_kernels import build, plan_of
-    from lego_mlir.runtime.cpu_kernels import compile_kernels
-
-    move, sizes = ((0, 0, plan),), ((source_bytes,), (target_bytes,))
-    if plan_of(move, *sizes) is None:
-        return None
-    kernel = build(move, *sizes)
-    try:
-        text = kernel.mlir()
-    except DependencyError:  # a machine without MLIR has NumPy
-        return None
-    return compile_kernels(text)[kernel.name], tuple(map(int, kernel.grid))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS)
 
 
 def _parts(plan: Move, count: int) -> list[Move]:

@@ -1,4 +1,4 @@
-"""Weights of few bits: words of 4-bit codes as GPTQ, AWQ and Marlin pack them, microscaled blocks, block-scaled fp8.
+"""Weights of few bits: words of 4-bit codes as GPTQ, AWQ, Marlin and Machete pack them, microscaled blocks, scaled fp8.
 
 The codes of a weight (outputs, inputs) are the field `q`, its scales and zero points are along groups of inputs.
 Packing is only an order of digits: AWQ's words hold columns 0 2 4 6 1 3 5 7.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lego_mlir.expr.index import cdiv
 from lego_mlir.formats.catalog import storage
-from lego_mlir.formats.codings import AffineGroups, Microscaled, ScaledTiles
+from lego_mlir.formats.codings import ActOrderedGroups, AffineGroups, Microscaled, ScaledTiles
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import stored
 from lego_mlir.layout.canonical import Size
@@ -18,7 +18,7 @@ from lego_mlir.layout.canonical import Size
     "gptq", "4-bit words along the inputs", "AutoGPTQ, QuantLinear.pack (v1: zero points less 1)", rows=8, columns=128
 )
 def gptq(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
-    """qweight (inputs / 8, outputs), qzeros (groups, outputs / 8), scales (groups, outputs); not act-ordered."""
+    """qweight (inputs / 8, outputs), qzeros (groups, outputs / 8), scales (groups, outputs)."""
     groups = columns // group
     q = {"n": rows, "k": columns // 8, "w": 8}
     z = {"g": groups, "n": rows // 8, "w": 8}
@@ -33,6 +33,27 @@ def gptq(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
         "qzeros": ("i32", (groups, rows // 8)),
     }
     return StorageFormat("gptq", fields, buffers, coding=AffineGroups(group, "zero_minus_1"))
+
+
+def _act_ordered(plain: StorageFormat, name: str, columns: Size, *arrays: tuple[str, str]) -> StorageFormat:
+    """A packed format beside arrays of an integer for each input: (field, buffer)."""
+    fields = [stored(field, "i32", {"k": columns}, "k", "k", buffer=buffer) for field, buffer in arrays]
+    assert isinstance(plain.coding, AffineGroups), "packed 4-bit formats have groups"
+    return StorageFormat(
+        name,
+        [*plain.fields, *fields],
+        {**plain.buffers, **{buffer: ("i32", (columns,)) for _, buffer in arrays}},
+        coding=ActOrderedGroups(plain.coding, is_sorted=len(arrays) > 1),
+    )
+
+
+@storage(
+    "gptq.act_order", "gptq, and the group of each input", "AutoGPTQ, QuantLinear with desc_act: g_idx", rows=8,
+    columns=128,
+)  # fmt: skip
+def gptq_act_order(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
+    """Inputs in their own order; `g_idx` is known when a file is read."""
+    return _act_ordered(gptq(rows, columns, group), "gptq.act_order", columns, ("group", "g_idx"))
 
 
 @storage("awq", "4-bit words along the outputs, 0 2 4 6 1 3 5 7", "AutoAWQ, WQLinear_GEMM", rows=8, columns=128)
@@ -76,6 +97,42 @@ def marlin(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
     ]
     buffers = {"qweight": ("i32", (columns // 16, 2 * rows)), "scales": ("f16", (columns // group, rows))}
     return StorageFormat("vllm.marlin", fields, buffers, coding=AffineGroups(group, None))
+
+
+@storage(
+    "vllm.marlin_act_order", "Marlin, inputs sorted by group", "vLLM, gptq_marlin: g_idx and g_idx_sort_indices",
+    rows=64, columns=128,
+)  # fmt: skip
+def marlin_act_order(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
+    """Marlin's words of the sorted inputs, their groups, and the permutation of activations that sorts them."""
+    arrays = ("group", "g_idx"), ("order", "g_idx_sort_indices")
+    return _act_ordered(marlin(rows, columns, group), "vllm.marlin_act_order", columns, *arrays)
+
+
+@storage(
+    "vllm.machete", "4-bit fragments of wgmma, blocks of 128 x 64",
+    "vLLM, csrc/quantization/machete/machete_prepacked_layout.cuh (cooperative, 16-bit activations)", rows=128,
+    columns=128,
+)  # fmt: skip
+def machete(rows: Size, columns: Size, group: int = 128) -> StorageFormat:
+    """Blocks in the order in which two groups of warps hold the operand A of `wgmma.m64k16` in registers.
+
+    A thread's 32 codes of a block are 16 bytes; those of a word are interleaved, so that two neighbours of a row are 16
+    bits apart. Zero points are the constant 8.
+    """
+    digits = {
+        "block_n": rows // 128, "group": 2, "warp": 4, "half_n": 2, "row": 8,
+        "block_k": columns // 64, "step": 4, "half_k": 2, "pair": 4, "odd": 2,
+    }  # fmt: skip
+    axes = "block_n group warp half_n row | block_k step half_k pair odd"
+    order = "block_k block_n group warp row pair step odd half_k half_n"
+    groups = columns // group
+    fields = [
+        stored("q", "u4", digits, axes, order, buffer="qweight"),
+        stored("scale", "f16", {"n": rows, "g": groups}, "n | g", "g n", buffer="scales"),
+    ]
+    buffers = {"qweight": ("i32", (columns // 8, rows)), "scales": ("f16", (groups, rows))}
+    return StorageFormat("vllm.machete", fields, buffers, coding=AffineGroups(group, None))
 
 
 @storage(

@@ -93,6 +93,39 @@ def test_codes_of_one_family_are_exchanged_without_rounding():
     assert all(marlin[n].tobytes() == a.tobytes() for n, a in expected.items())
 
 
+def test_inputs_ordered_by_activation_are_sorted_with_their_permutation():
+    rng = np.random.default_rng(3)
+    sizes = {"rows": 64, "columns": 384}
+    fields = {
+        "q": rng.integers(0, 16, (64, 384)).astype(np.uint8), "scale": rng.random((64, 3)).astype(np.float16),
+        "zero_minus_1": np.full((64, 3), 7, np.uint8), "group": rng.permutation(384).astype(np.int32) // 128,
+    }  # fmt: skip
+    gptq = write(FORMATS["gptq.act_order"](**sizes), fields)
+    marlin = lego.convert(gptq, source="gptq.act_order", to="vllm.marlin_act_order", **sizes)
+    order = sorted(range(384), key=lambda k: fields["group"][k])
+    expected = ORACLES["vllm.marlin"]({"q": fields["q"][:, order], "scale": fields["scale"]})
+    assert all(marlin[name].tobytes() == array.tobytes() for name, array in expected.items())
+    assert marlin["g_idx_sort_indices"].tolist() == order and (np.diff(marlin["g_idx"]) >= 0).all()
+    back = lego.convert(marlin, source="vllm.marlin_act_order", to="gptq.act_order", **sizes)
+    assert all(back[name].tobytes() == array.tobytes() for name, array in gptq.items())
+    values = lego.convert(gptq, source="gptq.act_order", to="hf.linear", **sizes).astype(np.float32)
+    scale = np.take_along_axis(fields["scale"].astype(np.float32), np.tile(fields["group"], (64, 1)), 1)
+    assert np.array_equal(values, ((fields["q"].astype(np.float32) - 8) * scale).astype(np.float16))
+
+
+def test_what_is_no_order_of_activations_is_refused():
+    sizes = {"rows": 64, "columns": 128}
+    source = FORMATS["gptq.act_order"](**sizes)
+    fields = made_up(source) | {"zero_minus_1": np.full((64, 1), 7, np.uint8), "group": np.zeros(128, np.int32)}
+    marlin = lego.convert(write(source, fields), source=source, to="vllm.marlin_act_order", **sizes)
+    marlin["g_idx_sort_indices"][5] = 9
+    with pytest.raises(LayoutError, match=r"entries 5 and 9 are both 9; each of 0..127 appears once"):
+        lego.convert(marlin, source="vllm.marlin_act_order", to=source, **sizes)
+    fields["group"][7] = 1
+    with pytest.raises(LayoutError, match=r"the group of input 7 is 1, and there are the groups 0..0"):
+        lego.convert(write(source, fields), source=source, to="vllm.marlin_act_order", **sizes)
+
+
 def test_a_cast_rounds_to_the_nearest_code():
     rng = np.random.default_rng(2)
     w = rng.standard_normal((128, 256)).astype(np.float16)

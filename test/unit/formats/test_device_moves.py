@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from made_up_fields import made_up
+from made_up_moves import moves
 from ptx_runs import ptx_of
 
 from lego_mlir import interp
-from lego_mlir.errors import DependencyError, LayoutError
-from lego_mlir.formats import FORMATS, host_moves
+from lego_mlir.errors import LayoutError
+from lego_mlir.formats import FORMATS
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import in_packed_rows
 from lego_mlir.formats.device_moves import kernels_of
@@ -21,7 +21,6 @@ from lego_mlir.formats.move_tiles import MOST_TILE_BITS, conflicts, tile_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import stored
 from lego_mlir.interp.ptx import emulate
-from lego_mlir.tracing.definition import Kernel
 
 
 def launches(source, target, seed=0):
@@ -89,58 +88,6 @@ def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
     for kernel, arguments in kernels:
         kernel(*arguments)
     assert same(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [("gguf.q6_k", {"rows": 64, "columns": 512}), ("gptq", {"rows": 256, "columns": 256}),
-     ("kv.mla", {"tokens": 24}), ("deepgemm.scales", {"rows": 130, "groups": 6})],
-)  # fmt: skip
-@pytest.mark.parametrize("skipped", [0, 8])
-def test_compiled_moves_write_what_numpy_does(monkeypatch, name, sizes, skipped):
-    """One kernel for each move, wherever its first element is in aligned memory, and before it nothing is written."""
-    format_ = FORMATS[name](**sizes)
-    for _, _, move in Conversion(in_packed_rows(format_), format_).moves:
-        ends = [move.unit + sum((d[0] - 1) * d[side] for d in move.digits) for side in (1, 2)]
-        given_ = np.random.default_rng(0).integers(0, 256, skipped + -(-ends[0] // 8), dtype=np.uint8)
-        found, expected = (np.zeros(18 + -(-ends[1] // 8), np.uint8) for _ in range(2))
-        placed = Move(move.digits, move.unit, (8 * skipped, 128 + 2 * skipped))
-        execute(placed, given_, expected)
-        with monkeypatch.context() as patch:
-            patch.setattr(host_moves, "SPLIT_BYTES", 0)
-            patch.setattr(host_moves, "COMPILED_BYTES", 0)
-            execute(placed, given_, found)
-        assert np.array_equal(found, expected)
-    assert host_moves._kernel.cache_info().currsize
-
-
-def test_without_mlir_numpy_moves_all(monkeypatch):
-    def lacking(kernel):
-        raise DependencyError("no MLIR Python bindings found")
-
-    format_ = FORMATS["conv1d.linear"](rows=24, columns=40)
-    rows, values = in_packed_rows(format_), made_up(format_)
-    monkeypatch.setattr(Kernel, "mlir", lacking)
-    monkeypatch.setattr(host_moves, "SPLIT_BYTES", 0)
-    monkeypatch.setattr(host_moves, "COMPILED_BYTES", 0)
-    found = Conversion(rows, format_).run(write(rows, values))["data"]
-    assert np.array_equal(found.view(np.uint16), values["weight"].view(np.uint16).T)
-
-
-@st.composite
-def moves(draw):
-    """A permutation of the digits of units of 1 to 128 bits, dense on both sides."""
-    unit = draw(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
-    sizes = draw(st.lists(st.sampled_from([2, 2, 3, 4, 8, 16]), min_size=1, max_size=4))
-    places = []
-    for order in (list(range(len(sizes))), draw(st.permutations(range(len(sizes))))):
-        stride, strides = unit, {}
-        for k in order:
-            strides[k] = stride
-            stride *= sizes[k]
-        places.append(strides)
-    digits = sorted(((n, places[0][k], places[1][k]) for k, n in enumerate(sizes)), key=lambda d: -d[2])
-    return Move(tuple(digits), unit, (0, 0))
 
 
 @given(moves())
