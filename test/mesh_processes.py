@@ -109,17 +109,26 @@ def multiplies(lego_mesh, rank, world):
         ][kind]  # fmt: skip
         return Sharded(shape, {"r": world}, [[("r", split)] if d == axis else [] for d in (0, 1)], {}, order)
 
-    algorithms = set()
+    algorithms, residual = set(), generator.integers(-2, 3, (m, n)).astype(np.float16)
+    factors = [np.resize(np.array([1, 2, 0.5], np.float32), size) for size in (m, n)]
     for kinds in ((0, 1, 1), (1, 0, 0), (2, 0, 1), (3, 3, 2), (1, 2, 0), (0, 0, 3)):
         divisions = [divided(shape, kind) for shape, kind in zip(((m, k), (k, n), (m, n)), kinds, strict=True)]
         plan = lego_mesh.plan_product(*divisions)
         algorithms.add(plan.algorithm)
         run = lego_mesh.MeshProduct(plan, torch.float16, "cpu")
         parts = part(divisions[0], a), part(divisions[1], b)
-        for _ in range(2):
-            assert torch.equal(run(*parts), part(divisions[2], a @ b)), plan
+        for within in (None, SECONDS):
+            assert torch.equal(run(*parts, within=within), part(divisions[2], a @ b)), plan
         wanted = np.maximum((a @ b).astype(np.float32) + bias, 0).astype(np.float16)
         assert torch.equal(run(*parts, torch.from_numpy(bias), "relu"), part(divisions[2], wanted)), plan
+        every = np.maximum((a @ b).astype(np.float32) * factors[0][:, None] * factors[1] + bias, 0) + residual
+        amax, scales = torch.zeros(1), [torch.from_numpy(factor) for factor in factors]
+        found = run(
+            *parts, torch.from_numpy(bias), "relu", residual=part(divisions[2], residual), scale_a=scales[0],
+            scale_b=scales[1], amax=amax, scale_result=torch.tensor([0.5]),
+        )  # fmt: skip
+        assert torch.equal(found, part(divisions[2], (every / 2).astype(np.float16))), plan
+        assert float(amax) == np.abs(every).max(), plan
     assert len(algorithms) > 1
 
 

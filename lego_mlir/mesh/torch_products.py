@@ -1,26 +1,31 @@
-"""A product over a mesh, as one rank carries it out: parts arrive, strips of rows are multiplied, results are sent.
+"""A product over a mesh, as one rank carries it out: parts arrive, strips are multiplied, results are sent.
 
-    transfers    barrier │ rows of strip 1 │ rows of strip 2 │ C of strip 1 │ ..  │ barrier
-    products             │ strip 0         │ strip 1         │ strip 2      │ ..  │         sums
+    arriving     ready? │ rows of strip 1 │ rows of strip 2 │
+    products     strip 0         │ strip 1         │ strip 2 ..              │
+    leaving                      │ C of strip 0    │ C of strip 1    │ ..
 
-On GPUs transfers are copies between memories of peers (`PeerMemory`) on a stream of their own, so that those of one
-strip run while another is multiplied; copy engines do contiguous ones, and take no multiprocessor from products. On a
-CPU the same steps run one after the other. The parts of a sum arrive in places of their own, and are added in f32.
+On GPUs transfers are copies between memories of peers (`PeerMemory`) on two streams of their own, so that those of one
+strip run while another is multiplied; copy engines do contiguous ones, and ranks wait for each other by `PeerSignals`,
+so that neither takes a multiprocessor from products. On a CPU the same steps run one after the other.
 
-A barrier on a GPU is a kernel, which a product that fills all multiprocessors keeps waiting. So products begin after
-the first barrier, and the stream of transfers has a higher priority.
+Sums go around a ring where their parts are rows: the epilogue of a strip's product adds what arrived from the rank
+before, in f32, and the last strips are the ones that this rank keeps. Other parts of a sum arrive in places of their
+own, and are added in f32 at the end.
 """
 
 from __future__ import annotations
 
+import datetime
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.peer_memory import PeerMemory
-from lego_mlir.mesh.strips import RowBox, Strip, row_boxes, strips_of
+from lego_mlir.mesh.peer_signals import PeerSignals
+from lego_mlir.mesh.product_epilogues import Fused, MeshEpilogue
+from lego_mlir.mesh.strips import EdgeBox, Strip, ring_of, strips_of
 from lego_mlir.mesh.torch_exchange import view_of
 
 if TYPE_CHECKING:
@@ -29,45 +34,56 @@ if TYPE_CHECKING:
     from lego_mlir.mesh.redistribution import RedistributionPlan
 
 Multiply = Callable[..., None]
-"""`multiply(a, b, out, bias=None, activation=None)`: writes a product of matrices, with what is fused into it."""
+"""`multiply(a, b, out, **fused)`: writes a product of matrices, with what is fused as `lego_mlir.matmul` names it."""
+READY, TAKEN, FREE, STORED, SUMMED = range(5)
+"""Signals: my parts are there; I have yours; my places are free; your part of C has mine; the next sum of the ring."""
+POLLED_S: Final = 1e-4
+"""Time between two looks at a product that is waited for."""
+REASON: Final = "; another rank ended, failed, or did not come in time; the old parts are as they were"
 
 
-def multiplied(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None, activation: str | None = None) -> None:
+def multiplied(a: Tensor, b: Tensor, out: Tensor, **fused: Foreign) -> None:
     """A product by `lego_mlir.matmul`."""
     import lego_mlir
 
-    out.copy_(lego_mlir.matmul(a, b, bias=bias, activation=activation))
+    out.copy_(lego_mlir.matmul(a, b, result=str(out.dtype).removeprefix("torch."), **fused))
 
 
 class MeshProduct:
     """What one rank does in a product of matrices of one type: every rank of the default group makes and calls it.
 
-    `multiply` computes the local products. Raises UsageError where the group has another number of ranks than the plan.
+    `multiply` computes the local products. C has the type `result`, that of A and B by default. Raises UsageError where
+    the group has another number of ranks than the plan.
     """
 
-    def __init__(self, plan: MeshProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied) -> None:
+    def __init__(
+        self, plan: MeshProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied,
+        result: Foreign = None,
+    ) -> None:  # fmt: skip
         import torch
         import torch.distributed as dist
 
         self.plan, self.dtype, self.device, self.multiply = plan, dtype, torch.device(device), multiply
-        self.rank = dist.get_rank()
+        self.result, self.rank = dtype if result is None else result, dist.get_rank()
         if plan.a.parts or plan.b.parts:
             raise UsageError("the parts of a sum are no operand of a product; add them first, by lego.mesh.Exchange")
         if dist.get_world_size() != plan.ranks:
             raise UsageError(f"the product is over {plan.ranks} ranks, and the group has {dist.get_world_size()}")
-        self.strips = strips_of(plan, self.rank)
+        self.strips, self.ring = strips_of(plan, self.rank), ring_of(plan, self.rank)
         shapes = [moves.target.local_shape(self.rank) for moves in (plan.a, plan.b)]
         self.rows, self.inner, self.columns = *shapes[0], shapes[1][1]
-        self.b_needs = row_boxes(plan.b.messages_to(self.rank), True, max(self.columns, 1))
-        self._memory = [self._memory_of(moves) for moves in (plan.a, plan.b)]
-        along = plan.grid.order.index("l")
-        self.slots, self._slot = plan.sums, int(plan.c.source.mesh_of(_number(self.rank))[along])
         self.capacities = [plan.c.target.capacity(t) for t in range(plan.ranks)]
-        self._results = (
-            PeerMemory(self.slots * max(self.capacities), dtype, self.device) if not _stays(plan.c) else None
+        self.epilogue = MeshEpilogue(plan, self.rank)
+        self._memory = [None if stays(moves) else self._memory_of(moves) for moves in (plan.a, plan.b)]
+        self._results = self._places()
+        self._readers, self._senders, self._receivers, self._storing = self._neighbours()
+        self._signals = PeerSignals(SUMMED + 1, self.device)
+        on_gpu = self.device.type == "cuda"
+        self._arrivals, self._departures = (
+            torch.cuda.Stream(self.device, priority=-1) if on_gpu else None for _ in range(2)
         )
-        self._own = self._own_rows_of_sum()
-        self._stream = torch.cuda.Stream(self.device, priority=-1) if self.device.type == "cuda" else None
+        self._unmet: dict[int, set[int]] = {}
+        self._failure: str | None = None
 
     @property
     def operands(self) -> tuple[Tensor | None, Tensor | None]:
@@ -79,206 +95,298 @@ class MeshProduct:
         found = [None if one is None else one.own[: moves.source.capacity(self.rank)] for one, moves in of]
         return found[0], found[1]
 
-    def _own_rows_of_sum(self) -> int | None:
-        """Where its block of C has this rank's part of a sum of two, as it lies in the result; None if it does not.
-
-        It is added from there, without a place of its own.
-        """
-        m = self.plan.c.message(self.rank, self.rank) if self.slots == 2 else None
-        if m is None or len(m.source) != 1 or m.elements != self.capacities[self.rank]:
-            return None
-        here, there = m.source[0], m.target[0]
-        rows = here.sizes[0] == here.sizes[2] == 1 and here.sizes[3] == here.strides[1] == self.columns
-        alike = there.offset == 0 and there.strides[1::2] == here.strides[1::2]
-        return here.offset if rows and alike else None
-
-    def _memory_of(self, moves: RedistributionPlan) -> PeerMemory | None:
+    def _memory_of(self, moves: RedistributionPlan) -> PeerMemory:
         """Memory for the parts of an operand that moves."""
-        if _stays(moves):
+        return PeerMemory(max(moves.source.capacity(t) for t in range(self.plan.ranks)), self.dtype, self.device)
+
+    def _places(self) -> PeerMemory | None:
+        """Memory for what arrives of C: a place for each step of the ring, or for each part of a sum."""
+        if stays(self.plan.c):
             return None
-        most = max(moves.source.capacity(rank) for rank in range(self.plan.ranks))
-        return PeerMemory(most, self.dtype, self.device)
+        slots = self.plan.sums - 1 if self.ring is not None else self.plan.sums
+        return PeerMemory(max(slots, 1) * max(self.capacities), self.result, self.device)
 
-    def __call__(self, a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
-        """This rank's part of C, flat, for its parts of A and B; every rank calls it.
+    def _neighbours(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """The ranks that read this rank's operands, that it reads, to whose C it sends, and that send to its own."""
+        plan, rank = self.plan, self.rank
+        moving = [moves for moves, one in zip((plan.a, plan.b), self._memory, strict=True) if one is not None]
+        lists = [
+            {m.receiver for moves in moving for m in moves.messages_from(rank)},
+            {m.sender for moves in moving for m in moves.messages_to(rank)},
+            set() if self._results is None else {m.receiver for m in plan.c.messages_from(rank)},
+            set() if self._results is None else {m.sender for m in plan.c.messages_to(rank)},
+        ]
+        if self.ring is not None:
+            lists[2:] = [{self.ring.after}, {self.ring.before}]
+        readers, senders, receivers, storing = (sorted(found - {rank}) for found in lists)
+        return readers, senders, receivers, storing
 
-        `bias` has a number for each column of the whole of C. It and `activation` ("relu", "gelu" or "silu") are fused
-        into the local products, or follow the sums. Raises UsageError for parts of another size.
+    def __call__(
+        self, a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str | None = None, *,
+        residual: Tensor | None = None, scale_a: Tensor | None = None, scale_b: Tensor | None = None,
+        amax: Tensor | None = None, scale_result: Tensor | None = None, within: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """This rank's part of C for its parts of A and B, flat and in memory order.
+
+        `scale_result * (activation(scale_a * A B * scale_b + bias) + residual)`, as `lego_mlir.matmul` has it: numbers
+        for rows and columns are those of the whole C, the same on every rank; `residual` is this rank's part of a
+        matrix that is divided as C is; `amax` becomes the largest of the whole C on every rank. With `within` the host
+        waits until all ranks have their parts, for so many seconds at most. Raises UsageError on every rank where one
+        ended or did not come in that time, and for parts of another size; the old parts are as they were.
         """
-        plan = self.plan
-        for name, part, moves in (("A", a, plan.a), ("B", b, plan.b)):
+        for name, part, moves in (("A", a, self.plan.a), ("B", b, self.plan.b)):
             wanted = moves.source.capacity(self.rank)
             if part.numel() != wanted:
                 raise UsageError(f"rank {self.rank} holds {wanted} elements of {name}, and its part has {part.numel()}")
-        a, b = (part.detach().contiguous().view(-1) for part in (a, b))
+        if self._failure is not None:
+            raise UsageError(f"an earlier product failed ({self._failure}); make a new group and a new MeshProduct")
+        self._signals.within = within
+        fused = self.epilogue.given(
+            scale_a=scale_a, scale_b=scale_b, bias=bias, activation=activation, residual=residual, amax=amax,
+            scale_result=scale_result,
+        )  # fmt: skip
+        try:
+            left, right = (part.detach().contiguous().view(-1) for part in (a, b))
+            found = self._run(left, right, fused)
+            if amax is not None:
+                _all_reduced(amax)
+            if within is not None:
+                self._complete(within)
+        except UsageError as error:
+            self._failure = str(error)
+            raise
+        return found
+
+    def _run(self, a: Tensor, b: Tensor, fused: Fused) -> Tensor:
+        """All steps of a product, in an order that ends on every rank if each is done when its turn comes."""
+        moves = self._results is not None
+        follows = self.epilogue.follows(fused, self.strips, moves)
         left = a if self._memory[0] is None else a.new_empty(self.rows * self.inner)
         right = b if self._memory[1] is None else b.new_empty(self.inner * self.columns)
-        result = a.new_empty(self.rows * self.columns)
-        self._fork()
-        with self._transfers():
-            for memory, part in zip(self._memory, (a, b), strict=True):
+        block = a.new_empty(self.rows * self.columns, dtype=_wide() if follows and not moves else self.result)
+        kept = block.new_empty(self.capacities[self.rank]) if moves else block
+        self._begin((a, b))
+        operands = [self._arriving(strip, (a, b), (left, right)) for strip in self.strips]
+        self._signalled(TAKEN, self._senders, self._arrivals)
+        sums = None
+        for number, (strip, arrived) in enumerate(zip(self.strips, operands, strict=True)):
+            out, more = self._out(strip, block, kept), {} if follows else self.epilogue.of_strip(fused, strip)
+            goes_on = number + 1 < len(self.strips) and self.strips[number + 1].sums
+            if strip.sums:
+                more["residual"] = sums
+            elif strip.hop:
+                more["residual"] = self._arrived_sum(strip)
+            if goes_on and sums is None:
+                sums = out.new_empty(out.shape, dtype=_wide())
+            self._multiply(arrived, sums if goes_on else out, more)
+            self._send(strip, out, block)
+        found = self._received(kept)
+        return self.epilogue.applied(fused if follows else {}, found, self.result)
+
+    def _multiply(self, arrived: Callable[[], tuple[Tensor, Tensor]], out: Tensor, fused: Fused) -> None:
+        """One local product; without columns of A it is what is added."""
+        a, b = arrived()
+        if self.inner:
+            self.multiply(a, b, out, **fused)
+        elif "residual" in fused:
+            out.copy_(fused["residual"])
+        else:
+            out.zero_()
+
+    def _out(self, strip: Strip, block: Tensor, kept: Tensor) -> Tensor:
+        """Where the product of a strip is written: in this rank's block, or in its part of C if it is kept there."""
+        first, last = strip.rows
+        if self.ring is not None and strip.hop == self.plan.sums - 1:
+            start = self.ring.steps[strip.hop][0]
+            first, last, block = first - start, last - start, kept
+        return block[first * self.columns : last * self.columns].view(-1, self.columns)
+
+    # -- streams and signals
+
+    def _begin(self, parts: tuple[Tensor, Tensor]) -> None:
+        """This rank's parts are where others read them, and its places are free."""
+        for stream in (self._arrivals, self._departures):
+            if stream is not None:
+                stream.wait_stream(_current(self.device))
+        with _on(self._arrivals):
+            for memory, part in zip(self._memory, parts, strict=True):
                 if memory is not None and part.data_ptr() != memory.own.data_ptr():
                     memory.own[: part.numel()].copy_(part)
-            self._meet()
-        self._join()
-        with self._transfers():
-            self._pull(self._memory[1], plan.b, self.b_needs if self.strips else (), right)
-        arrivals = [self._arriving(strip, left, a) for strip in self.strips]
-        fused = {} if plan.sums > 1 else self._fused(bias, activation, lambda: self._block_columns)
-        for strip, arrived in zip(self.strips, arrivals, strict=True):
-            out = result[strip.first * self.columns : strip.last * self.columns].view(-1, self.columns)
-            if self.inner:
-                self.multiply(arrived(), right.view(self.inner, self.columns), out, **fused)
-            else:
-                out.zero_()
-            self._send(strip, result)
-        with self._transfers():
-            self._meet()
-        self._join()
-        if self._results is None:
-            return result
-        follows = plan.sums > 1 and self.capacities[self.rank] > 0
-        return self._summed(result, self._fused(bias, activation, lambda: self._part_columns) if follows else {})
+        self._signalled(READY, self._readers, self._arrivals)
+        self._signalled(FREE, self._storing, self._arrivals)
+        self._unmet = {READY: set(self._senders), FREE: set(self._receivers)}
 
-    # -- streams
+    def _signalled(self, kind: int, ranks: Sequence[int], stream: Foreign) -> None:
+        """Tell other ranks, once they are ready."""
+        for other in ranks:
+            if kind == TAKEN:
+                self._meet(READY, other, stream)
+            self._signals.raised(kind, other, stream)
 
-    def _fork(self) -> None:
-        if self._stream is not None:
-            import torch
-
-            self._stream.wait_stream(torch.cuda.current_stream(self.device))
-
-    def _join(self) -> None:
-        if self._stream is not None:
-            import torch
-
-            torch.cuda.current_stream(self.device).wait_stream(self._stream)
-
-    def _transfers(self) -> AbstractContextManager[Foreign]:
-        if self._stream is None:
-            return nullcontext()
-        import torch
-
-        return torch.cuda.stream(self._stream)
-
-    def _meet(self) -> None:
-        """All ranks are here, if anything moves."""
-        memory = next((one for one in (*self._memory, self._results) if one is not None), None)
-        if memory is not None:
-            memory.barrier()
+    def _meet(self, kind: int, other: int, stream: Foreign) -> None:
+        """Wait once in a product for another rank's parts, or for its places."""
+        if other in self._unmet[kind]:
+            self._unmet[kind].remove(other)
+            self._signals.awaited(kind, other, stream)
 
     # -- what arrives and what is sent
 
-    def _pull(
-        self, memory: PeerMemory | None, moves: RedistributionPlan, boxes: Sequence[RowBox], target: Tensor
-    ) -> None:
-        """Copy boxes out of the memory of their senders."""
-        if memory is not None:
-            for box in boxes:
-                part = memory.part(box.other, moves.source.capacity(box.other))
-                view_of(target, box.here).copy_(view_of(part, box.there))
+    def _arriving(
+        self, strip: Strip, own: tuple[Tensor, Tensor], gathered: tuple[Tensor, Tensor]
+    ) -> Callable[[], tuple[Tensor, Tensor]]:
+        """Begin to gather the operands of a strip; the function waits for them.
 
-    def _arriving(self, strip: Strip, left: Tensor, a: Tensor) -> Callable[[], Tensor]:
-        """Begin to gather the rows of A of a strip; the function waits for them, and for B.
-
-        Rows of this rank's own that lie side by side are taken from where they are.
+        What this rank has side by side is taken from where it is.
         """
-        memory, n = self._memory[0], (strip.last - strip.first) * self.inner
-        rows = left[strip.first * self.inner :][:n]
-        own = _own_rows(strip, self.rank, self.inner) if memory is not None else None
-        if own is not None:
-            rows = a[own : own + n]
-        with self._transfers():
-            if own is None:
-                self._pull(memory, self.plan.a, strip.needs, left)
-            reached = None if self._stream is None else self._stream.record_event()
+        (first, last), (start, end) = strip.rows, strip.inner
+        shapes, panels = ((last - first, end - start), (end - start, self.columns)), end - start < self.inner
+        places = [self._in_place(0, strip.a, shapes[0]), self._in_place(1, strip.b, shapes[1]) if panels else None]
+        pulled = False
+        with _on(self._arrivals):
+            for side, (boxes, moves) in enumerate(((strip.a, self.plan.a), (strip.b, self.plan.b))):
+                memory = self._memory[side]
+                if memory is None or places[side] is not None:
+                    continue
+                for box in boxes:
+                    self._meet(READY, box.other, self._arrivals)
+                    part = memory.part(box.other, moves.source.capacity(box.other))
+                    view_of(gathered[side], box.here).copy_(view_of(part, box.there))
+                    pulled = True
+            reached = self._arrivals.record_event() if pulled and self._arrivals is not None else None
 
-        def arrived() -> Tensor:
-            if reached is not None and (self._memory[1] is not None or (memory is not None and own is None)):
-                reached.wait()
-            return rows.view(-1, self.inner)
+        def arrived() -> tuple[Tensor, Tensor]:
+            if reached is not None:
+                reached.wait(_current(self.device))
+            a, b = (
+                part if at is None else whole[at:][: rows * columns].view(rows, columns)
+                for part, at, whole, (rows, columns) in zip(of_strip, places, own, shapes, strict=True)
+            )
+            return a, b
 
+        left, right = gathered[0], gathered[1].view(self.inner, self.columns)
+        if panels and self._memory[0] is not None:  # each panel of A is row-major
+            left = left[self.rows * start : self.rows * end].view(self.rows, end - start)
+        else:
+            left = left.view(self.rows, self.inner)[first:last, start:end]
+        of_strip = left, right[start:end]
         return arrived
 
-    def _send(self, strip: Strip, result: Tensor) -> None:
-        """Store what a strip gives to the parts of its receivers, where this rank's part of a sum has its place."""
-        if self._results is None or not strip.gives:
+    def _in_place(self, side: int, boxes: Sequence[EdgeBox], shape: tuple[int, int]) -> int | None:
+        """Where a whole matrix lies in this rank's own part of an operand that moves; None if it does not."""
+        if self._memory[side] is None or len(boxes) != 1 or boxes[0].other != self.rank:
+            return None
+        box = boxes[0].there
+        dense = box.sizes[0] == box.sizes[2] == 1 and box.strides[3] == 1 and box.strides[1] == shape[1]
+        return box.offset if dense and box.sizes[1::2] == shape else None
+
+    def _arrived_sum(self, strip: Strip) -> Tensor:
+        """The sum of the ranks before, for the rows of a strip."""
+        assert self.ring is not None
+        self._signals.awaited(SUMMED, self.ring.before, _current(self.device))
+        return self._place_of_sum(self.rank, strip, strip.hop or 0)
+
+    def _place_of_sum(self, rank: int, strip: Strip, hop: int) -> Tensor:
+        """Where a rank gets the sum of a strip that it goes on with in a step of the ring."""
+        assert self.ring is not None and self._results is not None
+        (first, last), start = strip.rows, self.ring.steps[strip.hop or 0][0]
+        at = (hop - 1) * max(self.capacities)
+        rows = self._results.part(rank)[at + (first - start) * self.columns : at + (last - start) * self.columns]
+        return rows.view(-1, self.columns)
+
+    def _send(self, strip: Strip, out: Tensor, block: Tensor) -> None:
+        """Send what a strip gives, on the ring or to the parts of its receivers."""
+        passes = self.ring is not None and strip.hop is not None and strip.hop < self.plan.sums - 1
+        if self._results is None or not (passes or strip.gives):
             return
-        self._fork()
-        with self._transfers():
+        if self._departures is not None:
+            self._departures.wait_stream(_current(self.device))
+        with _on(self._departures):
+            if passes:
+                assert self.ring is not None and strip.hop is not None
+                self._meet(FREE, self.ring.after, self._departures)
+                self._place_of_sum(self.ring.after, strip, strip.hop + 1).copy_(out)
+                self._signals.raised(SUMMED, self.ring.after, self._departures)
             for box in strip.gives:
-                if box.other == self.rank and self._own is not None:
-                    continue
+                self._meet(FREE, box.other, self._departures)
                 n = self.capacities[box.other]
-                part = self._results.part(box.other)[self._slot * n : (self._slot + 1) * n]
-                view_of(part, box.there).copy_(view_of(result, box.here))
+                part = self._results.part(box.other)[self.epilogue.part * n : (self.epilogue.part + 1) * n]
+                view_of(part, box.there).copy_(view_of(block, box.here))
 
-    def _summed(self, result: Tensor, fused: dict[str, Foreign]) -> Tensor:
-        """The sum of what arrived, and what follows it."""
-        assert self._results is not None
-        n = self.capacities[self.rank]
-        parts = self._results.own[: self.slots * n].view(self.slots, n)
-        if self.slots == 1 or not n:
-            return parts[0].clone()
+    def _received(self, kept: Tensor) -> Tensor:
+        """This rank's part when all has arrived, the parts of a sum added, and when others have its operands."""
+        for other in self._receivers:
+            self._meet(FREE, other, self._departures)
+        if self.ring is None:
+            self._signalled(STORED, self._receivers, self._departures)
+        here: Foreign = _current(self.device)
+        for stream in (self._arrivals, self._departures):
+            if stream is not None:
+                here.wait_stream(stream)
+        for other in self._readers:
+            self._signals.awaited(TAKEN, other, here)
+        if self._results is None or self.ring is not None:
+            return kept
+        for other in self._storing:
+            self._signals.awaited(STORED, other, here)
+        n, slots = self.capacities[self.rank], self.plan.sums
+        parts = self._results.own[: slots * n].view(slots, n)
+        return parts[0].clone() if slots == 1 else parts.sum(0, dtype=_wide())
+
+    def _complete(self, within: float) -> None:
+        """All ranks have their parts within so many seconds; or a UsageError on each."""
         import torch
+        import torch.distributed as dist
 
-        dtype = torch.promote_types(self.dtype, torch.float32) if fused else self.dtype
-        if self._own is None:
-            found = parts.sum(0, dtype=dtype)
-        else:
-            found = result[self._own : self._own + n].to(dtype) + parts[1 - self._slot]
-        if (bias := fused.get("bias")) is not None:
-            shape = self.plan.c.target.local_shape(self.rank)
-            strides = self.plan.c.target.strides(self.rank)
-            found.as_strided(shape, strides).add_(bias)
-        activations = {"relu": torch.relu, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
-        name = fused.get("activation")
-        return (found if name is None else activations[name](found)).to(self.dtype)
-
-    # -- what follows a product
-
-    def _fused(self, bias: Tensor | None, activation: str | None, columns: Callable[[], Foreign]) -> dict[str, Foreign]:
-        """The epilogue of some columns, which only a bias asks for: to put their numbers on a device waits for it."""
-        given: dict[str, Foreign] = {} if activation is None else {"activation": activation}
-        return given if bias is None else {**given, "bias": bias[columns()].contiguous()}
-
-    @cached_property
-    def _block_columns(self) -> slice:
-        """The columns of C in this rank's block."""
-        grid, n = self.plan.grid, self.plan.shape[1]
-        along = int(self.plan.c.source.mesh_of(_number(self.rank))[grid.order.index("j")])
-        first = along * -(-n // grid.sizes[1])
-        return slice(first, first + self.columns)
-
-    @cached_property
-    def _part_columns(self) -> Foreign:
-        """The columns of C in this rank's part."""
-        import numpy as np
-        import torch
-
-        side, rank = self.plan.c.target, self.rank
-        columns = side.local_shape(rank)[1]
-        mesh = dict(zip(side.names, map(int, side.mesh_of(_number(rank))), strict=True))
-        found = side.distribution.inv(**mesh, offset=np.arange(columns) * side.strides(rank)[1])[1]
-        return torch.from_numpy(np.asarray(found)).to(self.device)
+        until = time.monotonic() + within
+        if self._arrivals is not None:
+            reached = _current(self.device).record_event()
+            while not reached.query():
+                if time.monotonic() > until:
+                    self._signals.release()
+                    torch.cuda.synchronize(self.device)
+                    raise UsageError(f"rank {self.rank}: the product was not done within {within:g} s{REASON}")
+                time.sleep(POLLED_S)
+        try:
+            dist.all_reduce(torch.zeros(1), async_op=True).wait(datetime.timedelta(seconds=within))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise UsageError(f"rank {self.rank} has its part, and another rank has not ({reason}){REASON}") from error
 
 
-def _own_rows(strip: Strip, rank: int, inner: int) -> int | None:
-    """Where the rows of A of a strip lie side by side in this rank's own part; None if they do not."""
-    if len(strip.needs) != 1 or strip.needs[0].other != rank:
-        return None
-    box = strip.needs[0].there
-    dense = box.sizes[0] == box.sizes[2] == 1 and box.strides[1] == inner and box.strides[3] == 1
-    return box.offset if dense and box.elements == (strip.last - strip.first) * inner else None
+def _all_reduced(amax: Tensor) -> None:
+    """The largest of all ranks, in place."""
+    import torch.distributed as dist
+
+    try:
+        dist.all_reduce(amax, dist.ReduceOp.MAX)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"the largest value of all ranks was not found ({reason}){REASON}") from error
 
 
-def _number(rank: int) -> Foreign:
-    import numpy as np
+def _current(device: Foreign) -> Foreign:
+    """The current stream of a GPU; None on a CPU."""
+    import torch
 
-    return np.asarray(rank)
+    return torch.cuda.current_stream(device) if device.type == "cuda" else None
 
 
-def _stays(moves: RedistributionPlan) -> bool:
+def _on(stream: Foreign) -> AbstractContextManager[Foreign]:
+    if stream is None:
+        return nullcontext()
+    import torch
+
+    return torch.cuda.stream(stream)
+
+
+def _wide() -> Foreign:
+    """The type of sums."""
+    import torch
+
+    return torch.float32
+
+
+def stays(moves: RedistributionPlan) -> bool:
     """Whether every rank's new part is its old part, in the same order."""
     return not moves.parts and all(_is_identity(moves, rank) for rank in range(moves.target.count))
 

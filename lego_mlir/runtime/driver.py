@@ -232,6 +232,19 @@ class Driver:
         arguments = (ctypes.c_uint64(pointer), ctypes.c_ubyte(0), ctypes.c_size_t(size), ctypes.c_void_p(stream))
         self.within(device, lambda: self._require("cuMemsetD8Async", *arguments))
 
+    def write_word(self, pointer: int, value: int, device: int, stream: int) -> None:
+        """Write 32 bits to memory, of another device too, after all that the stream did before; no kernel does it."""
+        self._word("cuStreamWriteValue32_v2", pointer, value, device, stream)
+
+    def wait_for_word(self, pointer: int, least: int, device: int, stream: int) -> None:
+        """Let the stream wait until 32 bits of memory, minus `least`, are not negative as a signed number."""
+        self._word("cuStreamWaitValue32_v2", pointer, least, device, stream)
+
+    def _word(self, function: str, pointer: int, value: int, device: int, stream: int) -> None:
+        flags = ctypes.c_uint(0)  # write with a barrier of memory; wait for greater or equal
+        arguments = (ctypes.c_void_p(stream), ctypes.c_uint64(pointer), ctypes.c_uint32(value), flags)
+        self.within(device, lambda: self._require(function, *arguments))
+
     def is_capturing(self, stream: int) -> bool:
         """Whether launches on the stream are recorded in a graph."""
         status = ctypes.c_int()
