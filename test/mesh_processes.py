@@ -141,26 +141,39 @@ def division_pair(world):
 
 
 def dies(rank, world, port, told):
-    """The last rank ends before it sends: the others are told, and keep their parts."""
+    """The last rank ends before it sends: a move and a product tell the others, and their parts are as they were."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
+    from lego_mlir.distributions import Chunks, Sharded
     from lego_mlir.errors import UsageError
 
     lego_mesh, mesh = started(rank, world, port)
     whole = torch.arange(float(SHAPE[0] * SHAPE[1])).view(SHAPE)
     tensor = distribute_tensor(whole, mesh, [Shard(0), Replicate()])
     before = tensor.to_local().clone()
+    rows = Sharded((9, 9), {"r": world}, [[("r", Chunks(world))], []])
+    product = lego_mesh.MeshProduct(lego_mesh.plan_product(rows, rows, rows), torch.float16, "cpu")
+    part = torch.ones(27, dtype=torch.float16)
+    assert torch.equal(product(part, part, within=SECONDS), 9 * part)
     if rank == world - 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    messages = []
+    for call in (lambda: lego_mesh.redistribute(tensor, [Shard(1), Shard(1)]), lambda: product(part, part, within=2)):
+        try:
+            for _ in range(3):
+                call()
+        except UsageError as error:
+            messages.append(str(error))
+    assert "could not exchange its part" in messages[0]
+    assert any(f"rank {rank} {what}" in messages[1] for what in ("waited for rank", "has its part, and another"))
     try:
-        for _ in range(3):
-            lego_mesh.redistribute(tensor, [Shard(1), Shard(1)])
+        product(part, part)
     except UsageError as error:
-        assert "could not exchange its part" in str(error)
-        assert torch.equal(tensor.to_local(), before)
-        told.put(rank)
-        told.close()
-        told.join_thread()
+        assert "an earlier product failed" in str(error)
+    assert torch.equal(tensor.to_local(), before) and bool((part == 1).all())
+    told.put(rank)
+    told.close()
+    told.join_thread()
     os._exit(0)
 
 

@@ -15,7 +15,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.mesh.axis_moves import SplitChain, axis_moves
 from lego_mlir.mesh.products import grids
-from lego_mlir.mesh.strips import ring_of, strips_of
+from lego_mlir.mesh.strips import SumRing, ring_of, strips_of
 
 
 @settings(max_examples=200)
@@ -159,7 +159,7 @@ def by_strips(plan, a, b):
     parts = [np.zeros(plan.c.target.capacity(rank), int) for rank in range(plan.ranks)]
     sums = {}  # by the step of a ring, the rank that goes on, and rows
     steps = [(strip.hop or 0, rank, strip) for rank in range(plan.ranks) for strip in strips_of(plan, rank)]
-    memory = [sides_of(plan, rank) for rank in range(plan.ranks)]
+    memory, rings = zip(*((sides_of(plan, rank), ring_of(plan, rank)) for rank in range(plan.ranks)), strict=True)
     for hop, rank, strip in sorted(steps, key=lambda step: step[:2]):  # of one rank in its order
         left, right, result = memory[rank]
         for boxes, there, taken in ((strip.a, a, left), (strip.b, b, right)):
@@ -171,7 +171,7 @@ def by_strips(plan, a, b):
         found = panel[first:last] @ right.reshape(inner, columns)[start:end]
         found += result.reshape(rows, columns)[first:last] if strip.sums else sums.pop((hop, rank, strip.rows), 0)
         result.reshape(rows, columns)[first:last] = found
-        ring = ring_of(plan, rank)
+        ring = rings[rank]
         if ring is not None and hop < plan.sums - 1:
             sums[hop + 1, ring.after, strip.rows] = found
         elif ring is not None:
@@ -241,6 +241,24 @@ def test_grids_that_are_known_to_be_best():
         ((2, 2, 1), "2-D"),
     ]
     assert (up.moved, down.moved, square.moved) == (3 * 64 * 32, 3 * 64 * 32, 2 * 64 * 64)
+
+
+def test_copies_of_the_work_along_k_move_less():
+    """Cubes on 2 x 2 x 2 ranks: 3/8 of a matrix a rank, where two dimensions take 4/8; sums of rows go around rings."""
+    mesh = {"i": 2, "j": 2, "l": 2}
+    i, j, k = ((axis, Chunks(2)) for axis in mesh)
+    a, b, c = (Sharded((64, 64), mesh, splits) for splits in ([[i], [k, j]], [[k, i], [j]], [[i, k], [j]]))
+    plan = lego.mesh.plan_product(a, b, c)
+    assert (plan.algorithm, plan.moved) == ("2.5-D", 3 * 64 * 64)
+    assert plan.moved < lego.mesh.plan_product(a, b, c, lego.mesh.ProductGrid((2, 4, 1))).moved
+    assert ring_of(plan, 0) == SumRing(1, 1, ((16, 32), (0, 16)))
+
+
+def test_the_bytes_of_each_matrix_count():
+    """Results of four bytes are moved less gladly than operands of one."""
+    matrices = divided((128, 512), 1), divided((512, 128), 0), divided((128, 128), 0)
+    found = [lego.mesh.plan_product(*matrices, item_bytes=widths).algorithm for widths in ((1, 1, 1), (1, 1, 8))]
+    assert found[0] == "C scattered" != found[1]
 
 
 def test_products_that_do_not_fit_are_refused():
