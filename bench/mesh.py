@@ -261,7 +261,9 @@ def main() -> int:
     parser.add_argument(
         "--size", type=int, help=f"rows and columns of the matrix; by default {SIZE}, and {SMALL} on a CPU"
     )
-    parser.add_argument("--pair", dest="words", action="append", help="only this pair, by its name")
+    parser.add_argument(
+        "--only", dest="words", action="append", help="only this pair, or way to be killed, by its name"
+    )
     options = parser.parse_args()
     return steps[options.step](options)
 

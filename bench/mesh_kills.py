@@ -21,6 +21,7 @@ import mesh_pairs
 from mesh_kernels import SIZE, SMALL, Kept, whole_matrix
 from mesh_stage import Stage, by_torch, keep, ranks_of, spawned
 
+WAYS = ("exchange", "peers", "product")
 LIMIT_S = 10
 """How long a rank waits for another."""
 
@@ -115,7 +116,7 @@ def kill(options: argparse.Namespace) -> int:
     """A message on every other rank within the limit, the old part whole, and devices that work after."""
     ranks = ranks_of(options)
     results: dict[str, Any] = {"ranks": ranks, "limit_s": LIMIT_S, "ways": {}}
-    for way in ("exchange", "peers", "product"):
+    for way in options.words or WAYS:
         told = get_context("spawn").Queue()
         codes = spawned(killed_rank, ranks, way, options, told, limit_s=10 * LIMIT_S)
         found = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
@@ -40,6 +41,7 @@ class PeerSignals:
         self._raised: Counter[tuple[int, int]] = Counter()
         self._awaited: Counter[tuple[int, int]] = Counter()
         self._sent: list[Foreign] = []
+        self._operations: dict[tuple[str, int, int], Callable[[int], None]] = {}
         self._memory: PeerMemory | None = None
         if self.device.type == "cuda":
             self._memory = PeerMemory(kinds * self.ranks, torch.int32, self.device)
@@ -52,7 +54,7 @@ class PeerSignals:
         self._raised[kind, rank] += 1
         count = self._raised[kind, rank]
         if self._memory is not None:
-            self._write(self._word(rank, kind, self.rank), count, stream)
+            self._operation("word_writer", self._word(rank, kind, self.rank), stream)(count)
             return
         import torch
         import torch.distributed as dist
@@ -71,10 +73,7 @@ class PeerSignals:
         """
         self._awaited[kind, rank] += 1
         if self._memory is not None:
-            from lego_mlir.runtime.driver import driver
-
-            word, count = self._word(self.rank, kind, rank), self._awaited[kind, rank]
-            driver().wait_for_word(word, count, self._index, stream.cuda_stream)
+            self._operation("word_waiter", self._word(self.rank, kind, rank), stream)(self._awaited[kind, rank])
             return
         import torch
         import torch.distributed as dist
@@ -98,16 +97,21 @@ class PeerSignals:
         if self._memory is not None:
             for stream in self._spare:  # one of them at least shares no hardware queue with what waits
                 for (kind, rank), count in self._awaited.items():
-                    self._write(self._word(self.rank, kind, rank), count, stream)
+                    self._operation("word_writer", self._word(self.rank, kind, rank), stream)(count)
 
     def _word(self, rank: int, kind: int, sender: int) -> int:
         """The address of the word of a rank that a sender writes."""
         return self._words[rank] + WORD_BYTES * (kind * self.ranks + sender)
 
-    def _write(self, word: int, count: int, stream: Foreign) -> None:
+    def _operation(self, name: str, word: int, stream: Foreign) -> Callable[[int], None]:
+        """An operation of the driver on a word, made once."""
         from lego_mlir.runtime.driver import driver
 
-        driver().write_word(word, count, self._index, stream.cuda_stream)
+        key = name, word, stream.cuda_stream
+        found = self._operations.get(key)
+        if found is None:
+            found = self._operations[key] = getattr(driver(), name)(word, self._index, stream.cuda_stream)
+        return found
 
     def _failed(self, rank: int, error: RuntimeError) -> UsageError:
         reason = str(error).partition("\n")[0]

@@ -19,6 +19,7 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
@@ -47,6 +48,23 @@ def multiplied(a: Tensor, b: Tensor, out: Tensor, **fused: Foreign) -> None:
     import lego_mlir
 
     out.copy_(lego_mlir.matmul(a, b, result=str(out.dtype).removeprefix("torch."), **fused))
+
+
+@dataclass(slots=True)
+class StripStep:
+    """A strip with what is made once for it: copies with the ranks that they wait for, events, and views.
+
+    `views` are its operands in this rank's memory, None for one that does not move; `before` is the sum that it goes
+    on with, and `out` where its product is written unless that is the caller's part of C.
+    """
+
+    strip: Strip
+    pulls: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    sends: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    arrived: Foreign = None
+    views: tuple[Tensor | None, Tensor | None] = (None, None)
+    before: Tensor | None = None
+    out: Tensor | None = None
 
 
 class MeshProduct:
@@ -82,6 +100,16 @@ class MeshProduct:
         self._arrivals, self._departures = (
             torch.cuda.Stream(self.device, priority=-1) if on_gpu else None for _ in range(2)
         )
+        self._reached = torch.cuda.Event() if on_gpu else None
+        sizes = (self.rows * self.inner, self.inner * self.columns)
+        self._gathered = [
+            None if one is None else torch.empty(n, dtype=dtype, device=self.device)
+            for one, n in zip(self._memory, sizes, strict=True)
+        ]
+        self._block = torch.empty(
+            0 if self._results is None else self.rows * self.columns, dtype=self.result, device=self.device
+        )
+        self._steps = [self._prepared(strip) for strip in self.strips]
         self._unmet: dict[int, set[int]] = {}
         self._failure: str | None = None
 
@@ -159,33 +187,40 @@ class MeshProduct:
 
     def _run(self, a: Tensor, b: Tensor, fused: Fused) -> Tensor:
         """All steps of a product, in an order that ends on every rank if each is done when its turn comes."""
-        moves = self._results is not None
+        moves, here = self._results is not None, _current(self.device)
         follows = self.epilogue.follows(fused, self.strips, moves)
-        left = a if self._memory[0] is None else a.new_empty(self.rows * self.inner)
-        right = b if self._memory[1] is None else b.new_empty(self.inner * self.columns)
-        block = a.new_empty(self.rows * self.columns, dtype=_wide() if follows and not moves else self.result)
-        kept = block.new_empty(self.capacities[self.rank]) if moves else block
-        self._begin((a, b))
-        operands = [self._arriving(strip, (a, b), (left, right)) for strip in self.strips]
-        self._signalled(TAKEN, self._senders, self._arrivals)
+        held = self.capacities[self.rank] if moves else self.rows * self.columns
+        kept = a.new_empty(held, dtype=_wide() if follows and not moves else self.result)
+        self._begin(here, (a, b))
+        for step in self._steps:
+            for sender, copy in step.pulls:
+                self._meet(READY, sender, self._arrivals)
+                copy()
+            if step.arrived is not None:
+                step.arrived.record(self._arrivals)
+        for other in self._senders:
+            self._meet(READY, other, self._arrivals)
+            self._signals.raised(TAKEN, other, self._arrivals)
         sums = None
-        for number, (strip, arrived) in enumerate(zip(self.strips, operands, strict=True)):
-            out, more = self._out(strip, block, kept), {} if follows else self.epilogue.of_strip(fused, strip)
-            goes_on = number + 1 < len(self.strips) and self.strips[number + 1].sums
-            if strip.sums:
+        for number, step in enumerate(self._steps):
+            if step.arrived is not None:
+                step.arrived.wait(here)
+            more = {} if follows else self.epilogue.of_strip(fused, step.strip)
+            if step.before is not None and self.ring is not None:
+                self._signals.awaited(SUMMED, self.ring.before, here)
+                more["residual"] = step.before
+            elif step.strip.sums:
                 more["residual"] = sums
-            elif strip.hop:
-                more["residual"] = self._arrived_sum(strip)
-            if goes_on and sums is None:
-                sums = out.new_empty(out.shape, dtype=_wide())
-            self._multiply(arrived, sums if goes_on else out, more)
-            self._send(strip, out, block)
-        found = self._received(kept)
+            out = self._rows_of(step.strip, kept) if step.out is None else step.out
+            if number + 1 < len(self._steps) and self._steps[number + 1].strip.sums:
+                sums = out = out.new_empty(out.shape, dtype=_wide()) if sums is None else sums
+            self._multiply(*self._operands(step, a, b), out, more)
+            self._send(step, here)
+        found = self._received(kept, here)
         return self.epilogue.applied(fused if follows else {}, found, self.result)
 
-    def _multiply(self, arrived: Callable[[], tuple[Tensor, Tensor]], out: Tensor, fused: Fused) -> None:
+    def _multiply(self, a: Tensor, b: Tensor, out: Tensor, fused: Fused) -> None:
         """One local product; without columns of A it is what is added."""
-        a, b = arrived()
         if self.inner:
             self.multiply(a, b, out, **fused)
         elif "residual" in fused:
@@ -193,35 +228,124 @@ class MeshProduct:
         else:
             out.zero_()
 
-    def _out(self, strip: Strip, block: Tensor, kept: Tensor) -> Tensor:
-        """Where the product of a strip is written: in this rank's block, or in its part of C if it is kept there."""
+    def _operands(self, step: StripStep, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """The operands of a strip, which have arrived."""
+        (first, last), (start, end) = step.strip.rows, step.strip.inner
+        left, right = step.views
+        if left is None:
+            left = a.view(self.rows, self.inner)[first:last, start:end].contiguous()
+        return left, b.view(self.inner, self.columns)[start:end] if right is None else right
+
+    def _rows_of(self, strip: Strip, block: Tensor) -> Tensor:
+        """The rows of a strip in this rank's block, or in its part of C where the ring ends."""
         first, last = strip.rows
-        if self.ring is not None and strip.hop == self.plan.sums - 1:
+        if self.ring is not None and strip.hop is not None:
             start = self.ring.steps[strip.hop][0]
-            first, last, block = first - start, last - start, kept
+            first, last = first - start, last - start
         return block[first * self.columns : last * self.columns].view(-1, self.columns)
+
+    # -- what is prepared
+
+    def _prepared(self, strip: Strip) -> StripStep:
+        """The copies, events and views of a strip."""
+        import torch
+
+        (first, last), (start, end) = strip.rows, strip.inner
+        shapes, panels = ((last - first, end - start), (end - start, self.columns)), end - start < self.inner
+        step = StripStep(strip)
+        views: list[Tensor | None] = []
+        for side, (boxes, moves) in enumerate(((strip.a, self.plan.a), (strip.b, self.plan.b))):
+            memory, gathered = self._memory[side], self._gathered[side]
+            if memory is None or gathered is None:
+                views.append(None)
+                continue
+            at = self._in_place(boxes, shapes[side]) if panels or side == 0 else None
+            if at is not None:
+                rows, columns = shapes[side]
+                views.append(memory.own[at : at + rows * columns].view(rows, columns))
+                continue
+            for box in boxes:
+                part = view_of(memory.part(box.other, moves.source.capacity(box.other)), box.there)
+                step.pulls.append((box.other, self._copy(view_of(gathered, box.here), part, self._arrivals)))
+            if side:
+                views.append(gathered.view(self.inner, self.columns)[start:end])
+            elif panels:  # each panel of A is row-major
+                views.append(gathered[self.rows * start : self.rows * end].view(self.rows, end - start))
+            else:
+                views.append(gathered.view(self.rows, self.inner)[first:last])
+        step.views = views[0], views[1]
+        if step.pulls and self._arrivals is not None:
+            step.arrived = torch.cuda.Event()
+        self._prepare_sends(step)
+        return step
+
+    def _prepare_sends(self, step: StripStep) -> None:
+        """Where the product of a strip is written if C moves, and the copies that send it."""
+        strip = step.strip
+        if self._results is None:
+            return
+        if self.ring is not None and strip.hop is not None:
+            if strip.hop:
+                step.before = self._place_of_sum(self.rank, strip, strip.hop)
+            if strip.hop < self.plan.sums - 1:
+                first, last = (n * self.columns for n in strip.rows)
+                step.out = self._block[first:last].view(-1, self.columns)
+                there = self._place_of_sum(self.ring.after, strip, strip.hop + 1)
+                step.sends.append((self.ring.after, self._copy(there, step.out, self._departures)))
+            return
+        step.out = self._rows_of(strip, self._block)
+        for box in strip.gives:
+            n, slot = self.capacities[box.other], self.epilogue.part
+            part = view_of(self._results.part(box.other)[slot * n : (slot + 1) * n], box.there)
+            step.sends.append((box.other, self._copy(part, view_of(self._block, box.here), self._departures)))
+
+    def _in_place(self, boxes: Sequence[EdgeBox], shape: tuple[int, int]) -> int | None:
+        """Where a whole matrix lies in this rank's own part of an operand that moves; None if it does not."""
+        if len(boxes) != 1 or boxes[0].other != self.rank:
+            return None
+        box = boxes[0].there
+        dense = box.sizes[0] == box.sizes[2] == 1 and box.strides[3] == 1 and box.strides[1] == shape[1]
+        return box.offset if dense and box.sizes[1::2] == shape else None
+
+    def _place_of_sum(self, rank: int, strip: Strip, hop: int) -> Tensor:
+        """Where a rank gets the sum of a strip that it goes on with in a step of the ring."""
+        assert self._results is not None
+        whole = self._results.part(rank)[(hop - 1) * max(self.capacities) :]
+        return self._rows_of(strip, whole)
+
+    def _copy(self, target: Tensor, source: Tensor, stream: Foreign) -> Callable[[], None]:
+        """A copy on a stream: of what is side by side on both sides by the driver, which takes a copy engine."""
+        if stream is not None and target.is_contiguous() and source.is_contiguous():
+            from lego_mlir.runtime.driver import driver
+
+            size, device = target.numel() * target.element_size(), target.device.index
+            return driver().copier(target.data_ptr(), source.data_ptr(), size, device, stream.cuda_stream)
+
+        def copied() -> None:
+            with _on(stream):
+                target.copy_(source)
+
+        return copied
 
     # -- streams and signals
 
-    def _begin(self, parts: tuple[Tensor, Tensor]) -> None:
+    def _begin(self, here: Foreign, parts: tuple[Tensor, Tensor]) -> None:
         """This rank's parts are where others read them, and its places are free."""
-        for stream in (self._arrivals, self._departures):
-            if stream is not None:
-                stream.wait_stream(_current(self.device))
-        with _on(self._arrivals):
-            for memory, part in zip(self._memory, parts, strict=True):
-                if memory is not None and part.data_ptr() != memory.own.data_ptr():
-                    memory.own[: part.numel()].copy_(part)
-        self._signalled(READY, self._readers, self._arrivals)
-        self._signalled(FREE, self._storing, self._arrivals)
+        for memory, part in zip(self._memory, parts, strict=True):
+            if memory is not None and part.data_ptr() != memory.own.data_ptr():
+                memory.own[: part.numel()].copy_(part)
+        self._follow(here, self._arrivals, self._departures)
+        for kind, ranks in ((READY, self._readers), (FREE, self._storing)):
+            for other in ranks:
+                self._signals.raised(kind, other, self._arrivals)
         self._unmet = {READY: set(self._senders), FREE: set(self._receivers)}
 
-    def _signalled(self, kind: int, ranks: Sequence[int], stream: Foreign) -> None:
-        """Tell other ranks, once they are ready."""
-        for other in ranks:
-            if kind == TAKEN:
-                self._meet(READY, other, stream)
-            self._signals.raised(kind, other, stream)
+    def _follow(self, before: Foreign, *streams: Foreign) -> None:
+        """Let streams wait for what another has so far."""
+        if self._reached is not None:
+            self._reached.record(before)
+            for stream in streams:
+                self._reached.wait(stream)
 
     def _meet(self, kind: int, other: int, stream: Foreign) -> None:
         """Wait once in a product for another rank's parts, or for its places."""
@@ -229,99 +353,25 @@ class MeshProduct:
             self._unmet[kind].remove(other)
             self._signals.awaited(kind, other, stream)
 
-    # -- what arrives and what is sent
-
-    def _arriving(
-        self, strip: Strip, own: tuple[Tensor, Tensor], gathered: tuple[Tensor, Tensor]
-    ) -> Callable[[], tuple[Tensor, Tensor]]:
-        """Begin to gather the operands of a strip; the function waits for them.
-
-        What this rank has side by side is taken from where it is.
-        """
-        (first, last), (start, end) = strip.rows, strip.inner
-        shapes, panels = ((last - first, end - start), (end - start, self.columns)), end - start < self.inner
-        places = [self._in_place(0, strip.a, shapes[0]), self._in_place(1, strip.b, shapes[1]) if panels else None]
-        pulled = False
-        with _on(self._arrivals):
-            for side, (boxes, moves) in enumerate(((strip.a, self.plan.a), (strip.b, self.plan.b))):
-                memory = self._memory[side]
-                if memory is None or places[side] is not None:
-                    continue
-                for box in boxes:
-                    self._meet(READY, box.other, self._arrivals)
-                    part = memory.part(box.other, moves.source.capacity(box.other))
-                    view_of(gathered[side], box.here).copy_(view_of(part, box.there))
-                    pulled = True
-            reached = self._arrivals.record_event() if pulled and self._arrivals is not None else None
-
-        def arrived() -> tuple[Tensor, Tensor]:
-            if reached is not None:
-                reached.wait(_current(self.device))
-            a, b = (
-                part if at is None else whole[at:][: rows * columns].view(rows, columns)
-                for part, at, whole, (rows, columns) in zip(of_strip, places, own, shapes, strict=True)
-            )
-            return a, b
-
-        left, right = gathered[0], gathered[1].view(self.inner, self.columns)
-        if panels and self._memory[0] is not None:  # each panel of A is row-major
-            left = left[self.rows * start : self.rows * end].view(self.rows, end - start)
-        else:
-            left = left.view(self.rows, self.inner)[first:last, start:end]
-        of_strip = left, right[start:end]
-        return arrived
-
-    def _in_place(self, side: int, boxes: Sequence[EdgeBox], shape: tuple[int, int]) -> int | None:
-        """Where a whole matrix lies in this rank's own part of an operand that moves; None if it does not."""
-        if self._memory[side] is None or len(boxes) != 1 or boxes[0].other != self.rank:
-            return None
-        box = boxes[0].there
-        dense = box.sizes[0] == box.sizes[2] == 1 and box.strides[3] == 1 and box.strides[1] == shape[1]
-        return box.offset if dense and box.sizes[1::2] == shape else None
-
-    def _arrived_sum(self, strip: Strip) -> Tensor:
-        """The sum of the ranks before, for the rows of a strip."""
-        assert self.ring is not None
-        self._signals.awaited(SUMMED, self.ring.before, _current(self.device))
-        return self._place_of_sum(self.rank, strip, strip.hop or 0)
-
-    def _place_of_sum(self, rank: int, strip: Strip, hop: int) -> Tensor:
-        """Where a rank gets the sum of a strip that it goes on with in a step of the ring."""
-        assert self.ring is not None and self._results is not None
-        (first, last), start = strip.rows, self.ring.steps[strip.hop or 0][0]
-        at = (hop - 1) * max(self.capacities)
-        rows = self._results.part(rank)[at + (first - start) * self.columns : at + (last - start) * self.columns]
-        return rows.view(-1, self.columns)
-
-    def _send(self, strip: Strip, out: Tensor, block: Tensor) -> None:
+    def _send(self, step: StripStep, here: Foreign) -> None:
         """Send what a strip gives, on the ring or to the parts of its receivers."""
-        passes = self.ring is not None and strip.hop is not None and strip.hop < self.plan.sums - 1
-        if self._results is None or not (passes or strip.gives):
+        if not step.sends:
             return
-        if self._departures is not None:
-            self._departures.wait_stream(_current(self.device))
-        with _on(self._departures):
-            if passes:
-                assert self.ring is not None and strip.hop is not None
-                self._meet(FREE, self.ring.after, self._departures)
-                self._place_of_sum(self.ring.after, strip, strip.hop + 1).copy_(out)
-                self._signals.raised(SUMMED, self.ring.after, self._departures)
-            for box in strip.gives:
-                self._meet(FREE, box.other, self._departures)
-                n = self.capacities[box.other]
-                part = self._results.part(box.other)[self.epilogue.part * n : (self.epilogue.part + 1) * n]
-                view_of(part, box.there).copy_(view_of(block, box.here))
+        self._follow(here, self._departures)
+        for receiver, copy in step.sends:
+            self._meet(FREE, receiver, self._departures)
+            copy()
+            if self.ring is not None:
+                self._signals.raised(SUMMED, receiver, self._departures)
 
-    def _received(self, kept: Tensor) -> Tensor:
+    def _received(self, kept: Tensor, here: Foreign) -> Tensor:
         """This rank's part when all has arrived, the parts of a sum added, and when others have its operands."""
         for other in self._receivers:
             self._meet(FREE, other, self._departures)
-        if self.ring is None:
-            self._signalled(STORED, self._receivers, self._departures)
-        here: Foreign = _current(self.device)
+            if self.ring is None:
+                self._signals.raised(STORED, other, self._departures)
         for stream in (self._arrivals, self._departures):
-            if stream is not None:
-                here.wait_stream(stream)
+            self._follow(stream, here)
         for other in self._readers:
             self._signals.awaited(TAKEN, other, here)
         if self._results is None or self.ring is not None:
@@ -340,17 +390,24 @@ class MeshProduct:
         until = time.monotonic() + within
         if self._arrivals is not None:
             reached = _current(self.device).record_event()
-            while not reached.query():
-                if time.monotonic() > until:
-                    self._signals.release()
-                    torch.cuda.synchronize(self.device)
-                    raise UsageError(f"rank {self.rank}: the product was not done within {within:g} s{REASON}")
-                time.sleep(POLLED_S)
+            if not _polled(reached, until):
+                self._signals.release()
+                _polled(reached, time.monotonic() + within)
+                raise UsageError(f"rank {self.rank}: the product was not done within {within:g} s{REASON}")
         try:
             dist.all_reduce(torch.zeros(1), async_op=True).wait(datetime.timedelta(seconds=within))
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise UsageError(f"rank {self.rank} has its part, and another rank has not ({reason}){REASON}") from error
+
+
+def _polled(event: Foreign, until: float) -> bool:
+    """Whether an event is reached before a time."""
+    while not event.query():
+        if time.monotonic() > until:
+            return False
+        time.sleep(POLLED_S)
+    return True
 
 
 def _all_reduced(amax: Tensor) -> None:
