@@ -18,6 +18,7 @@ transposed_boxes  boxes whose axes differ in memory, in tiles through shared mem
 device_exchange   one rank's exchange by two of them
 products          products as moves to a grid of ranks and back
 strips            rows or panels that are multiplied while others arrive, and rings of sums
+strip_steps       the memory of one rank's product, and what is made once for its strips
 torch_products    a product by the memory of peers, transfers while products run
 product_epilogues what follows a product: fused into local ones, or applied to sums
 relabelling       which process should be which rank of the target
