@@ -22,12 +22,14 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import harness
 import hopper
-import mesh
 import mlir_kernels
+from mesh_stage import Stage, by_torch, circumstances, keep, ranks_of, spawned
+from mesh_tables import circumstances_of
 
 NAME, PAGE = "mesh_products", "results/mesh.md"
 FOLDER = harness.ARTIFACTS / NAME
@@ -57,43 +59,53 @@ def plan_of(size: tuple[int, int, int], moves: str, ranks: int) -> Any:
     return plan_product(divided((m, k), a), divided((k, n), b), divided((m, n), c))
 
 
-def local_sizes(ranks: int) -> set[tuple[int, int, int]]:
-    """The sizes of all local products."""
+LocalProduct = tuple[int, int, int, str]
+"""M, N and K of a local product, and the type of what is added to it; "" for nothing."""
+
+
+def local_products(ranks: int) -> set[LocalProduct]:
+    """All local products; and, to time them alone, those of a whole rank."""
     from lego_mlir.mesh.strips import strips_of
 
     found = set()
     for _, size, moves in CASES:
         plan = plan_of(size, moves, ranks)
         for rank in range(ranks):
-            (_, k), (_, n) = (one.target.local_shape(rank) for one in (plan.a, plan.b))
-            found |= {(strip.last - strip.first, n, k) for strip in strips_of(plan, rank)}
+            (rows, k), (_, n) = (one.target.local_shape(rank) for one in (plan.a, plan.b))
+            found.add((rows, n, k, ""))
+            for strip in strips_of(plan, rank):
+                (first, last), (start, end) = strip.rows, strip.inner
+                found.add((last - first, n, end - start, "bf16" if strip.hop else ""))
     return found
 
 
-def _rendered(size: tuple[int, int, int]) -> str:
-    from lego_mlir import Row
-    from lego_mlir.kernels import matmul, warpgroup_choices
-    from lego_mlir.toolchain import compile_kernel
-    from lego_mlir.tracing.dtypes import dtype_named
+def _cubin(product: LocalProduct) -> Path:
+    *size, added = product
+    return FOLDER / f"{'x'.join(map(str, size))}{f'-add-{added}' * bool(added)}.cubin"
 
-    m, n, k = size
-    dtype, tile = dtype_named("bf16"), warpgroup_choices.choose(m, n, k, hopper.SMS, "NN")
-    kernel = matmul.build(
-        m, n, k, dtype, a=Row(m, k), b=Row(k, n), result=dtype, tiling=tile.tiling, order=tile.order(m, n),
-        blocks=tile.persistent(hopper.SMS),
-    )  # fmt: skip
-    made = compile_kernel(
-        kernel, target=hopper.TARGET, emit="cubin", transform=hopper.SCRIPT, parameters=tile.parameters
+
+def _rendered(product: LocalProduct) -> str:
+    """The kernel that `lego_mlir.matmul` compiles for exactly this product."""
+    from lego_mlir.kernels.fused_epilogues import FusedEpilogue
+    from lego_mlir.runtime.products.kernels import kernel_for
+    from lego_mlir.runtime.products.problem import Problem
+    from lego_mlir.toolchain import compile_kernel
+
+    *size, added = product
+    epilogue = FusedEpilogue(residual=added) if added else None
+    kernel, script, parameters = kernel_for(
+        Problem(*size, "bf16", "bf16", "NN", hopper.TARGET, hopper.SMS, epilogue=epilogue)
     )
-    path = FOLDER / f"{'x'.join(map(str, size))}.cubin"
+    made = compile_kernel(kernel, target=hopper.TARGET, emit="cubin", transform=script, parameters=parameters)
+    path = _cubin(product)
     path.write_bytes(made.bytes)
     path.with_suffix(".json").write_text(json.dumps(made.manifest))
-    return f"{path.name}: {tile}"
+    return f"{path.name}: {parameters}"
 
 
 def render(options: argparse.Namespace) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    sizes = sorted(set().union(*(local_sizes(ranks) for ranks in options.ranks or (2, 4))))
+    sizes = sorted(set().union(*(local_products(ranks) for ranks in options.ranks or (2, 4))))
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for line in pool.map(_rendered, sizes):
             print(line, flush=True)
@@ -104,26 +116,19 @@ def render(options: argparse.Namespace) -> int:
 class Kept:
     """`multiply` of a MeshProduct by the kernels that `render` left."""
 
-    known: dict[tuple[int, ...], Any]
+    known: dict[LocalProduct, Any]
 
-    def __call__(self, a: Any, b: Any, out: Any) -> None:
+    def __call__(self, a: Any, b: Any, out: Any, residual: Any = None) -> None:
         from lego_mlir.runtime.packs import load_kernels
 
-        size = (*out.shape, a.shape[1])
-        if size not in self.known:
-            path = harness.rendered(FOLDER / f"{'x'.join(map(str, size))}.cubin")
-            (self.known[size],) = load_kernels(path).values()
-        self.known[size](a, b, out)
-
-
-def by_torch(a: Any, b: Any, out: Any) -> None:
-    import torch
-
-    torch.mm(a, b, out=out)
+        product = (*out.shape, a.shape[1], "" if residual is None else "bf16")
+        if product not in self.known:
+            (self.known[product],) = load_kernels(harness.rendered(_cubin(product))).values()
+        self.known[product](a, b, out, *([] if residual is None else [residual]))
 
 
 def contenders(
-    stage: mesh.Stage, plan: Any, moves: str, a: Any, b: Any, filled: list[tuple[Any, Any]]
+    stage: Stage, plan: Any, moves: str, a: Any, b: Any, filled: list[tuple[Any, Any]]
 ) -> dict[str, Callable[[], Any]]:
     """The product by each, with this rank's part of C as its result."""
     import torch
@@ -170,7 +175,7 @@ def put(product: Any, a: Any, b: Any, filled: list[tuple[Any, Any]]) -> tuple[An
     return found[0], found[1]
 
 
-def drawn(shape: tuple[int, int], density: float, seed: int, stage: mesh.Stage) -> Any:
+def drawn(shape: tuple[int, int], density: float, seed: int, stage: Stage) -> Any:
     """A matrix of -1, 0 and 1, the same on every rank."""
     import torch
 
@@ -179,7 +184,7 @@ def drawn(shape: tuple[int, int], density: float, seed: int, stage: mesh.Stage) 
     return (uniform < density / 2).to(torch.bfloat16) - (uniform > 1 - density / 2).to(torch.bfloat16)
 
 
-def timed(stage: mesh.Stage, name: str, size: tuple[int, int, int], moves: str) -> list[dict[str, Any]]:
+def timed(stage: Stage, name: str, size: tuple[int, int, int], moves: str) -> list[dict[str, Any]]:
     import torch
 
     (m, n, k), ranks, rank = size, stage.ranks, stage.rank
@@ -217,8 +222,11 @@ def timed(stage: mesh.Stage, name: str, size: tuple[int, int, int], moves: str) 
         rows.append({**row, "ms": times, "TFLOPS": {way: flops / 1e9 / ms for way, ms in times.items()}})
     if stage.gpu:
         left = torch.randn((m, a.shape[1]), dtype=a.dtype, device=a.device)
-        row = {"case": name, "size": size, "moves": moves, "contender": "product alone"}
-        rows.append({**row, "ms": stage.times_ms(lambda: torch.mm(left, b))})
+        out, kept = left.new_empty((m, b.shape[1])), Kept({})
+        alone = {"product alone": lambda: torch.mm(left, b, out=out), "ours alone": lambda: kept(left, b, out)}
+        for key, run in alone.items():
+            row = {"case": name, "size": size, "moves": moves, "contender": key}
+            rows.append({**row, "ms": stage.times_ms(run)})
         torch.cuda.empty_cache()
     return rows
 
@@ -226,18 +234,18 @@ def timed(stage: mesh.Stage, name: str, size: tuple[int, int, int], moves: str) 
 def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> None:
     import torch
 
-    stage = mesh.Stage(rank, ranks, port)
+    stage = Stage(rank, ranks, port)
     if stage.gpu:
         import torch.distributed._symmetric_memory as symmetric
 
         symmetric.enable_symm_mem_for_group(torch.distributed.group.WORLD.group_name)
-    results: dict[str, Any] = {**mesh.circumstances(stage), "rows": []}
+    results: dict[str, Any] = {**circumstances(stage), "rows": []}
     for name, size, moves in CASES:
         scaled = size if stage.gpu else tuple(n // SMALL for n in size)
         rows = timed(stage, name, scaled, moves)  # type: ignore[arg-type]
         results["rows"] += rows
         if not rank:
-            mesh.keep(f"products-{ranks}", results)
+            keep(f"products-{ranks}", results)
             for row in rows:
                 text = row.get("failure") or " ".join(f"{way} {ms:.4f} ms" for way, ms in row["ms"].items())
                 print(f"{name:22} {moves:10} {row['contender']:13} {text}", flush=True)
@@ -249,7 +257,7 @@ def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> 
 def time(options: argparse.Namespace) -> int:
     if "RANK" in os.environ:  # torchrun
         time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
-    return max(map(abs, mesh.spawned(time_rank, mesh.ranks_of(options), options)))
+    return max(map(abs, spawned(time_rank, ranks_of(options), options)))
 
 
 def table(options: Any) -> int:
@@ -274,7 +282,7 @@ def table(options: Any) -> int:
             ])  # fmt: skip
     columns = "GPUs|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
     columns += "|sequence / ours|fused / ours"
-    mlir_kernels.put_into(PAGE, "products", mesh.circumstances_of("mesh-products"), mlir_kernels.table(columns, cells))
+    mlir_kernels.put_into(PAGE, "products", circumstances_of("mesh-products"), mlir_kernels.table(columns, cells))
     return 0
 
 

@@ -109,17 +109,26 @@ def multiplies(lego_mesh, rank, world):
         ][kind]  # fmt: skip
         return Sharded(shape, {"r": world}, [[("r", split)] if d == axis else [] for d in (0, 1)], {}, order)
 
-    algorithms = set()
+    algorithms, residual = set(), generator.integers(-2, 3, (m, n)).astype(np.float16)
+    factors = [np.resize(np.array([1, 2, 0.5], np.float32), size) for size in (m, n)]
     for kinds in ((0, 1, 1), (1, 0, 0), (2, 0, 1), (3, 3, 2), (1, 2, 0), (0, 0, 3)):
         divisions = [divided(shape, kind) for shape, kind in zip(((m, k), (k, n), (m, n)), kinds, strict=True)]
         plan = lego_mesh.plan_product(*divisions)
         algorithms.add(plan.algorithm)
         run = lego_mesh.MeshProduct(plan, torch.float16, "cpu")
         parts = part(divisions[0], a), part(divisions[1], b)
-        for _ in range(2):
-            assert torch.equal(run(*parts), part(divisions[2], a @ b)), plan
+        for within in (None, SECONDS):
+            assert torch.equal(run(*parts, within=within), part(divisions[2], a @ b)), plan
         wanted = np.maximum((a @ b).astype(np.float32) + bias, 0).astype(np.float16)
         assert torch.equal(run(*parts, torch.from_numpy(bias), "relu"), part(divisions[2], wanted)), plan
+        every = np.maximum((a @ b).astype(np.float32) * factors[0][:, None] * factors[1] + bias, 0) + residual
+        amax, scales = torch.zeros(1), [torch.from_numpy(factor) for factor in factors]
+        found = run(
+            *parts, torch.from_numpy(bias), "relu", residual=part(divisions[2], residual), scale_a=scales[0],
+            scale_b=scales[1], amax=amax, scale_result=torch.tensor([0.5]),
+        )  # fmt: skip
+        assert torch.equal(found, part(divisions[2], (every / 2).astype(np.float16))), plan
+        assert float(amax) == np.abs(every).max(), plan
     assert len(algorithms) > 1
 
 
@@ -132,26 +141,39 @@ def division_pair(world):
 
 
 def dies(rank, world, port, told):
-    """The last rank ends before it sends: the others are told, and keep their parts."""
+    """The last rank ends before it sends: a move and a product tell the others, and their parts are as they were."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
+    from lego_mlir.distributions import Chunks, Sharded
     from lego_mlir.errors import UsageError
 
     lego_mesh, mesh = started(rank, world, port)
     whole = torch.arange(float(SHAPE[0] * SHAPE[1])).view(SHAPE)
     tensor = distribute_tensor(whole, mesh, [Shard(0), Replicate()])
     before = tensor.to_local().clone()
+    rows = Sharded((9, 9), {"r": world}, [[("r", Chunks(world))], []])
+    product = lego_mesh.MeshProduct(lego_mesh.plan_product(rows, rows, rows), torch.float16, "cpu")
+    part = torch.ones(27, dtype=torch.float16)
+    assert torch.equal(product(part, part, within=SECONDS), 9 * part)
     if rank == world - 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    messages = []
+    for call in (lambda: lego_mesh.redistribute(tensor, [Shard(1), Shard(1)]), lambda: product(part, part, within=2)):
+        try:
+            for _ in range(3):
+                call()
+        except UsageError as error:
+            messages.append(str(error))
+    assert "could not exchange its part" in messages[0]
+    assert any(f"rank {rank} {what}" in messages[1] for what in ("waited for rank", "has its part, and another"))
     try:
-        for _ in range(3):
-            lego_mesh.redistribute(tensor, [Shard(1), Shard(1)])
+        product(part, part)
     except UsageError as error:
-        assert "could not exchange its part" in str(error)
-        assert torch.equal(tensor.to_local(), before)
-        told.put(rank)
-        told.close()
-        told.join_thread()
+        assert "an earlier product failed" in str(error)
+    assert torch.equal(tensor.to_local(), before) and bool((part == 1).all())
+    told.put(rank)
+    told.close()
+    told.join_thread()
     os._exit(0)
 
 

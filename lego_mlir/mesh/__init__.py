@@ -17,11 +17,14 @@ box_kernels       kernels that copy boxes: messages packed, unpacked, or stored 
 transposed_boxes  boxes whose axes differ in memory, in tiles through shared memory
 device_exchange   one rank's exchange by two of them
 products          products as moves to a grid of ranks and back
-strips            rows that are multiplied while others arrive
+strips            rows or panels that are multiplied while others arrive, and rings of sums
+strip_steps       the memory of one rank's product, and what is made once for its strips
 torch_products    a product by the memory of peers, transfers while products run
+product_epilogues what follows a product: fused into local ones, or applied to sums
 relabelling       which process should be which rank of the target
 peer_exchange     one kernel that stores into the memory of peers
 peer_memory       memory of each rank that all ranks reach
+peer_signals      counts that ranks raise at each other, and streams wait for
 rank_messages     what one rank sends, receives and keeps
 mpi_exchange      packed, exchanged by MPI, unpacked
 jax_exchange      packed, exchanged by JAX, unpacked

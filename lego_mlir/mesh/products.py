@@ -71,6 +71,11 @@ class MeshProductPlan:
         """Elements that move between ranks, of all three matrices."""
         return sum(moves.summary.moved for moves in (self.a, self.b, self.c))
 
+    def bytes_moved(self, item_bytes: tuple[int, int, int]) -> int:
+        """Bytes that move between ranks, for those of an element of A, B and C."""
+        moving = zip((self.a, self.b, self.c), item_bytes, strict=True)
+        return sum(moves.summary.moved * size for moves, size in moving)
+
     @property
     def moving(self) -> int:
         """How many of the three matrices move: of one, strips arrive or are sent while others are multiplied."""
@@ -116,11 +121,15 @@ class MeshProductPlan:
         return self.c.move(parts)
 
 
-def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: ProductGrid | None = None) -> MeshProductPlan:
+def plan_product(
+    a: Distribution, b: Distribution, c: Distribution, grid: ProductGrid | None = None,
+    item_bytes: tuple[int, int, int] = (1, 1, 1),
+) -> MeshProductPlan:  # fmt: skip
     """The plan for C = A B on the ranks of A, B and C, of which there are equally many; `grid` is chosen if not given.
 
-    Parts of sums are added as they arrive; A and B may hold copies. Raises LayoutError for shapes that do not fit, and
-    for different numbers of ranks.
+    The one that moves the fewest bytes is chosen; `item_bytes` are those of an element of A, B and C. Parts of
+    sums are added as they arrive; A and B may hold copies. Raises LayoutError for shapes that do not fit, and for
+    different numbers of ranks.
     """
     shapes = [tuple(one.shape) for one in (a, b, c)]
     if (
@@ -132,7 +141,7 @@ def plan_product(a: Distribution, b: Distribution, c: Distribution, grid: Produc
     if grid is not None:
         return _planned(a, b, c, grid)
     plans = [_planned(a, b, c, grid) for grid in grids(redistribute(a, a).source.count)]
-    return min(plans, key=lambda plan: (plan.moved, plan.moving, plan.grid.sizes[::-1]))
+    return min(plans, key=lambda plan: (plan.bytes_moved(item_bytes), plan.moving, plan.grid.sizes[::-1]))
 
 
 def grids(ranks: int) -> Iterator[ProductGrid]:

@@ -1,73 +1,80 @@
-"""A product over a mesh, as one rank carries it out: parts arrive, strips of rows are multiplied, results are sent.
+"""A product over a mesh, as one rank carries it out: parts arrive, strips are multiplied, results are sent.
 
-    transfers    barrier │ rows of strip 1 │ rows of strip 2 │ C of strip 1 │ ..  │ barrier
-    products             │ strip 0         │ strip 1         │ strip 2      │ ..  │         sums
+    arriving     ready? │ rows of strip 1 │ rows of strip 2 │
+    products     strip 0         │ strip 1         │ strip 2 ..              │
+    leaving                      │ C of strip 0    │ C of strip 1    │ ..
 
-On GPUs transfers are copies between memories of peers (`PeerMemory`) on a stream of their own, so that those of one
-strip run while another is multiplied; copy engines do contiguous ones, and take no multiprocessor from products. On a
-CPU the same steps run one after the other. The parts of a sum arrive in places of their own, and are added in f32.
+On GPUs transfers are copies between memories of peers (`PeerMemory`) on two streams of their own, so that those of one
+strip run while another is multiplied; copy engines do contiguous ones, and ranks wait for each other by `PeerSignals`,
+so that neither takes a multiprocessor from products. On a CPU the same steps run one after the other.
 
-A barrier on a GPU is a kernel, which a product that fills all multiprocessors keeps waiting. So products begin after
-the first barrier, and the stream of transfers has a higher priority.
+Sums go around a ring where their parts are rows: the epilogue of a strip's product adds what arrived from the rank
+before, in f32, and the last strips are the ones that this rank keeps. Other parts of a sum arrive in places of their
+own, and are added in f32 at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
-from typing import TYPE_CHECKING
+import datetime
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.mesh.peer_memory import PeerMemory
-from lego_mlir.mesh.strips import RowBox, Strip, row_boxes, strips_of
-from lego_mlir.mesh.torch_exchange import view_of
+from lego_mlir.mesh.peer_signals import PeerSignals
+from lego_mlir.mesh.product_epilogues import Fused, MeshEpilogue
+from lego_mlir.mesh.strip_steps import ProductMemory, StripStep
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
     from lego_mlir.mesh.products import MeshProductPlan
-    from lego_mlir.mesh.redistribution import RedistributionPlan
 
 Multiply = Callable[..., None]
-"""`multiply(a, b, out, bias=None, activation=None)`: writes a product of matrices, with what is fused into it."""
+"""`multiply(a, b, out, **fused)`: writes a product of matrices, with what is fused as `lego_mlir.matmul` names it."""
+READY, TAKEN, FREE, STORED, SUMMED = range(5)
+"""Signals: my parts are there; I have yours; my places are free; your part of C has mine; the next sum of the ring."""
+POLLED_S: Final = 1e-4
+"""Time between two looks at a product that is waited for."""
+REASON: Final = "; another rank ended, failed, or did not come in time; the old parts are as they were"
 
 
-def multiplied(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None, activation: str | None = None) -> None:
+def multiplied(a: Tensor, b: Tensor, out: Tensor, **fused: Foreign) -> None:
     """A product by `lego_mlir.matmul`."""
     import lego_mlir
 
-    out.copy_(lego_mlir.matmul(a, b, bias=bias, activation=activation))
+    out.copy_(lego_mlir.matmul(a, b, result=str(out.dtype).removeprefix("torch."), **fused))
 
 
 class MeshProduct:
     """What one rank does in a product of matrices of one type: every rank of the default group makes and calls it.
 
-    `multiply` computes the local products. Raises UsageError where the group has another number of ranks than the plan.
+    `multiply` computes the local products. C has the type `result`, that of A and B by default. Raises UsageError where
+    the group has another number of ranks than the plan.
     """
 
-    def __init__(self, plan: MeshProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied) -> None:
+    def __init__(
+        self, plan: MeshProductPlan, dtype: Foreign, device: Foreign, multiply: Multiply = multiplied,
+        result: Foreign = None,
+    ) -> None:  # fmt: skip
         import torch
         import torch.distributed as dist
 
         self.plan, self.dtype, self.device, self.multiply = plan, dtype, torch.device(device), multiply
-        self.rank = dist.get_rank()
+        self.result, self.rank = dtype if result is None else result, dist.get_rank()
         if plan.a.parts or plan.b.parts:
             raise UsageError("the parts of a sum are no operand of a product; add them first, by lego.mesh.Exchange")
         if dist.get_world_size() != plan.ranks:
             raise UsageError(f"the product is over {plan.ranks} ranks, and the group has {dist.get_world_size()}")
-        self.strips = strips_of(plan, self.rank)
-        shapes = [moves.target.local_shape(self.rank) for moves in (plan.a, plan.b)]
-        self.rows, self.inner, self.columns = *shapes[0], shapes[1][1]
-        self.b_needs = row_boxes(plan.b.messages_to(self.rank), True, max(self.columns, 1))
-        self._memory = [self._memory_of(moves) for moves in (plan.a, plan.b)]
-        along = plan.grid.order.index("l")
-        self.slots, self._slot = plan.sums, int(plan.c.source.mesh_of(_number(self.rank))[along])
-        self.capacities = [plan.c.target.capacity(t) for t in range(plan.ranks)]
-        self._results = (
-            PeerMemory(self.slots * max(self.capacities), dtype, self.device) if not _stays(plan.c) else None
+        on_gpu = self.device.type == "cuda"
+        self._arrivals, self._departures = (
+            torch.cuda.Stream(self.device, priority=-1) if on_gpu else None for _ in range(2)
         )
-        self._own = self._own_rows_of_sum()
-        self._stream = torch.cuda.Stream(self.device, priority=-1) if self.device.type == "cuda" else None
+        self._reached = torch.cuda.Event() if on_gpu else None
+        self.memory = ProductMemory(plan, (dtype, self.result), self.device, (self._arrivals, self._departures))
+        self.epilogue = MeshEpilogue(plan, self.rank)
+        self._signals = PeerSignals(SUMMED + 1, self.device)
+        self._unmet: dict[int, set[int]] = {}
+        self._failure: str | None = None
 
     @property
     def operands(self) -> tuple[Tensor | None, Tensor | None]:
@@ -75,215 +82,195 @@ class MeshProduct:
 
         None for an operand that does not move. The parts of other calls are overwritten.
         """
-        of = zip(self._memory, (self.plan.a, self.plan.b), strict=True)
+        of = zip(self.memory.operands, (self.plan.a, self.plan.b), strict=True)
         found = [None if one is None else one.own[: moves.source.capacity(self.rank)] for one, moves in of]
         return found[0], found[1]
 
-    def _own_rows_of_sum(self) -> int | None:
-        """Where its block of C has this rank's part of a sum of two, as it lies in the result; None if it does not.
+    def __call__(
+        self, a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str | None = None, *,
+        residual: Tensor | None = None, scale_a: Tensor | None = None, scale_b: Tensor | None = None,
+        amax: Tensor | None = None, scale_result: Tensor | None = None, within: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """This rank's part of C for its parts of A and B, flat and in memory order.
 
-        It is added from there, without a place of its own.
+        `scale_result * (activation(scale_a * A B * scale_b + bias) + residual)`, as `lego_mlir.matmul` has it: numbers
+        for rows and columns are those of the whole C, the same on every rank; `residual` is this rank's part of a
+        matrix that is divided as C is; `amax` becomes the largest of the whole C on every rank. With `within` the host
+        waits until all ranks have their parts, for so many seconds at most. Raises UsageError on every rank where one
+        ended or did not come in that time, and for parts of another size; the old parts are as they were.
         """
-        m = self.plan.c.message(self.rank, self.rank) if self.slots == 2 else None
-        if m is None or len(m.source) != 1 or m.elements != self.capacities[self.rank]:
-            return None
-        here, there = m.source[0], m.target[0]
-        rows = here.sizes[0] == here.sizes[2] == 1 and here.sizes[3] == here.strides[1] == self.columns
-        alike = there.offset == 0 and there.strides[1::2] == here.strides[1::2]
-        return here.offset if rows and alike else None
-
-    def _memory_of(self, moves: RedistributionPlan) -> PeerMemory | None:
-        """Memory for the parts of an operand that moves."""
-        if _stays(moves):
-            return None
-        most = max(moves.source.capacity(rank) for rank in range(self.plan.ranks))
-        return PeerMemory(most, self.dtype, self.device)
-
-    def __call__(self, a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
-        """This rank's part of C, flat, for its parts of A and B; every rank calls it.
-
-        `bias` has a number for each column of the whole of C. It and `activation` ("relu", "gelu" or "silu") are fused
-        into the local products, or follow the sums. Raises UsageError for parts of another size.
-        """
-        plan = self.plan
-        for name, part, moves in (("A", a, plan.a), ("B", b, plan.b)):
+        for name, part, moves in (("A", a, self.plan.a), ("B", b, self.plan.b)):
             wanted = moves.source.capacity(self.rank)
             if part.numel() != wanted:
                 raise UsageError(f"rank {self.rank} holds {wanted} elements of {name}, and its part has {part.numel()}")
-        a, b = (part.detach().contiguous().view(-1) for part in (a, b))
-        left = a if self._memory[0] is None else a.new_empty(self.rows * self.inner)
-        right = b if self._memory[1] is None else b.new_empty(self.inner * self.columns)
-        result = a.new_empty(self.rows * self.columns)
-        self._fork()
-        with self._transfers():
-            for memory, part in zip(self._memory, (a, b), strict=True):
-                if memory is not None and part.data_ptr() != memory.own.data_ptr():
-                    memory.own[: part.numel()].copy_(part)
-            self._meet()
-        self._join()
-        with self._transfers():
-            self._pull(self._memory[1], plan.b, self.b_needs if self.strips else (), right)
-        arrivals = [self._arriving(strip, left, a) for strip in self.strips]
-        fused = {} if plan.sums > 1 else self._fused(bias, activation, lambda: self._block_columns)
-        for strip, arrived in zip(self.strips, arrivals, strict=True):
-            out = result[strip.first * self.columns : strip.last * self.columns].view(-1, self.columns)
-            if self.inner:
-                self.multiply(arrived(), right.view(self.inner, self.columns), out, **fused)
-            else:
-                out.zero_()
-            self._send(strip, result)
-        with self._transfers():
-            self._meet()
-        self._join()
-        if self._results is None:
-            return result
-        follows = plan.sums > 1 and self.capacities[self.rank] > 0
-        return self._summed(result, self._fused(bias, activation, lambda: self._part_columns) if follows else {})
+        if self._failure is not None:
+            raise UsageError(f"an earlier product failed ({self._failure}); make a new group and a new MeshProduct")
+        self._signals.within = within
+        fused = self.epilogue.given(
+            scale_a=scale_a, scale_b=scale_b, bias=bias, activation=activation, residual=residual, amax=amax,
+            scale_result=scale_result,
+        )  # fmt: skip
+        try:
+            left, right = (part.detach().contiguous().view(-1) for part in (a, b))
+            found = self._run(left, right, fused)
+            if amax is not None:
+                _all_reduced(amax)
+            if within is not None:
+                self._complete(within)
+        except UsageError as error:
+            self._failure = str(error)
+            raise
+        return found
 
-    # -- streams
+    def _run(self, a: Tensor, b: Tensor, fused: Fused) -> Tensor:
+        """All steps of a product, in an order that ends on every rank if each is done when its turn comes."""
+        memory = self.memory
+        moves, here = memory.results is not None, _current(self.device)
+        follows = self.epilogue.follows(fused, [step.strip for step in memory.steps], moves)
+        held = memory.capacities[self.rank] if moves else memory.rows * memory.columns
+        kept = a.new_empty(held, dtype=_wide() if follows and not moves else self.result)
+        self._begin(here, (a, b))
+        for step in memory.steps:
+            for sender, copy in step.pulls:
+                self._meet(READY, sender, self._arrivals)
+                copy()
+            if step.arrived is not None:
+                step.arrived.record(self._arrivals)
+        for other in memory.senders:
+            self._meet(READY, other, self._arrivals)
+            self._signals.raised(TAKEN, other, self._arrivals)
+        sums = None
+        for number, step in enumerate(memory.steps):
+            if step.arrived is not None:
+                step.arrived.wait(here)
+            more = {} if follows else self.epilogue.of_strip(fused, step.strip)
+            if step.before is not None and memory.ring is not None:
+                self._signals.awaited(SUMMED, memory.ring.before, here)
+                more["residual"] = step.before
+            elif step.strip.sums:
+                more["residual"] = sums
+            out = memory.rows_of(step.strip, kept) if step.out is None else step.out
+            if number + 1 < len(memory.steps) and memory.steps[number + 1].strip.sums:
+                sums = out = out.new_empty(out.shape, dtype=_wide()) if sums is None else sums
+            self._multiply(*memory.matrices(step, a, b), out, more)
+            self._send(step, here)
+        found = self._received(kept, here)
+        return self.epilogue.applied(fused if follows else {}, found, self.result)
 
-    def _fork(self) -> None:
-        if self._stream is not None:
-            import torch
-
-            self._stream.wait_stream(torch.cuda.current_stream(self.device))
-
-    def _join(self) -> None:
-        if self._stream is not None:
-            import torch
-
-            torch.cuda.current_stream(self.device).wait_stream(self._stream)
-
-    def _transfers(self) -> AbstractContextManager[Foreign]:
-        if self._stream is None:
-            return nullcontext()
-        import torch
-
-        return torch.cuda.stream(self._stream)
-
-    def _meet(self) -> None:
-        """All ranks are here, if anything moves."""
-        memory = next((one for one in (*self._memory, self._results) if one is not None), None)
-        if memory is not None:
-            memory.barrier()
-
-    # -- what arrives and what is sent
-
-    def _pull(
-        self, memory: PeerMemory | None, moves: RedistributionPlan, boxes: Sequence[RowBox], target: Tensor
-    ) -> None:
-        """Copy boxes out of the memory of their senders."""
-        if memory is not None:
-            for box in boxes:
-                part = memory.part(box.other, moves.source.capacity(box.other))
-                view_of(target, box.here).copy_(view_of(part, box.there))
-
-    def _arriving(self, strip: Strip, left: Tensor, a: Tensor) -> Callable[[], Tensor]:
-        """Begin to gather the rows of A of a strip; the function waits for them, and for B.
-
-        Rows of this rank's own that lie side by side are taken from where they are.
-        """
-        memory, n = self._memory[0], (strip.last - strip.first) * self.inner
-        rows = left[strip.first * self.inner :][:n]
-        own = _own_rows(strip, self.rank, self.inner) if memory is not None else None
-        if own is not None:
-            rows = a[own : own + n]
-        with self._transfers():
-            if own is None:
-                self._pull(memory, self.plan.a, strip.needs, left)
-            reached = None if self._stream is None else self._stream.record_event()
-
-        def arrived() -> Tensor:
-            if reached is not None and (self._memory[1] is not None or (memory is not None and own is None)):
-                reached.wait()
-            return rows.view(-1, self.inner)
-
-        return arrived
-
-    def _send(self, strip: Strip, result: Tensor) -> None:
-        """Store what a strip gives to the parts of its receivers, where this rank's part of a sum has its place."""
-        if self._results is None or not strip.gives:
-            return
-        self._fork()
-        with self._transfers():
-            for box in strip.gives:
-                if box.other == self.rank and self._own is not None:
-                    continue
-                n = self.capacities[box.other]
-                part = self._results.part(box.other)[self._slot * n : (self._slot + 1) * n]
-                view_of(part, box.there).copy_(view_of(result, box.here))
-
-    def _summed(self, result: Tensor, fused: dict[str, Foreign]) -> Tensor:
-        """The sum of what arrived, and what follows it."""
-        assert self._results is not None
-        n = self.capacities[self.rank]
-        parts = self._results.own[: self.slots * n].view(self.slots, n)
-        if self.slots == 1 or not n:
-            return parts[0].clone()
-        import torch
-
-        dtype = torch.promote_types(self.dtype, torch.float32) if fused else self.dtype
-        if self._own is None:
-            found = parts.sum(0, dtype=dtype)
+    def _multiply(self, a: Tensor, b: Tensor, out: Tensor, fused: Fused) -> None:
+        """One local product; without columns of A it is what is added."""
+        if self.memory.inner:
+            self.multiply(a, b, out, **fused)
+        elif "residual" in fused:
+            out.copy_(fused["residual"])
         else:
-            found = result[self._own : self._own + n].to(dtype) + parts[1 - self._slot]
-        if (bias := fused.get("bias")) is not None:
-            shape = self.plan.c.target.local_shape(self.rank)
-            strides = self.plan.c.target.strides(self.rank)
-            found.as_strided(shape, strides).add_(bias)
-        activations = {"relu": torch.relu, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
-        name = fused.get("activation")
-        return (found if name is None else activations[name](found)).to(self.dtype)
+            out.zero_()
 
-    # -- what follows a product
+    # -- streams and signals
 
-    def _fused(self, bias: Tensor | None, activation: str | None, columns: Callable[[], Foreign]) -> dict[str, Foreign]:
-        """The epilogue of some columns, which only a bias asks for: to put their numbers on a device waits for it."""
-        given: dict[str, Foreign] = {} if activation is None else {"activation": activation}
-        return given if bias is None else {**given, "bias": bias[columns()].contiguous()}
+    def _begin(self, here: Foreign, parts: tuple[Tensor, Tensor]) -> None:
+        """This rank's parts are where others read them, and its places are free."""
+        memory = self.memory
+        for there, part in zip(memory.operands, parts, strict=True):
+            if there is not None and part.data_ptr() != there.own.data_ptr():
+                there.own[: part.numel()].copy_(part)
+        self._follow(here, self._arrivals, self._departures)
+        for kind, ranks in ((READY, memory.readers), (FREE, memory.storing)):
+            for other in ranks:
+                self._signals.raised(kind, other, self._arrivals)
+        self._unmet = {READY: set(memory.senders), FREE: set(memory.receivers)}
 
-    @cached_property
-    def _block_columns(self) -> slice:
-        """The columns of C in this rank's block."""
-        grid, n = self.plan.grid, self.plan.shape[1]
-        along = int(self.plan.c.source.mesh_of(_number(self.rank))[grid.order.index("j")])
-        first = along * -(-n // grid.sizes[1])
-        return slice(first, first + self.columns)
+    def _follow(self, before: Foreign, *streams: Foreign) -> None:
+        """Let streams wait for what another has so far."""
+        if self._reached is not None:
+            self._reached.record(before)
+            for stream in streams:
+                self._reached.wait(stream)
 
-    @cached_property
-    def _part_columns(self) -> Foreign:
-        """The columns of C in this rank's part."""
-        import numpy as np
+    def _meet(self, kind: int, other: int, stream: Foreign) -> None:
+        """Wait once in a product for another rank's parts, or for its places."""
+        if other in self._unmet[kind]:
+            self._unmet[kind].remove(other)
+            self._signals.awaited(kind, other, stream)
+
+    def _send(self, step: StripStep, here: Foreign) -> None:
+        """Send what a strip gives, on the ring or to the parts of its receivers."""
+        if not step.sends:
+            return
+        self._follow(here, self._departures)
+        for receiver, copy in step.sends:
+            self._meet(FREE, receiver, self._departures)
+            copy()
+            if self.memory.ring is not None:
+                self._signals.raised(SUMMED, receiver, self._departures)
+
+    def _received(self, kept: Tensor, here: Foreign) -> Tensor:
+        """This rank's part when all has arrived, the parts of a sum added, and when others have its operands."""
+        memory = self.memory
+        for other in memory.receivers:
+            self._meet(FREE, other, self._departures)
+            if memory.ring is None:
+                self._signals.raised(STORED, other, self._departures)
+        for stream in (self._arrivals, self._departures):
+            self._follow(stream, here)
+        for other in memory.readers:
+            self._signals.awaited(TAKEN, other, here)
+        if memory.results is None or memory.ring is not None:
+            return kept
+        for other in memory.storing:
+            self._signals.awaited(STORED, other, here)
+        n, slots = memory.capacities[self.rank], self.plan.sums
+        parts = memory.results.own[: slots * n].view(slots, n)
+        return parts[0].clone() if slots == 1 else parts.sum(0, dtype=_wide())
+
+    def _complete(self, within: float) -> None:
+        """All ranks have their parts within so many seconds; or a UsageError on each."""
         import torch
+        import torch.distributed as dist
 
-        side, rank = self.plan.c.target, self.rank
-        columns = side.local_shape(rank)[1]
-        mesh = dict(zip(side.names, map(int, side.mesh_of(_number(rank))), strict=True))
-        found = side.distribution.inv(**mesh, offset=np.arange(columns) * side.strides(rank)[1])[1]
-        return torch.from_numpy(np.asarray(found)).to(self.device)
-
-
-def _own_rows(strip: Strip, rank: int, inner: int) -> int | None:
-    """Where the rows of A of a strip lie side by side in this rank's own part; None if they do not."""
-    if len(strip.needs) != 1 or strip.needs[0].other != rank:
-        return None
-    box = strip.needs[0].there
-    dense = box.sizes[0] == box.sizes[2] == 1 and box.strides[1] == inner and box.strides[3] == 1
-    return box.offset if dense and box.elements == (strip.last - strip.first) * inner else None
-
-
-def _number(rank: int) -> Foreign:
-    import numpy as np
-
-    return np.asarray(rank)
+        until = time.monotonic() + within
+        if self._arrivals is not None:
+            reached = _current(self.device).record_event()
+            if not _polled(reached, until):
+                self._signals.release()
+                _polled(reached, time.monotonic() + within)
+                raise UsageError(f"rank {self.rank}: the product was not done within {within:g} s{REASON}")
+        try:
+            dist.all_reduce(torch.zeros(1), async_op=True).wait(datetime.timedelta(seconds=within))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise UsageError(f"rank {self.rank} has its part, and another rank has not ({reason}){REASON}") from error
 
 
-def _stays(moves: RedistributionPlan) -> bool:
-    """Whether every rank's new part is its old part, in the same order."""
-    return not moves.parts and all(_is_identity(moves, rank) for rank in range(moves.target.count))
+def _polled(event: Foreign, until: float) -> bool:
+    """Whether an event is reached before a time."""
+    while not event.query():
+        if time.monotonic() > until:
+            return False
+        time.sleep(POLLED_S)
+    return True
 
 
-def _is_identity(moves: RedistributionPlan, rank: int) -> bool:
-    messages = moves.messages_to(rank)
-    same = all(m.sender == rank and m.source == m.target for m in messages)
-    return same and moves.source.local_shape(rank) == moves.target.local_shape(rank)
+def _all_reduced(amax: Tensor) -> None:
+    """The largest of all ranks, in place."""
+    import torch.distributed as dist
+
+    try:
+        dist.all_reduce(amax, dist.ReduceOp.MAX)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"the largest value of all ranks was not found ({reason}){REASON}") from error
+
+
+def _current(device: Foreign) -> Foreign:
+    """The current stream of a GPU; None on a CPU."""
+    import torch
+
+    return torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+
+def _wide() -> Foreign:
+    """The type of sums."""
+    import torch
+
+    return torch.float32

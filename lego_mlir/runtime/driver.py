@@ -232,6 +232,42 @@ class Driver:
         arguments = (ctypes.c_uint64(pointer), ctypes.c_ubyte(0), ctypes.c_size_t(size), ctypes.c_void_p(stream))
         self.within(device, lambda: self._require("cuMemsetD8Async", *arguments))
 
+    def word_writer(self, pointer: int, device: int, stream: int) -> Callable[[int], None]:
+        """Writes 32 bits to memory, of another device too, after all that the stream did before; no kernel does it."""
+        return self._words("cuStreamWriteValue32_v2", pointer, device, stream)
+
+    def word_waiter(self, pointer: int, device: int, stream: int) -> Callable[[int], None]:
+        """Lets the stream wait until 32 bits of memory, minus a value, are not negative as a signed number."""
+        return self._words("cuStreamWaitValue32_v2", pointer, device, stream)
+
+    def _words(self, function: str, pointer: int, device: int, stream: int) -> Callable[[int], None]:
+        value, flags = ctypes.c_uint32(), ctypes.c_uint(0)  # write with a barrier of memory; wait for greater or equal
+        run = self._prepared(function, device, ctypes.c_void_p(stream), ctypes.c_uint64(pointer), value, flags)
+
+        def of(number: int) -> None:
+            value.value = number
+            run()
+
+        return of
+
+    def copier(self, target: int, source: int, size: int, device: int, stream: int) -> Callable[[], None]:
+        """Copies bytes between addresses, of memory of peers too, in the order of the stream."""
+        addresses = ctypes.c_uint64(target), ctypes.c_uint64(source)
+        return self._prepared("cuMemcpyAsync", device, *addresses, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def _prepared(self, function: str, device: int, *arguments: Any) -> Callable[[], None]:
+        """A call whose arguments are made once."""
+        call = getattr(self.library, function)
+
+        def run() -> None:
+            code = call(*arguments)
+            if code in NO_CONTEXT:
+                code = self.within(device, lambda: call(*arguments))
+            if code:
+                self.check(code, function)
+
+        return run
+
     def is_capturing(self, stream: int) -> bool:
         """Whether launches on the stream are recorded in a graph."""
         status = ctypes.c_int()

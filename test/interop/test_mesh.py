@@ -26,7 +26,7 @@ def test_tensors_move_and_multiply(world):
 
 def test_the_benchmark_in_small(tmp_path):
     """Every contender moves every element of two pairs to its place, and has times."""
-    chosen = [f"--pair={name}" for name in ("two block-cyclic sizes", "transposed")]
+    chosen = [f"--only={name}" for name in ("two block-cyclic sizes", "transposed")]
     command = [sys.executable, BENCH / "mesh.py", "time", "2", "--size=512", *chosen]
     subprocess.run(command, env=os.environ | {"OUT": str(tmp_path)}, check=True, capture_output=True)
     results = json.loads((tmp_path / "mesh-2.json").read_text())

@@ -1,6 +1,5 @@
 """Plans between random divisions of arrays, carried out on a simulated mesh: each element of each rank, by `apply`."""
 
-from itertools import pairwise
 from math import prod
 from time import process_time
 
@@ -16,7 +15,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.mesh.axis_moves import SplitChain, axis_moves
 from lego_mlir.mesh.products import grids
-from lego_mlir.mesh.strips import strips_of
+from lego_mlir.mesh.strips import SumRing, ring_of, strips_of
 
 
 @settings(max_examples=200)
@@ -156,33 +155,82 @@ def require_product(a, b, c):
 
 
 def by_strips(plan, a, b):
-    """The parts of C, each rank multiplying the rows of a strip when it has what the strip needs."""
-    parts, blocks = [np.zeros(plan.c.target.capacity(rank), int) for rank in range(plan.ranks)], plan.b.move(b)
-    for rank in range(plan.ranks):
-        rows, inner = plan.a.target.local_shape(rank)
-        columns, strips = plan.b.target.local_shape(rank)[1], strips_of(plan, rank)
-        left, result = np.full(rows * inner, -99), np.full(rows * columns, -99)
-        for strip in strips:
-            for box in strip.needs:
-                box.here.of(left)[...] = box.there.of(a[box.other])
-            span = slice(strip.first, strip.last)
-            result.reshape(rows, columns)[span] = left.reshape(rows, inner)[span] @ blocks[rank].reshape(inner, columns)
-            for box in strip.gives:
-                box.there.of(parts[box.other])[...] += box.here.of(result)
-        ends = sorted((strip.first, strip.last) for strip in strips)
-        assert not strips or (ends[0][0], ends[-1][1]) == (0, rows)
-        assert all(one[1] == other[0] for one, other in pairwise(ends))
+    """The parts of C, each rank multiplying a strip when it has what the strip needs; sums go on, or around a ring."""
+    parts = [np.zeros(plan.c.target.capacity(rank), int) for rank in range(plan.ranks)]
+    sums = {}  # by the step of a ring, the rank that goes on, and rows
+    steps = [(strip.hop or 0, rank, strip) for rank in range(plan.ranks) for strip in strips_of(plan, rank)]
+    memory, rings = zip(*((sides_of(plan, rank), ring_of(plan, rank)) for rank in range(plan.ranks)), strict=True)
+    for hop, rank, strip in sorted(steps, key=lambda step: step[:2]):  # of one rank in its order
+        left, right, result = memory[rank]
+        for boxes, there, taken in ((strip.a, a, left), (strip.b, b, right)):
+            for box in boxes:
+                box.here.of(taken)[...] = box.there.of(there[box.other])
+        (rows, inner), columns = plan.a.target.local_shape(rank), plan.b.target.local_shape(rank)[1]
+        (first, last), (start, end) = strip.rows, strip.inner
+        panel = left[rows * start : rows * end].reshape(rows, -1) if end - start < inner else left.reshape(rows, inner)
+        found = panel[first:last] @ right.reshape(inner, columns)[start:end]
+        found += result.reshape(rows, columns)[first:last] if strip.sums else sums.pop((hop, rank, strip.rows), 0)
+        result.reshape(rows, columns)[first:last] = found
+        ring = rings[rank]
+        if ring is not None and hop < plan.sums - 1:
+            sums[hop + 1, ring.after, strip.rows] = found
+        elif ring is not None:
+            at = (first - ring.steps[hop][0]) * columns
+            parts[rank][at : at + found.size] = found.reshape(-1)
+        for box in strip.gives:
+            box.there.of(parts[box.other])[...] += box.here.of(result)
+    assert not sums
     return parts
+
+
+def sides_of(plan, rank):
+    """Memory for a rank's blocks, of numbers that no strip should read."""
+    (rows, inner), columns = plan.a.target.local_shape(rank), plan.b.target.local_shape(rank)[1]
+    return [np.full(n, -99) for n in (rows * inner, inner * columns, rows * columns)]
+
+
+def divided(shape, axis):
+    """Rows or columns of four ranks."""
+    return Sharded(shape, {"r": 4}, [[("r", Chunks(4))] if d == axis else [] for d in (0, 1)])
+
+
+def blocks(*shape):
+    return Sharded(shape, {"p": 2, "q": 2}, [[("p", Chunks(2))], [("q", Chunks(2))]])
+
+
+WHOLE = (0, 1024)
+HALVES = [(at, at + 64) for block in (0, 3, 2, 1) for at in (128 * block, 128 * block + 64)]
+
+
+@pytest.mark.parametrize(("m", "axes", "algorithm", "strips"), [
+    (512, (0, 1, 1), "A gathered", [((at, at + 128), WHOLE, None) for at in (128, 256, 384, 0)]),
+    (4096, (0, 0, 0), "B gathered", [((0, 1024), (at, at + 256), None) for at in (256, 512, 768, 0)]),
+    (512, (1, 0, 0), "C scattered", [(rows, (0, 256), k // 2) for k, rows in enumerate(HALVES)]),
+])  # fmt: skip
+def test_fixed_strips(m, axes, algorithm, strips):
+    """Rows of senders, panels of senders, and a ring, of rank 1 of 4."""
+    plan = lego.mesh.plan_product(*map(divided, ((m, 1024), (1024, 768), (m, 768)), axes))
+    assert plan.algorithm == algorithm
+    assert [(strip.rows, strip.inner, strip.hop) for strip in strips_of(plan, 1)] == strips
+
+
+@pytest.mark.parametrize("sizes", [(1, 4, 1), (4, 1, 1), (1, 1, 4), (2, 2, 1), (2, 1, 2), (1, 2, 2)])
+def test_every_grid_multiplies_by_strips(sizes):
+    """Blocks, on each grid, to rows or to blocks: sums go around a ring where they are rows."""
+    a, b = (np.arange(n * m).reshape(n, m) % 13 - 6 for n, m in ((24, 20), (20, 28)))
+    ways = set()
+    for c in (divided((24, 28), 0), blocks(24, 28)):
+        plan = lego.mesh.plan_product(blocks(24, 20), blocks(20, 28), c, lego.mesh.ProductGrid(sizes))
+        ways.add((ring_of(plan, 0) is not None, len({strip.inner for strip in strips_of(plan, 0)}) > 1))
+        for found, wanted in zip(
+            by_strips(plan, *(held(blocks(*one.shape), one) for one in (a, b))), held(c, a @ b), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+    assert ways & {(True, False), (False, True)}
 
 
 def test_grids_that_are_known_to_be_best():
     """Megatron's two products move one matrix; square matrices in blocks on four ranks gather a row and a column."""
-
-    def divided(shape, axis):
-        return Sharded(shape, {"r": 4}, [[("r", Chunks(4))] if d == axis else [] for d in (0, 1)])
-
-    def blocks(*shape):
-        return Sharded(shape, {"p": 2, "q": 2}, [[("p", Chunks(2))], [("q", Chunks(2))]])
 
     up = lego.mesh.plan_product(divided((64, 32), 0), divided((32, 128), 1), divided((64, 128), 1))
     down = lego.mesh.plan_product(divided((64, 512), 1), divided((512, 32), 0), divided((64, 32), 0))
@@ -193,6 +241,24 @@ def test_grids_that_are_known_to_be_best():
         ((2, 2, 1), "2-D"),
     ]
     assert (up.moved, down.moved, square.moved) == (3 * 64 * 32, 3 * 64 * 32, 2 * 64 * 64)
+
+
+def test_copies_of_the_work_along_k_move_less():
+    """Cubes on 2 x 2 x 2 ranks: 3/8 of a matrix a rank, where two dimensions take 4/8; sums of rows go around rings."""
+    mesh = {"i": 2, "j": 2, "l": 2}
+    i, j, k = ((axis, Chunks(2)) for axis in mesh)
+    a, b, c = (Sharded((64, 64), mesh, splits) for splits in ([[i], [k, j]], [[k, i], [j]], [[i, k], [j]]))
+    plan = lego.mesh.plan_product(a, b, c)
+    assert (plan.algorithm, plan.moved) == ("2.5-D", 3 * 64 * 64)
+    assert plan.moved < lego.mesh.plan_product(a, b, c, lego.mesh.ProductGrid((2, 4, 1))).moved
+    assert ring_of(plan, 0) == SumRing(1, 1, ((16, 32), (0, 16)))
+
+
+def test_the_bytes_of_each_matrix_count():
+    """Results of four bytes are moved less gladly than operands of one."""
+    matrices = divided((128, 512), 1), divided((512, 128), 0), divided((128, 128), 0)
+    found = [lego.mesh.plan_product(*matrices, item_bytes=widths).algorithm for widths in ((1, 1, 1), (1, 1, 8))]
+    assert found[0] == "C scattered" != found[1]
 
 
 def test_products_that_do_not_fit_are_refused():

@@ -1,0 +1,150 @@
+"""The processes of a benchmark over a mesh, one for each rank: their device, and how time is taken.
+
+A `single` time is one run between two events of the stream, after a barrier on it and with the launches ahead of it;
+`steady` is the tenth part of ten runs in a row. Medians, of the slowest rank. NVLink multicast is off. On a CPU times
+are of wall clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import socket
+import time as clock
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import harness
+
+NAME = "mesh"
+SINGLE, STEADY, IN_A_ROW = 20, 5, 10
+SLEEP_CYCLES = 2_000_000  # the device waits while the host gets ahead
+
+
+class Stage:
+    """The processes of a run as one of them sees it: its device, and how a time is taken there."""
+
+    def __init__(self, rank: int, ranks: int, port: int, limit_s: int = 600) -> None:
+        import torch
+        import torch.distributed as dist
+
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", str(port))
+        self.rank, self.ranks, self.gpu = rank, ranks, torch.cuda.is_available()
+        self.device = torch.device("cuda", rank) if self.gpu else torch.device("cpu")
+        backend = "cpu:gloo,cuda:nccl" if self.gpu else "gloo"
+        if self.gpu:
+            torch.cuda.set_device(self.device)
+        limit = datetime.timedelta(seconds=limit_s)
+        dist.init_process_group(backend, rank=rank, world_size=ranks, timeout=limit)
+        self.one = torch.zeros(1, device=self.device)
+
+    def wait(self) -> None:
+        """All ranks are here, and what was launched is done."""
+        import torch
+        import torch.distributed as dist
+
+        dist.all_reduce(self.one)
+        if self.gpu:
+            torch.cuda.synchronize()
+
+    def seconds(self, run: Callable[[], Any], times: int) -> float:
+        """The time of this many runs on this rank, one after the other."""
+        import torch
+        import torch.distributed as dist
+
+        if not self.gpu:
+            dist.all_reduce(self.one)
+            began = clock.perf_counter()
+            for _ in range(times):
+                run()
+            return clock.perf_counter() - began
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.wait()
+        torch.cuda._sleep(SLEEP_CYCLES * min(times, 3))
+        dist.all_reduce(self.one)
+        start.record()
+        for _ in range(times):
+            run()
+        end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end)) / 1000
+
+    def times_ms(self, run: Callable[[], Any]) -> dict[str, float]:
+        """The medians `single` and `steady` of the slowest rank, in milliseconds."""
+        few = 1 if self.gpu else 4
+        for _ in range(3):
+            run()
+        single = [self.seconds(run, 1) for _ in range(SINGLE // few)]
+        steady = [self.seconds(run, IN_A_ROW) / IN_A_ROW for _ in range(STEADY // few)]
+        return {"single": 1000 * self.most(median(single)), "steady": 1000 * self.most(median(steady))}
+
+    def most(self, value: float) -> float:
+        """The largest value of all ranks."""
+        import torch
+        import torch.distributed as dist
+
+        found = torch.tensor([value], dtype=torch.float64)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return float(found)
+
+
+def circumstances(stage: Stage) -> dict[str, Any]:
+    import torch
+
+    device = torch.cuda.get_device_name() if stage.gpu else "CPU"
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if stage.gpu else None
+    return {
+        "device": device, "ranks": stage.ranks, "torch": torch.__version__, "cuda": torch.version.cuda, "nccl": nccl,
+        "clocks": harness.clocks() if stage.gpu else [], "multicast": "off",
+    }  # fmt: skip
+
+
+def keep(name: str, results: dict[str, Any]) -> None:
+    """Results as a file, in $OUT or beside the others."""
+    folder = Path(os.environ.get("OUT", harness.BENCH / "results"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{NAME}-{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def ranks_of(options: argparse.Namespace) -> int:
+    import torch
+
+    return options.ranks[0] if options.ranks else torch.cuda.device_count() or 2
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def spawned(rank_of: Callable[..., None], ranks: int, *given: Any, limit_s: float = 3600) -> list[int]:
+    """The exit codes of processes, one for each rank; those that take longer are ended."""
+    os.environ.update(NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
+    port, context = free_port(), get_context("spawn")
+    made = [context.Process(target=rank_of, args=(rank, ranks, port, *given)) for rank in range(ranks)]
+    until = clock.monotonic() + limit_s
+    for process in made:
+        process.start()
+    for process in made:
+        process.join(max(until - clock.monotonic(), 0))
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+    return [int(process.exitcode or 0) for process in made]
+
+
+def by_torch(a: Any, b: Any, out: Any, residual: Any = None) -> None:
+    """`multiply` of a MeshProduct by PyTorch."""
+    import torch
+
+    if residual is None:
+        torch.mm(a, b, out=out)
+    else:
+        torch.addmm(residual, a, b, out=out)
