@@ -134,6 +134,18 @@ def _pair(source: DType, word: Scalar, both: bool, dtype: DType) -> Scalar:
     return cast(Scalar, reinterpreted(made, dtype, 2) * 2.0 ** (bias - kind.bias))
 
 
+def halves_of_bytes(four: Sequence[Scalar]) -> list[Scalar]:
+    """Up to four numbers of i8 or u8 in f16, by the pattern of `0x6400 | code`, two at a time."""
+    source = four[0].dtype
+    whole = vector(*four, *[four[-1]] * (4 - len(four)))
+    word = reinterpreted(whole, u32, None)
+    offset = 0x80 if source is dtypes.i8 else 0
+    pattern = (HALVES[f16][2] | offset) * 0x00010001
+    number = HALVES[f16][3] + offset
+    even, odd = (reinterpreted((word >> s if s else word) & 0x00FF00FF ^ pattern, f16, 2) - number for s in (0, 8))
+    return [even[0], odd[0], even[1], odd[1]][: len(four)]
+
+
 def _integer(source: DType, word: Scalar, shift: int) -> Scalar:
     """A code of 4 bits as an integer, an i32 or a u32."""
     if source is u4:
