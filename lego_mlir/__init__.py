@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
     from lego_mlir.tracing.barrier_rings import barriers as barriers
+    from lego_mlir.tracing.bitcasts import bitcast as bitcast
     from lego_mlir.tracing.claimed import assume as assume
     from lego_mlir.tracing.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.clustered_blocks import cluster_barrier as cluster_barrier
@@ -85,17 +86,23 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.distinct import assume_distinct as assume_distinct
     from lego_mlir.tracing.dtypes import DType as DType
     from lego_mlir.tracing.dtypes import bf16 as bf16
+    from lego_mlir.tracing.dtypes import f4e2m1fn as f4e2m1fn
+    from lego_mlir.tracing.dtypes import f6e2m3fn as f6e2m3fn
+    from lego_mlir.tracing.dtypes import f6e3m2fn as f6e3m2fn
     from lego_mlir.tracing.dtypes import f8e4m3fn as f8e4m3fn
     from lego_mlir.tracing.dtypes import f8e5m2 as f8e5m2
+    from lego_mlir.tracing.dtypes import f8e8m0fnu as f8e8m0fnu
     from lego_mlir.tracing.dtypes import f16 as f16
     from lego_mlir.tracing.dtypes import f32 as f32
     from lego_mlir.tracing.dtypes import f64 as f64
     from lego_mlir.tracing.dtypes import i1 as i1
+    from lego_mlir.tracing.dtypes import i4 as i4
     from lego_mlir.tracing.dtypes import i8 as i8
     from lego_mlir.tracing.dtypes import i16 as i16
     from lego_mlir.tracing.dtypes import i32 as i32
     from lego_mlir.tracing.dtypes import i64 as i64
     from lego_mlir.tracing.dtypes import index as index
+    from lego_mlir.tracing.dtypes import u4 as u4
     from lego_mlir.tracing.dtypes import u8 as u8
     from lego_mlir.tracing.dtypes import u16 as u16
     from lego_mlir.tracing.dtypes import u32 as u32
@@ -211,6 +218,7 @@ _MODULES = {
     "lego_mlir.expr.simplify": "simplify",
     "lego_mlir.tracing.definition": "Kernel kernel",
     "lego_mlir.tracing.tensor": "Tensor shared",
+    "lego_mlir.tracing.bitcasts": "bitcast",
     "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.prefetches": "prefetch",
     "lego_mlir.tracing.claimed": "assume",
@@ -219,7 +227,10 @@ _MODULES = {
         "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
     ),
     "lego_mlir.tracing.device_functions": "DeviceFunction function",
-    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
+    "lego_mlir.tracing.dtypes": (
+        "DType bf16 f16 f32 f4e2m1fn f64 f6e2m3fn f6e3m2fn f8e4m3fn f8e5m2 f8e8m0fnu i1 i16 i32 i4 i64 i8 index u16 "
+        "u32 u4 u64 u8"
+    ),
     "lego_mlir.tracing.functions": (
         "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc divide erf exp exp2 expm1 floor fma "
         "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "

@@ -140,6 +140,23 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.u32": ("uint32", "uint", "unsigned"),
     "write lego.f8e4m3fn": ("float8_e4m3fn", "float8e4nv", "fp8e4m3", "e4m3", "f8e4m3"),
     "write lego.f8e5m2": ("float8_e5m2", "float8e5", "fp8e5m2", "e5m2"),
+    "write lego.i4": ("int4", "int4_t", "s4"),
+    "write lego.u4": ("uint4", "uint4b_t"),
+    "write lego.f4e2m1fn": ("float4_e2m1fn", "float4_e2m1fn_x2", "fp4", "e2m1", "f4e2m1", "nvfp4", "mxfp4"),
+    "write lego.f6e2m3fn": ("float6_e2m3fn", "fp6e2m3", "e2m3", "f6e2m3"),
+    "write lego.f6e3m2fn": ("float6_e3m2fn", "fp6e3m2", "e3m2", "f6e3m2"),
+    "write lego.f8e8m0fnu": ("float8_e8m0fnu", "e8m0", "ue8m0", "f8e8m0"),
+    "write lego.bitcast(x, dtype)": (
+        "bitcast_convert_type",
+        "view_as",
+        "reinterpret",
+        "reinterpret_cast",
+        "__float_as_int",
+        "__int_as_float",
+        "__float_as_uint",
+        "__uint_as_float",
+        "__half_as_ushort",
+    ),
     "write lego.u64": ("uint64", "ulong", "size_t"),
 }
 _REMEDIES: Final = {word: remedy for remedy, words in _MEANINGS.items() for word in words}

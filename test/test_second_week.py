@@ -17,9 +17,13 @@ from lego_mlir.toolchain import compile_kernel
 
 FOLDER = Path(__file__).parents[1] / "examples" / "second_week"
 RAGGED = {
+    "block_sparse": [{"R": 1, "S": 1, "Z": 1, "N": 8}, {"R": 5, "S": 3, "Z": 7, "N": 72}],
     "cholesky": [{"B": 1}, {"B": 37}],
     "cross_entropy": [{"M": 3, "N": 1}, {"M": 2, "N": 301}],
     "depthwise_conv": [{"H": 1, "W": 1}, {"H": 3, "W": 67}],
+    "fft": [{"B": 1}, {"B": 3}],
+    "fused_classifier": [{"M": 1, "V": 1, "P": 8}, {"M": 3, "V": 2051, "P": 2056}],
+    "implicit_gemm": [{"H": 1, "W": 1, "C": 32, "F": 8}, {"H": 2, "W": 67, "C": 64, "F": 72}],
     "linear_recurrence": [{"M": 1, "N": 1}, {"M": 5, "N": 77}],
     "moe_routing": [{"N": 1}, {"N": 300}],
     "philox_dropout": [{"N": 4}, {"N": 1028}],
@@ -31,15 +35,20 @@ RAGGED = {
     "state_update": [{"B": 1}, {"B": 2}],
     "stencil7": [{"D": 1, "H": 1, "W": 1}, {"D": 3, "H": 5, "W": 33}],
     "top_experts": [{"M": 1}, {"M": 6}],
+    "w4a16": [{"M": 1, "N": 8, "K": 128}, {"M": 33, "N": 72, "K": 256}],
 }
 CLOSE = {
+    "block_sparse": 1e-4,
+    "fused_classifier": 1e-2,
+    "implicit_gemm": 2e-3,
+    "w4a16": 2e-3,
     "cross_entropy": 1e-6,
     "paged_decode": 1e-3,
     "selective_scan": 1e-5,
     "top_experts": 1e-6,
     "state_update": 1e-5,
     "rms_norm_f8": 0.13,
-}  # log and exp; the rounding of a scaled number to f8 follows rsqrt
+}  # log and exp; the rounding of a scaled number to f8 follows rsqrt; tensor cores add in their own order
 CASES = [(name, sizes) for name, several in RAGGED.items() for sizes in several]
 
 

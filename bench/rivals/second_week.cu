@@ -28,6 +28,46 @@ struct __align__(16) Half8 {
   __half2 pair[4];
 };
 
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void mma_16816(float* c, const uint32_t* a, uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(uint32_t* r, const void* p) {
+  if (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)));
+}
+
+__device__ __forceinline__ uint32_t and_xor(uint32_t x, uint32_t mask, uint32_t pattern) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(x), "r"(mask), "r"(pattern));
+  return r;
+}
+
+// Eight weights of a word, -8 .. 7, as four pairs of f16.
+__device__ __forceinline__ void halves_of_word(uint32_t word, uint32_t* pairs) {
+  uint32_t far[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    uint32_t made = and_xor(word >> (4 * k), 0x000f000f, 0x64086408);
+    __half2 number = __hsub2(*reinterpret_cast<__half2*>(&made), __half2half2(__ushort_as_half(0x6408)));
+    far[k] = *reinterpret_cast<uint32_t*>(&number);
+  }
+  pairs[0] = __byte_perm(far[0], far[1], 0x5410), pairs[1] = __byte_perm(far[2], far[3], 0x5410);
+  pairs[2] = __byte_perm(far[0], far[1], 0x7632), pairs[3] = __byte_perm(far[2], far[3], 0x7632);
+}
+
 extern "C" __global__ void __launch_bounds__(128) depthwise_conv(const __half* x, const __half* filters, __half* y, int H, int W) {
   constexpr int C = 64, V = 8, PIXELS = 4;
   int c = threadIdx.x * V, j = (blockIdx.x * 16 + threadIdx.y) * PIXELS, i = blockIdx.y, n = blockIdx.z;
@@ -229,4 +269,264 @@ extern "C" __global__ void __launch_bounds__(128) philox_dropout(const float* x,
   float4 v = *reinterpret_cast<const float4*>(x + at);
   auto dropped = [&](uint32_t w, float v) { return float(w >> 8) * 0x1p-24f < keep ? v / keep : 0.0f; };
   *reinterpret_cast<float4*>(y + at) = {dropped(a, v.x), dropped(b, v.y), dropped(c, v.z), dropped(d, v.w)};
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    w4a16(const __half* x, const uint32_t* w, const __half* scales, __half* y, int M, int N, int K) {
+  constexpr int ROWS = 32, COLUMNS = 64, GROUP = 128;
+  __shared__ __align__(16) __half ring[2][ROWS * GROUP];
+  int t = threadIdx.x, lane = t % 32, warp = t / 32, row = blockIdx.y * ROWS, column = blockIdx.x * COLUMNS + warp * 16;
+  float total[2][2][4] = {};
+  auto stage = [&](int group) {
+#pragma unroll
+    for (int k = 0; k < ROWS * GROUP / 8 / 128; ++k) {
+      int r = k * 8 + t / 16, c = t % 16;
+      __half* to = ring[group % 2] + r * GROUP + ((c / 4 ^ r % 4) * 4 + c % 4) * 8;
+      int bytes = row + r < M ? 16 : 0;
+      const __half* from = x + int64_t(bytes ? row + r : 0) * K + group * GROUP + c * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
+    }
+    asm volatile("cp.async.commit_group;");
+  };
+  stage(0);
+  for (int group = 0; group < K / GROUP; ++group) {
+    uint32_t weights[2][4];
+    float scale[2][2];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      int j = column + 8 * n + lane / 4;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) weights[n][k] = j < N ? w[(int64_t(j) * K + group * GROUP) / 8 + k * 4 + lane % 4] : 0;
+      int of = column + 8 * n + lane % 4 * 2;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) scale[n][e] = of + e < N ? __half2float(scales[int64_t(group) * N + of + e]) : 0.0f;
+    }
+    asm volatile("cp.async.wait_group 0;");
+    __syncthreads();
+    if (group + 1 < K / GROUP) stage(group + 1);
+    float part[2][2][4] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      uint4 a[2][2][2];
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            int line = 16 * m + 8 * r + lane / 4;
+            a[m][r][k] = *reinterpret_cast<uint4*>(
+                ring[group % 2] + line * GROUP + (((2 * half + k) ^ line % 4) * 4 + lane % 4) * 8);
+          }
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        uint32_t b[2][4];
+        halves_of_word(weights[n][2 * half], b[0]);
+        halves_of_word(weights[n][2 * half + 1], b[1]);
+#pragma unroll
+        for (int p = 0; p < 4; ++p)
+#pragma unroll
+          for (int m = 0; m < 2; ++m) {
+            uint32_t left[4] = {(&a[m][0][0].x)[p], (&a[m][1][0].x)[p], (&a[m][0][1].x)[p], (&a[m][1][1].x)[p]};
+            mma_16816(part[m][n], left, b[0][p], b[1][p]);
+          }
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) total[m][n][e] += part[m][n][e] * scale[n][e % 2];
+  }
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        int i = row + 16 * m + e / 2 * 8 + lane / 4, j = column + 8 * n + lane % 4 * 2 + e % 2;
+        if (i < M && j < N) y[int64_t(i) * N + j] = __float2half(total[m][n][e]);
+      }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    implicit_gemm(const __half* x, const __half* filters, __half* y, int H, int W, int C, int F) {
+  constexpr int PIXELS = 64, FILTERS = 64, DEPTH = 32;
+  __shared__ __align__(16) __half pixels[PIXELS * DEPTH], weights[DEPTH * FILTERS];
+  int t = threadIdx.x, lane = t % 32, warp = t / 32;
+  int j = blockIdx.x * PIXELS, i = blockIdx.y, f = blockIdx.z * FILTERS;
+  float total[8][4] = {};
+  auto pixel = [&](int r, int c) { return pixels + r * DEPTH + (c ^ r / 2 % 4) * 8; };
+  auto weight = [&](int r, int c) { return weights + r * FILTERS + (c ^ r % 8) * 8; };
+  for (int c = 0; c < C; c += DEPTH)
+    for (int di = 0; di < 3; ++di)
+#pragma unroll
+      for (int dj = 0; dj < 3; ++dj) {
+        uint4 a[2], b[2];
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          int h = i + di - 1, q = j + dj - 1 + k * 32 + t / 4;
+          bool inside = h >= 0 && h < H && q >= 0 && q < W;
+          a[k] = inside ? *reinterpret_cast<const uint4*>(x + (int64_t(h) * W + q) * C + c + t % 4 * 8) : uint4{};
+          int n = f + t % 8 * 8;
+          b[k] = n < F ? *reinterpret_cast<const uint4*>(
+                             filters + (int64_t(3 * di + dj) * C + c + k * 16 + t / 8) * F + n) : uint4{};
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          *reinterpret_cast<uint4*>(pixel(k * 32 + t / 4, t % 4)) = a[k];
+          *reinterpret_cast<uint4*>(weight(k * 16 + t / 8, t % 8)) = b[k];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          uint32_t left[4];
+          load_matrices<false>(left, pixel(16 * warp + lane % 16, 2 * k + lane / 16));
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            uint32_t right[4];
+            load_matrices<true>(right, weight(16 * k + lane % 16, 2 * n + lane / 16));
+            mma_16816(total[2 * n], left, right[0], right[1]);
+            mma_16816(total[2 * n + 1], left, right[2], right[3]);
+          }
+        }
+      }
+#pragma unroll
+  for (int n = 0; n < 8; ++n)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      int q = j + 16 * warp + 8 * r + lane / 4, at = f + 8 * n + lane % 4 * 2;
+      if (q < W && at < F)
+        *reinterpret_cast<__half2*>(y + (int64_t(i) * W + q) * F + at) =
+            __floats2half2_rn(total[n][2 * r], total[n][2 * r + 1]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    block_sparse(const int* first, const int* columns, const __half* blocks, const __half* x, float* y, int N) {
+  constexpr int SIDE = 32, COLUMNS = 64;
+  __shared__ __align__(16) __half tile[SIDE * COLUMNS];
+  int t = threadIdx.x, lane = t % 32, warp = t / 32, n = blockIdx.x * COLUMNS, row = blockIdx.y;
+  float total[2][2][4] = {};
+  auto at = [&](int r, int c) { return tile + r * COLUMNS + (c ^ r % 8) * 8; };
+  for (int z = first[row]; z < first[row + 1]; ++z) {
+    uint32_t left[2][2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int k = 0; k < 2; ++k)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          left[m][k][e] = *reinterpret_cast<const uint32_t*>(
+              blocks + (int64_t(z) * SIDE + 16 * m + e % 2 * 8 + lane / 4) * SIDE + 16 * k + e / 2 * 8 + lane % 4 * 2);
+    uint4 b[2];
+    int from = columns[z];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      int c = n + t % 8 * 8;
+      b[k] = c < N ? *reinterpret_cast<const uint4*>(x + (int64_t(from) * SIDE + k * 16 + t / 8) * N + c) : uint4{};
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < 2; ++k) *reinterpret_cast<uint4*>(at(k * 16 + t / 8, t % 8)) = b[k];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      uint32_t right[4];
+      load_matrices<true>(right, at(16 * k + lane % 16, 2 * warp + lane / 16));
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        mma_16816(total[m][0], left[m][k], right[0], right[1]);
+        mma_16816(total[m][1], left[m][k], right[2], right[3]);
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        int i = 16 * m + 8 * r + lane / 4, j = n + 16 * warp + 8 * c + lane % 4 * 2;
+        if (j < N)
+          *reinterpret_cast<float2*>(y + (int64_t(row) * SIDE + i) * N + j) =
+              make_float2(total[m][c][2 * r], total[m][c][2 * r + 1]);
+      }
+}
+
+extern "C" __global__ void __launch_bounds__(256) fft(const float2* x, const float2* roots, float2* y) {
+  constexpr int N = 1024, T = 256;
+  __shared__ float2 tiles[2][N];
+  int t = threadIdx.x;
+  int64_t b = blockIdx.x;
+  float2 v[4];
+  auto place = [](int at, int shift) { return at / 16 * 16 + (at % 16 ^ (shift ? at / 16 % 4 * 4 : at / 16 % 16)); };
+#pragma unroll
+  for (int r = 0; r < 4; ++r) v[r] = x[b * N + t + T * r];
+#pragma unroll
+  for (int step = 0; step < 5; ++step) {
+    int span = 1 << (2 * step), k = t % span, first = t / span * span * 4 + k;
+#pragma unroll
+    for (int r = 1; r < 4; ++r)
+      if (step) {
+        float2 w = roots[r * k * (N / (4 * span))];
+        v[r] = make_float2(v[r].x * w.x - v[r].y * w.y, v[r].x * w.y + v[r].y * w.x);
+      }
+    float2 even = make_float2(v[0].x + v[2].x, v[0].y + v[2].y), odd = make_float2(v[0].x - v[2].x, v[0].y - v[2].y);
+    float2 sums = make_float2(v[1].x + v[3].x, v[1].y + v[3].y), turned = make_float2(v[1].y - v[3].y, v[3].x - v[1].x);
+    v[0] = make_float2(even.x + sums.x, even.y + sums.y), v[1] = make_float2(odd.x + turned.x, odd.y + turned.y);
+    v[2] = make_float2(even.x - sums.x, even.y - sums.y), v[3] = make_float2(odd.x - turned.x, odd.y - turned.y);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (step == 4) y[b * N + first + r * span] = v[r];
+      else tiles[step % 2][place(first + r * span, step % 2)] = v[r];
+    }
+    if (step < 4) {
+      __syncthreads();
+#pragma unroll
+      for (int r = 0; r < 4; ++r) v[r] = tiles[step % 2][place(t + T * r, step % 2)];
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    fused_classifier(__nv_bfloat16* logits, float* losses, const int* labels, float scale, int V, int P) {
+  constexpr int T = 256, WIDTH = 8;
+  int64_t row = blockIdx.x;
+  int t = threadIdx.x, label = labels[row];
+  float largest = -INFINITY, total = 0.0f;
+  auto numbers = [&](int j, float* found) {
+    Bf8 loaded = *reinterpret_cast<const Bf8*>(logits + row * P + j);
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) found[k] = j + k < V ? __bfloat162float(loaded.v[k]) : -INFINITY;
+  };
+  for (int j = WIDTH * t; j < P; j += WIDTH * T) {
+    float found[WIDTH], most = largest, sum = 0.0f;
+    numbers(j, found);
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) most = fmaxf(most, found[k]);
+    float rest = most > -INFINITY ? most : 0.0f;
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) sum += expf(found[k] - rest);
+    total = total * expf(largest - rest) + sum;
+    largest = most;
+  }
+  float most = block_reduce(largest, [](float a, float b) { return fmaxf(a, b); });
+  float sums = block_reduce(total * expf(largest - most), [](float a, float b) { return a + b; });
+  if (t == 0) losses[row] = logf(sums) + most - __bfloat162float(logits[row * P + label]);
+  __syncthreads();
+  float factor = scale / sums;
+  for (int j = WIDTH * t; j < P; j += WIDTH * T) {
+    float found[WIDTH];
+    numbers(j, found);
+    Bf8 stored;
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) {
+      float share = expf(found[k] - most) * factor;
+      stored.v[k] = __float2bfloat16(label == j + k ? share - scale : share);
+    }
+    *reinterpret_cast<Bf8*>(logits + row * P + j) = stored;
+  }
 }

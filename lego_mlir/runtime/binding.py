@@ -235,14 +235,16 @@ def _sizes(
             equations += [(n, m, argument.name) for n, m in zip(argument.shape or (), found.shape, strict=True)]
         elif len(found.shape) == 1 and argument.elements is not None:
             equations.append((argument.elements, found.size, argument.name))
+    multiples = {size.name: size.multiple_of for size in entry.sizes}
     for name, value in named.items():
-        shown = derive([e for e in equations if names_in(str(e[0])) == {name}], {})
+        shown = derive([e for e in equations if names_in(str(e[0])) == {name}], {}, multiples)
         if shown.get(name, value) != value:
             raise UsageError(
                 f"kernel {entry.entry}: {name} = {value} was given, and the shapes of the arrays give {name} = "
                 f"{shown[name]} ({_shapes(pairs)}); leave it out"
             )
-    sizes = derive([*equations, *_strides(pairs)], {name: int(value) for name, value in named.items()})
+    given = {name: int(value) for name, value in named.items()}
+    sizes = derive([*equations, *_strides(pairs)], given, multiples)
     for size in entry.sizes:
         if size.name not in sizes:
             raise UsageError(

@@ -1,38 +1,49 @@
 """Sizes of a launch that follow from the shapes of its arrays.
 
-Each dimension of an array is an equation between an extent of the manifest and a number. An equation that is linear in
-one unknown size gives it; equations are taken until none gives another size.
+Each dimension of an array is an equation between an extent of the manifest and a number. An equation with one unknown
+size gives it where it has one solution among the multiples that the size may be; equations are taken until none gives
+another size.
 
 >>> derive([("M", 100, "a"), ("(2 * N)", 64, "a")], {})
 {'M': 100, 'N': 32}
 >>> derive([("((M + 31) // 32)", 4, "grid")], {})  # 97 .. 128
 {}
+>>> derive([("((M + 31) // 32)", 4, "grid")], {}, {"M": 32})
+{'M': 128}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.runtime.manifest import Extent, evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.expr.text import IndexText
 
+_FAR: Final = 1 << 40
+"""A size far beyond those of arrays, so that the rise up to it tells the slope to less than a step."""
 Equation = tuple[Extent, int, str]  # an extent, its value, and the array that has it
 
 
-def derive(equations: Iterable[Equation], given: Mapping[str, int]) -> dict[str, int]:
-    """The given sizes, and all that follow from the equations; a value that contradicts another equation may be one."""
+def derive(
+    equations: Iterable[Equation], given: Mapping[str, int], multiples: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The given sizes, and all that follow from the equations; a value that contradicts another equation may be one.
+
+    `multiples` has what sizes are known to be multiples of.
+    """
     known, waiting = dict(given), [e for e in equations if isinstance(e[0], str)]
     while True:
         left = []
         for extent, value, where in waiting:
             unknown = names_in(str(extent)) - known.keys()
-            found = _solution(str(extent), next(iter(unknown)), value, known) if len(unknown) == 1 else None
+            name = next(iter(unknown)) if len(unknown) == 1 else ""
+            found = _solution(str(extent), name, value, known, (multiples or {}).get(name, 1)) if name else None
             if found is not None:
-                known[next(iter(unknown))] = found
+                known[name] = found
             elif unknown:
                 left.append((extent, value, where))
         if len(left) == len(waiting):
@@ -40,15 +51,21 @@ def derive(equations: Iterable[Equation], given: Mapping[str, int]) -> dict[str,
         waiting = left
 
 
-def _solution(extent: str, name: str, value: int, known: Mapping[str, int]) -> int | None:
-    """The int for which the extent has this value, if the extent is linear in it and there is one."""
-    if not _is_linear(extent, name):
+def _solution(extent: str, name: str, value: int, known: Mapping[str, int], step: int) -> int | None:
+    """The multiple of `step` for which the extent has this value, if it is in one place and there is one such."""
+    if not _is_monotone(extent, name):
         return None
-    start = evaluate(extent, {**known, name: 0})
-    step = evaluate(extent, {**known, name: 1}) - start
-    if step == 0 or (value - start) % step:
+
+    def at(times: int) -> int:
+        return evaluate(extent, {**known, name: step * times})
+
+    rise = at(_FAR) - at(0)
+    if rise == 0:
         return None
-    return (value - start) // step
+    near = (value - at(0)) * _FAR // rise
+    found = [times for times in range(near - 2, near + 4) if at(times) == value]
+    alone = len(found) == 1 and value not in (at(found[0] - 1), at(found[0] + 1))
+    return step * found[0] if alone else None
 
 
 @cache
@@ -64,19 +81,24 @@ def _parsed(extent: str) -> IndexText:
     return parse(extent)
 
 
-def _is_linear(extent: str, name: str) -> bool:
-    """Whether the size is in one place, below additions and multiplications only."""
+def _is_monotone(extent: str, name: str) -> bool:
+    """Whether the size is in one place, below additions, multiplications and divisions of it only."""
     from lego_mlir.expr.text import NEGATION, OPERATORS
 
-    operations = dict.fromkeys(OPERATORS, _not_linear) | dict.fromkeys(("+", "-", "*", NEGATION), _degree)
+    operations: dict[str, Callable[..., int]] = dict.fromkeys(OPERATORS, _not_monotone)
+    operations |= {**dict.fromkeys(("+", "-", "*", NEGATION), _degree), "//": _divided}
     (degree,) = _parsed(extent).fold({n: int(n == name) for n in names_in(extent)}, lambda _: 0, operations)
     return degree == 1
 
 
 def _degree(*operands: int) -> int:
-    """0 without the size, 1 if linear in it, 2 for more."""
+    """0 without the size, 1 if monotone in it, 2 for more."""
     return min(2, sum(operands))
 
 
-def _not_linear(*operands: int) -> int:
+def _divided(dividend: int, divisor: int) -> int:
+    return 2 if divisor else dividend
+
+
+def _not_monotone(*operands: int) -> int:
     return 2 if any(operands) else 0

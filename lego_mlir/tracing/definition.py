@@ -48,7 +48,7 @@ from lego_mlir.tracing.requirements import Requirement, of_clusters, of_layouts,
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
-from lego_mlir.tracing.tensor import Tensor, View
+from lego_mlir.tracing.tensor import Tensor
 from lego_mlir.tracing.trace import (
     AsyncCopy,
     Atomic,
@@ -205,7 +205,7 @@ class Kernel(Referenced, OnArrays):
                 size = kind.layout.physical_size()
                 buffer = Buffer(name, kind.dtype, kind.layout, "global", size, self.source, values=kind.values)
                 parameters.append(buffer)
-                arguments.append(View(tracer, buffer, kind.layout))
+                arguments.append(kind.view(tracer, buffer))
             else:
                 value = tracer.value(kind)
                 parameters.append(ScalarParameter(name, kind, value))

@@ -9,6 +9,9 @@
 
 MLIR's integers have no sign: a `u8` is an `i8` there, and the operations on it are the unsigned ones. The f8 types
 hold numbers and convert them; arithmetic is done in another type. A truth value takes a byte in memory.
+
+Numbers of the packed types (i4, u4, f4e2m1fn, f6e2m3fn, f6e3m2fn, f8e8m0fnu) are codes in memory of bytes, which
+`tracing.packed_values` converts: MLIR and NumPy see bytes only.
 """
 
 from __future__ import annotations
@@ -70,7 +73,12 @@ class DType:
     @property
     def is_f8(self) -> bool:
         """Whether numbers of this type are only stored and converted."""
-        return self.is_float and self.bits == 8
+        return self.is_float and self.bits == 8 and not self.is_packed
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether memory has the codes of this type in bytes, without gaps between them."""
+        return self.name in PACKED
 
     @property
     def is_unsigned(self) -> bool:
@@ -125,6 +133,22 @@ u64: Final = DType("u64", 64, "int", "uint64", "i64")
 index: Final = DType("index", 64, "index", "int64")
 """Indices: symbolic integers with a range, 64 bits where they are stored. `lego.index(v)` converts a loaded integer."""
 
+i4: Final = DType("i4", 4, "int", "uint8", "i8")
+"""Signed integers of 4 bits, -8 .. 7, two in a byte. NumPy: uint8."""
+u4: Final = DType("u4", 4, "int", "uint8", "i8")
+"""Unsigned integers of 4 bits, 0 .. 15, two in a byte. NumPy: uint8."""
+f4e2m1fn: Final = DType("f4e2m1fn", 4, "float", "uint8", "i8")
+"""4-bit floats: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and negatives (OCP Microscaling, E2M1), two in a byte. NumPy: uint8."""
+f6e2m3fn: Final = DType("f6e2m3fn", 6, "float", "uint8", "i8")
+"""6-bit floats up to 7.5 (OCP Microscaling, E2M3), four in three bytes. NumPy: uint8."""
+f6e3m2fn: Final = DType("f6e3m2fn", 6, "float", "uint8", "i8")
+"""6-bit floats up to 28 (OCP Microscaling, E3M2), four in three bytes. NumPy: uint8."""
+f8e8m0fnu: Final = DType("f8e8m0fnu", 8, "float", "uint8", "i8")
+"""Powers of two, 2**-127 .. 2**127, and NaN: the scales of OCP Microscaling (E8M0). NumPy: uint8."""
+
+PACKED: Final = {d.name: d for d in (i4, u4, f4e2m1fn, f6e2m3fn, f6e3m2fn, f8e8m0fnu)}
+"""The types whose numbers are only stored, as codes in bytes, and converted."""
+
 DTYPES: Final = {
     d.name: d for d in (f8e4m3fn, f8e5m2, f16, bf16, f32, f64, i1, i8, i16, i32, i64, u8, u16, u32, u64, index)
 }
@@ -132,6 +156,7 @@ DTYPES: Final = {
 
 def dtype_named(name: str) -> DType:
     """The element type of that name. Raises TraceError with the known names."""
-    if name not in DTYPES:
-        raise TraceError(f"no element type is named {name!r}; there are {', '.join(DTYPES)}")
-    return DTYPES[name]
+    known = DTYPES | PACKED
+    if name not in known:
+        raise TraceError(f"no element type is named {name!r}; there are {', '.join(known)}")
+    return known[name]

@@ -69,7 +69,7 @@ SPREAD: Final = 4.0
 _EXACT: Final = frozenset(
     {"neg", "abs", "minimum", "maximum", "select", "sign", "copysign", "floor", "ceil", "round", "trunc"}
 )
-MOVES: Final = frozenset({"gpu.shuffle", "vector.extract"})
+MOVES: Final = frozenset({"gpu.shuffle", "vector.extract", "arith.bitcast", "vector.bitcast"})
 """MLIR operations whose result is one of their operands, in this thread or another."""
 
 Counts = tuple[int, ...]

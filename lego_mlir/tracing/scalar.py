@@ -31,8 +31,19 @@ from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.operators import OPERATORS, WITH_FAST, fast_form
-from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value, Width
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace import (
+    Compose,
+    Compute,
+    Constant,
+    Convert,
+    FromIndex,
+    Lane,
+    MlirOperation,
+    Value,
+    Width,
+)
+from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.uncompared import Uncompared
 
 
 @defers_to_elements
@@ -410,6 +421,8 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
         if dtype.family != "index":
             raise tracer.error(f"lego.{dtype}(.., range=..): only lego.index claims a range, of data used as an index")
         return claim(given, within)
+    if dtype.is_packed or isinstance(given, Uncompared):
+        return _packed(tracer, given, dtype)
     if dtype.family == "index":
         return Index(tracer.index(given))
     if isinstance(given, Scalar):
@@ -429,9 +442,42 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
     return Scalar(as_value(given, dtype))
 
 
-def vector(*elements: Operand) -> Scalar:
-    """A vector of data of one element type: `lego.vector(a, b, c, d)`; its width is a power of two."""
+def _packed(tracer: Tracer, given: Operand, dtype: DType) -> Operand:
+    """A conversion from or to a packed type."""
+    from lego_mlir.tracing.packed_values import PackedNumbers, decoded, encoded
+
+    if isinstance(given, PackedNumbers):
+        return given if given.dtype == dtype else decoded(given, dtype)
+    if isinstance(given, Uncompared):
+        raise tracer.error(f"{given!r} cannot be a value of type {dtype} in a kernel")
+    return encoded(given, dtype)
+
+
+def reinterpreted(given: Scalar, dtype: DType, width: int | None) -> Scalar:
+    """The bits of data as `width` numbers of another type, which have as many bits."""
+    tracer = current("lego.bitcast")
+    value = tracer.use(given.value)
+    if value.width is None and width is None:
+        if given.dtype.mlir == dtype.mlir:
+            return cast(Scalar, convert(given, dtype))
+        result = tracer.value(dtype)
+        tracer.append(MlirOperation((result,), "arith.bitcast", (value,), (), tracer.here()))
+        return Scalar(result)
+    if value.width is None:
+        value = tracer.value(given.dtype, 1)
+        tracer.append(Compose(value, (given.value,), tracer.here()))
+    result = tracer.value(dtype, width or 1)
+    tracer.append(MlirOperation((result,), "vector.bitcast", (value,), (), tracer.here()))
+    return Scalar(result) if width is not None else Scalar(result)[0]
+
+
+def vector(*elements: Operand) -> Operand:
+    """A vector of data or packed numbers of one type: `lego.vector(a, b, c, d)`; its width is a power of two."""
     tracer = current("lego.vector")
+    if elements and all(isinstance(e, Uncompared) for e in elements):
+        from lego_mlir.tracing.packed_values import joined_numbers
+
+        return joined_numbers(elements)
     data = [e for e in elements if isinstance(e, Scalar)]
     if not data or len(elements) & (len(elements) - 1):
         raise tracer.error(f"lego.vector takes 2, 4, 8 or 16 elements, at least one of them data, got {len(elements)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError
@@ -21,7 +21,7 @@ from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
 from lego_mlir.tracing.atomics import AtomicAccess
 from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
 from lego_mlir.tracing.claimed import Values, require_range
-from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.dtypes import DType, u8
 from lego_mlir.tracing.places import Place
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
@@ -31,6 +31,8 @@ from lego_mlir.tracing.warps import group_of_role
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.mma import Part
+    from lego_mlir.tracing.packed_views import PackedView, Packing
+    from lego_mlir.tracing.repeated_views import RepeatedView
 
 
 ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index can address
@@ -41,15 +43,25 @@ class Tensor:
     """The declaration of a kernel's tensor parameter: `src: lego.Tensor(lego.f32, Row(M, N))`.
 
     Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
-    integers, which are indices of another tensor, and input is drawn from it. Raises LayoutError for a refuted layout.
+    integers, which are indices of another tensor, and input is drawn from it. A tensor of a packed type is one of the
+    bytes that hold its elements: see `tracing.packed_views`. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
     layout: Layout
     values: Values | None
+    packed: Packing | None
+    """The elements, where the tensor is one of their bytes."""
 
     def __init__(self, dtype: DType, layout: Any, range: Sequence[Any] | None = None) -> None:
-        object.__setattr__(self, "dtype", _element_type(dtype, "Tensor"))
+        element, packed = _element_type(dtype, "Tensor"), None
+        if element.is_packed:
+            from lego_mlir.tracing.packed_views import Packing
+
+            packed = Packing.of(element, as_layout(layout))
+            element, layout = u8, packed.bytes
+        object.__setattr__(self, "packed", packed)
+        object.__setattr__(self, "dtype", element)
         object.__setattr__(self, "layout", as_layout(layout))
         size = self.layout.physical_size()
         if isinstance(size, int) and size * self.dtype.bytes >= ADDRESSES:
@@ -57,7 +69,13 @@ class Tensor:
                 f"Tensor: {self.layout!r} takes {size * self.dtype.bytes} bytes, more than 64-bit addresses reach"
             )
         self.layout.require()
+        if range is not None and packed is not None:
+            raise TraceError(f"Tensor: the numbers of {packed.dtype} have the range of their type; leave out range")
         object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
+
+    def view(self, tracer: Tracer, buffer: Buffer) -> View | PackedView:
+        """The argument of the kernel's function: the memory indexed by elements."""
+        return View(tracer, buffer, self.layout) if self.packed is None else self.packed.view(tracer, buffer)
 
 
 class ElementAccess(AtomicAccess, Uncompared):
@@ -213,6 +231,12 @@ class View(ElementAccess):
         turned = own.inner if isinstance(own, Transposed) else Transposed(own)
         return View(self._tracer, self.buffer, turned, self.boundary)
 
+    def repeat(self, *counts: int) -> RepeatedView:
+        """Each element for a block of `counts` indices: `s.repeat(1, 32)[i, j]` is `s[i, j // 32]`, a scale of 32."""
+        from lego_mlir.tracing.repeated_views import RepeatedView
+
+        return RepeatedView(self, counts)
+
     def part(self, at: Sequence[IndexLike], shape: Sequence[int]) -> Part:
         """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""
         from lego_mlir.tracing.mma import part
@@ -231,7 +255,7 @@ class View(ElementAccess):
 
 
 def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
-    """A tile in the shared memory of a block; its sizes are ints.
+    """A tile in the shared memory of a block; its sizes are ints. Of a packed type it is a `PackedView`.
 
     Reports call it `name`: `analyze`, races, bank conflicts, also after transform scripts. Without one it is shared0,
     shared1, ..; a second tile of the same name, from a function that runs twice, gets a number.
@@ -248,7 +272,13 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     size = tile.physical_size()
     if not isinstance(size, int):
         raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
-    return declare_tile(tracer, _element_type(dtype, "lego.shared"), tile, name)
+    element = _element_type(dtype, "lego.shared")
+    if element.is_packed:
+        from lego_mlir.tracing.packed_views import Packing
+
+        packed = Packing.of(element, tile)
+        return cast(View, packed.view(tracer, declare_tile(tracer, u8, packed.bytes, name).buffer))
+    return declare_tile(tracer, element, tile, name)
 
 
 def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None) -> View:

@@ -32,6 +32,8 @@ from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.marks import MatrixStores
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.packed_views import PackedView
+from lego_mlir.tracing.repeated_views import RepeatedView
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.bit_tiles import BitTile
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
@@ -48,7 +50,7 @@ Group: TypeAlias = tuple[list[int], TensorAccess]
 
 
 def load(
-    source: View | Part,
+    source: View | Part | PackedView | RepeatedView,
     layout: LinearLayout | Sequence[int],
     at: Sequence[IndexLike] | None = None,
     other: Operand = 0,
@@ -62,6 +64,14 @@ def load(
     `tracing.cache_hints`. A shape in place of a layout leaves it to the engine: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")
+    if isinstance(source, PackedView):
+        from lego_mlir.tracing.spread.packed_tiles import load_packed
+
+        return load_packed(source, checked_layout(layout), at, cache, evict)
+    if isinstance(source, RepeatedView):
+        from lego_mlir.tracing.spread.repeated_tiles import load_repeated
+
+        return load_repeated(source, checked_layout(layout), at, other, cache, evict)
     if isinstance(layout, tuple | list):
         from lego_mlir.tracing.spread.open_tiles import load as open_load
 
@@ -102,7 +112,7 @@ def _loaded(
 
 
 def store(
-    target: View | Part,
+    target: View | Part | PackedView,
     value: Spread,
     at: Sequence[IndexLike] | None = None,
     cache: Cache | None = None,
@@ -113,6 +123,11 @@ def store(
     Raises TraceError for a tile of another element type.
     """
     tracer = current("the store of a spread value")
+    if isinstance(target, PackedView):
+        from lego_mlir.tracing.spread.packed_tiles import store_packed
+
+        store_packed(target, value, at, cache, evict)
+        return
     tile = _Tile.located(tracer, "the store of a spread value", target, value.layout, at)
     if value.dtype != tile.view.dtype:
         raise tracer.error(

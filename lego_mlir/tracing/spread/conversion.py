@@ -30,16 +30,17 @@ from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.dtypes import DType, i1, u8
+from lego_mlir.tracing.packed_values import code_of, number_of
 from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.scalar import Scalar, as_value, reinterpreted, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
-from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element, open_tile
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
 from lego_mlir.tracing.spread.fragments import row_position, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, MatrixLoad, MlirOperation, Store, TensorAccess
+from lego_mlir.tracing.trace import Load, MatrixLoad, Store, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 
 
@@ -89,19 +90,14 @@ def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread
 
 def _as_bits(value: Spread, dtype: DType) -> Spread:
     """The same bits as elements of another type."""
-    tracer = current("lego.convert")
-
-    def cast(register: int) -> Scalar:
-        result = tracer.value(dtype)
-        given = tracer.use(value.registers[register].value)
-        tracer.append(MlirOperation((result,), "arith.bitcast", (given,), (), tracer.here()))
-        return Scalar(result)
-
-    return each_element(value.layout, cast)
+    return value.map(lambda x: reinterpreted(x, dtype, None), value)
 
 
 def movable(called: str, value: Spread) -> Spread:
-    """The value as data of at least 8 bits: conditions as bytes. Raises TraceError for anything but a spread value."""
+    """The value as data of at least 8 bits: conditions and packed numbers as bytes.
+
+    Raises TraceError for anything but a spread value.
+    """
     tracer = current(called)
     _require_spread(tracer, called, value)
     if value.dtype.family == "index":
@@ -111,7 +107,7 @@ def movable(called: str, value: Spread) -> Spread:
     value = value.get()
     if value.dtype is i1:
         return value.map(lambda r: to_dtype(Scalar(as_value(r, i1)), u8), value)
-    return value
+    return value.map(code_of, value) if value.dtype.is_packed else value
 
 
 def _require_spread(tracer: Tracer, called: str, value: object) -> None:
@@ -121,6 +117,8 @@ def _require_spread(tracer: Tracer, called: str, value: object) -> None:
 
 def restored(value: Spread, dtype: DType) -> Spread:
     """The value in the element type that it had before `movable`."""
+    if dtype.is_packed:
+        return value.map(lambda code: number_of(dtype, code), value)
     return value.map(lambda x: x != 0, value) if dtype is i1 else value
 
 

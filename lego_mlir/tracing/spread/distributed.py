@@ -29,12 +29,14 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import dtypes, scalar, warps
 from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.packed_values import PackedNumbers
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.cache_hints import Cache, Evict
     from lego_mlir.tracing.mma import Part
+    from lego_mlir.tracing.packed_views import PackedView
     from lego_mlir.tracing.spread.open_tiles import OpenTile
     from lego_mlir.tracing.tensor import View
 
@@ -118,11 +120,15 @@ class Spread(PerElement):
 
     def to(self, dtype: DType) -> Spread:
         """The tile in another element type."""
+        if self.dtype.is_packed and not dtype.is_packed and not self.is_open:
+            from lego_mlir.tracing.spread.packed_tiles import unpacked
+
+            return unpacked(self.get(), dtype)
         return self.map(lambda value: scalar.convert(value, dtype), self)
 
     def store(
         self,
-        target: View | Part,
+        target: View | Part | PackedView,
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
@@ -386,7 +392,7 @@ def open_tile(*values: object) -> OpenTile | None:
 
 def dtype_of(value: object) -> DType | None:
     """The element type of one register's value; None for anything but data, an index or a condition."""
-    if isinstance(value, Scalar):
+    if isinstance(value, Scalar | PackedNumbers):
         return None if value.width is not None else value.dtype
     return dtypes.index if isinstance(value, Index) else dtypes.i1 if isinstance(value, Condition) else None
 

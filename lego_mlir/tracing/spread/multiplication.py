@@ -14,28 +14,51 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | f16, bf16 | f32 | m16n8k16 | 2 |
 | f32 | f32 | m16n8k8, operands rounded to tf32 | 1 |
 | i8 | i32, saturated | m16n8k32 | 4 |
-| f8e4m3fn, f8e5m2 | f32 | m16n8k16, twice, operands widened to f16 | 4 |
+| f8e4m3fn, f8e5m2, f4e2m1fn, .. | f32 | that of f16, to which operands are converted | 4, 8 |
+| f16, bf16 or f32 and narrower ones | f32 | that of the wider type | 4, 8 |
+| i8 and i4, u4 | i32, saturated | that of i8 | 8 |
 
-The four f8 of a register are pairs of f16 for two instructions. Both operands divide K alike, so that the sum is the
-same.
+Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow, each
+with its part of every register. The four f8 of a register are pairs of f16 for two of them. Both operands divide K
+alike, so that the sum is the same; a thread loads its narrow elements as whole words (Linear Layouts, section 5.2).
 
 On sm_90a products of 64 rows for each 4 warps with b in shared memory are those of `wgmma` (`spread.warpgroups`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.boxed import boxed, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
+from lego_mlir.tracing.dtypes import (
+    DType,
+    bf16,
+    f4e2m1fn,
+    f6e2m3fn,
+    f6e3m2fn,
+    f8e4m3fn,
+    f8e5m2,
+    f16,
+    f32,
+    i4,
+    i8,
+    i32,
+    u4,
+    u8,
+)
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.packed_values import halves_of_bytes
+from lego_mlir.tracing.packed_views import PackedView
 from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.fragments import (
+    WORD,
     Block,
     MemoryOperand,
     Operand,
@@ -52,20 +75,28 @@ from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Convert, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer, current
 
+Operands: TypeAlias = "Spread | Part | View | PackedView"
 PIECE: Final = (16, 8)
 """Rows and columns of the result of one instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class MmaInstruction:
-    """A product of 16 x `depth` and `depth` x 8; a register has `neighbours` elements along K."""
+    """A product of 16 x `depth` and `depth` x 8; a register has `neighbours` elements along K.
 
+    It is `parts` instructions on operands that are converted to the type `multiplied`.
+    """
+
+    multiplied: DType
     depth: int
     neighbours: int
     result: DType
     attributes: tuple[tuple[str, str], ...] = ()
-    wide: DType | None = None
-    """The type to which operands are widened, half of each register for each of two instructions."""
+    parts: int = 1
+
+    def times(self, parts: int) -> MmaInstruction:
+        """Several of these, for more neighbours along K."""
+        return replace(self, depth=self.depth * parts, neighbours=self.neighbours * parts, parts=parts)
 
     def tile(self, index: int) -> LinearLayout:
         """The fragment of operand `index`."""
@@ -78,16 +109,17 @@ class MmaInstruction:
 
 
 INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
-    f16: MmaInstruction(16, 2, f32),
-    bf16: MmaInstruction(16, 2, f32),
-    f32: MmaInstruction(8, 1, f32, (("tf32Enabled", "unit"),)),
-    i8: MmaInstruction(32, 4, i32),
-    f8e4m3fn: MmaInstruction(32, 4, f32, wide=f16),
-    f8e5m2: MmaInstruction(32, 4, f32, wide=f16),
+    f16: MmaInstruction(f16, 16, 2, f32),
+    bf16: MmaInstruction(bf16, 16, 2, f32),
+    f32: MmaInstruction(f32, 8, 1, f32, (("tf32Enabled", "unit"),)),
+    i8: MmaInstruction(i8, 32, 4, i32),
 }
+SMALL_FLOATS: Final = (f8e4m3fn, f8e5m2, f4e2m1fn, f6e2m3fn, f6e3m2fn)
+SMALL_INTEGERS: Final = (i4, u4)
+BYTES: Final = (i8, u8)
 
 
-def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroups: bool = True) -> Spread:
+def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True) -> Spread:
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
     Without `warpgroups` it is `mma.sync` on every target. Raises LayoutError for operands whose shapes, element types
@@ -97,7 +129,14 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroup
     acc = acc.get()
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     kind = _kind(tracer, a, b, acc)
+    alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
     if open_tile(a, b, acc) is not None:
+        if isinstance(a, PackedView) or isinstance(b, PackedView):
+            raise tracer.error(
+                "lego.mma: an operand in a shared tile of packed numbers is multiplied by tiles with layouts; load the "
+                "others with one",
+                LayoutError,
+            )
         from lego_mlir.tracing.spread.open_tiles import multiplied
 
         return multiplied(a, b, acc, kind.neighbours, warpgroups)
@@ -112,7 +151,11 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroup
     with tracer.recorded() as part:
         found, left, sums = _multiplied(tracer, kind, a, b, acc, pieces)
     tracer.extend(part)
-    if warpgroups and (product := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part)):
+    if isinstance(a, PackedView) or isinstance(b, PackedView):
+        return Spread(acc.layout, acc.dtype, found)
+    if (warpgroups and alike) and (
+        product := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part)
+    ):
         tracer.products.append(product)
     return Spread(acc.layout, acc.dtype, found)
 
@@ -120,8 +163,8 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroup
 def _multiplied(
     tracer: Tracer,
     kind: MmaInstruction,
-    a: Spread | Part | View,
-    b: Spread | Part | View,
+    a: Operands,
+    b: Operands,
     acc: Spread,
     pieces: dict[Block, list[int]],
 ) -> tuple[list[Scalar | None], Operand, dict[Block, Value]]:
@@ -145,12 +188,10 @@ def _multiplied(
 
 
 def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
-    if kind.wide is not None:
-        for half in range(2):
-            x, y = (_widened(tracer, operand, kind.wide, half) for operand in (a, b))
-            c = _instruction(tracer, INSTRUCTIONS[kind.wide], x, y, c)
-        return c
-    return _instruction(tracer, kind, a, b, c)
+    for number in range(kind.parts):
+        x, y = (_part_of(tracer, operand, kind, number) for operand in (a, b))
+        c = _instruction(tracer, INSTRUCTIONS[kind.multiplied], x, y, c)
+    return c
 
 
 def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
@@ -160,15 +201,17 @@ def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Va
     return result
 
 
-def _widened(tracer: Tracer, fragment: Value, dtype: DType, half: int) -> Value:
-    """Half of the elements of each register of a fragment, in a wider type."""
+def _part_of(tracer: Tracer, fragment: Value, kind: MmaInstruction, number: int) -> Value:
+    """The elements of each register of a fragment that one instruction multiplies, in its type."""
     rows, columns = fragment.width  # type: ignore[misc]
-    part = tracer.value(fragment.dtype, (rows, columns // 2))
-    place = (
-        ("offsets", f"[0, {half * columns // 2}]"), ("sizes", f"[{rows}, {columns // 2}]"), ("strides", "[1, 1]"),
-    )  # fmt: skip
-    tracer.append(MlirOperation((part,), "vector.extract_strided_slice", (fragment,), place, tracer.here()))
-    result = tracer.value(dtype, part.width)
+    part, size = fragment, columns // kind.parts
+    if kind.parts > 1:
+        part = tracer.value(fragment.dtype, (rows, size))
+        place = ("offsets", f"[0, {number * size}]"), ("sizes", f"[{rows}, {size}]"), ("strides", "[1, 1]")
+        tracer.append(MlirOperation((part,), "vector.extract_strided_slice", (fragment,), place, tracer.here()))
+    if part.dtype == kind.multiplied:
+        return part
+    result = tracer.value(kind.multiplied, part.width)
     tracer.append(Convert(result, part, tracer.here()))
     return result
 
@@ -184,22 +227,22 @@ def _serpentine(blocks: list[Block], step: int) -> list[Block]:
 
 
 def _operand(
-    tracer: Tracer, index: int, given: Spread | Part | View, acc: Spread, kind: MmaInstruction, needed: set[Block]
+    tracer: Tracer, index: int, given: Operands, acc: Spread, kind: MmaInstruction, needed: set[Block]
 ) -> Operand:
     if isinstance(given, Spread):
         return _in_registers(tracer, index, given, given.layout, acc, kind, needed)
+    layout = _operand_layout(index, _shape(given), acc.layout, kind)
+    if isinstance(given, PackedView):
+        return _in_registers(tracer, index, load(given, layout), layout, acc, kind, needed)
     part = given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
-    layout = _operand_layout(index, part.shape, acc.layout, kind)
     memory = memory_of(tracer, part)
-    if memory is not None and kind.wide is None:  # what is widened is loaded by elements
+    if memory is not None and kind.parts == 1 and part.view.dtype == kind.multiplied:  # others are loaded by elements
         tile, base = memory
         accesses = matrix_loads(layout, tile, part.view.dtype.bits)
         pieces = fragments_of(layout, kind.tile(index))
         whole = accesses is not None and are_whole(accesses, layout)
         if accesses is not None and whole and pieces is not None and needed <= pieces.keys():
             return MemoryOperand(tracer, part, accesses, base, pieces, kind.registers(index))
-    from lego_mlir.tracing.spread.accesses import load
-
     return _in_registers(tracer, index, load(part, layout), layout, acc, kind, needed)
 
 
@@ -221,10 +264,24 @@ def _in_registers(
             f"k_width={kind.neighbours}).layout({given.shape}))",
             LayoutError,
         )
+    if given.dtype.is_packed:
+        given = given.to(kind.multiplied)
+    elif given.dtype in BYTES and kind.multiplied is f16:
+        given = _from_words(given)
     return RegisterOperand(tracer, given.dtype, given.registers, pieces, kind.registers(index))
 
 
-def _operand_layout(index: int, shape: tuple[int, int], acc: LinearLayout, kind: MmaInstruction) -> LinearLayout:
+def _from_words(given: Spread) -> Spread:
+    """A tile of bytes in f16, converted by words of four registers, which are neighbours where they were loaded."""
+    made = list({id(v): v for v in given.registers if v is not None}.values())
+    found: dict[int, Scalar] = {}
+    for first in range(0, len(made), 4):
+        four = made[first : first + 4]
+        found.update(zip(map(id, four), halves_of_bytes(four), strict=True))
+    return Spread(given.layout, f16, [found.get(id(v)) for v in given.registers])
+
+
+def _operand_layout(index: int, shape: Sequence[int], acc: LinearLayout, kind: MmaInstruction) -> LinearLayout:
     """The layout in which a warp loads an operand: a fragment, then a second piece of B, then along K, then across."""
     k_axis, across = (1, 0) if index == 0 else (0, 1)
     tile = kind.tile(index)
@@ -253,37 +310,39 @@ def _powers(first: int, end: int) -> list[int]:
     return [first << k for k in range((end // first).bit_length() - 1)]
 
 
-def _shape(given: Spread | Part | View) -> tuple[int, ...]:
-    return given.dims() if isinstance(given, View) else tuple(given.shape)
+def _shape(given: Operands) -> tuple[int, ...]:
+    return given.dims() if isinstance(given, View | PackedView) else tuple(given.shape)
 
 
-def _type(given: Spread | Part | View) -> DType:
+def _type(given: Operands) -> DType:
     return given.view.dtype if isinstance(given, Part) else given.dtype
 
 
-def _kind(tracer: Tracer, a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> MmaInstruction:
-    """The instruction. Raises LayoutError for operands that do not fit each other or the result."""
+def _kind(tracer: Tracer, a: Operands, b: Operands, acc: Spread) -> MmaInstruction:
+    """The instructions. Raises LayoutError for operands that do not fit each other or the result."""
     for name, given in (("a", a), ("b", b)):
-        if not isinstance(given, Spread | Part | View) or len(_shape(given)) != 2:
+        if not isinstance(given, Spread | Part | View | PackedView) or len(_shape(given)) != 2:
             raise tracer.error(
                 f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
                 f"{brief(repr(given))}",
                 LayoutError,
             )
         view = given.view if isinstance(given, Part) else given
-        if isinstance(view, View) and view.buffer.space != "workgroup":
+        if isinstance(view, View | PackedView) and view.buffer.space != "workgroup":
             raise tracer.error(
                 f"lego.mma: {name}, {view.buffer.name}, is not in shared memory; load it into registers with "
                 "lego.load, or copy it to a shared tile with lego.copy_async",
                 LayoutError,
             )
-    kind = INSTRUCTIONS.get(_type(a))
-    if kind is None or _type(a) != _type(b) or acc.dtype != kind.result:
+    multiplied = multiplied_type(_type(a), _type(b))
+    if multiplied is None or acc.dtype != INSTRUCTIONS[multiplied].result:
         raise tracer.error(
-            f"lego.mma multiplies f16, bf16, f32 (as tf32), f8e4m3fn or f8e5m2 into f32, or i8 into i32, got "
+            "lego.mma multiplies f16, bf16, f32 (as tf32), f8 and packed floats into f32, or i8, i4 and u4 into i32; "
+            "of f16, bf16 and f32 the other operand may be narrower; got "
             f"{_type(a)} times {_type(b)} into {acc.dtype}",
             LayoutError,
         )
+    kind = _in_parts(INSTRUCTIONS[multiplied], a, b)
     (m, k), (depth, n) = _shape(a), _shape(b)
     if k != depth or (m, n) != acc.shape or k % kind.depth:
         raise tracer.error(
@@ -292,3 +351,34 @@ def _kind(tracer: Tracer, a: Spread | Part | View, b: Spread | Part | View, acc:
             LayoutError,
         )
     return kind
+
+
+def multiplied_type(a: DType, b: DType) -> DType | None:
+    """The type to which operands are converted exactly; None where there is no such.
+
+    >>> multiplied_type(f16, i4), multiplied_type(f8e4m3fn, f4e2m1fn), multiplied_type(i4, i8)
+    (f16, f16, i8)
+    """
+    both = {a, b}
+    if both <= {i8, *SMALL_INTEGERS}:
+        return i8
+    narrow = {*SMALL_FLOATS, *SMALL_INTEGERS, *BYTES}
+    wide = both - narrow
+    if wide:
+        found = f32 if f32 in wide else next(iter(wide))
+        return (
+            found if found in INSTRUCTIONS and (len(wide) == 1 or wide <= {f32, f16} or wide <= {f32, bf16}) else None
+        )
+    return f16 if both & set(SMALL_FLOATS) else None
+
+
+def _in_parts(kind: MmaInstruction, a: Operands, b: Operands) -> MmaInstruction:
+    """As many instructions as the layouts of the operands have neighbours for; by default those of a whole word."""
+    given = [(index, x.layout) for index, x in enumerate((a, b)) if isinstance(x, Spread) and not x.is_open]
+    usual = max(1, WORD // min(_type(a).bits, _type(b).bits) // kind.neighbours)
+    if given:
+        for parts in (1, 2, 4, 8):
+            some = kind.times(parts)
+            if all(fragments_of(layout, some.tile(index)) is not None for index, layout in given):
+                return some
+    return kind.times(usual)

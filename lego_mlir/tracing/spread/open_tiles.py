@@ -46,6 +46,7 @@ from lego_mlir.tracing import control, scalar
 from lego_mlir.tracing.cache_hints import Cache, Evict
 from lego_mlir.tracing.dtypes import DType, i1
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.packed_views import PackedView
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread import accesses, filled
 from lego_mlir.tracing.spread import multiplication as products
@@ -145,7 +146,7 @@ class OpenTile(Spread):
 
     def store(
         self,
-        target: View | Part,
+        target: View | Part | PackedView,
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
@@ -153,6 +154,11 @@ class OpenTile(Spread):
         """Store the tile with its first element at the index `at`: `Spread.store`."""
         x = self.get()
         tracer = x.layouts.tracer
+        if isinstance(target, PackedView):
+            raise tracer.error(
+                f"a tile without a layout is not stored into {target.buffer.name} of {target.dtype}, whose bytes a "
+                "layout must not divide; give the tile one by lego.convert(x, to=layout)"
+            )
         view = target.view if isinstance(target, Part) else target
         if isinstance(view, View) and view.dtype != x.dtype:
             raise tracer.error(

@@ -20,6 +20,7 @@ LONG = {
     "attention_pipelined.py attention", "attention_spread.py attention", "attention_warpgroups.py attention",
     "cluster_product.py product",
     "first_day/bitonic_sort.py sort", "grouped_matmul.py grouped_product", "warp_roles.py product", "matmul",
+    "second_week/w4a16.py w4a16", "second_week/implicit_gemm.py implicit_gemm",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",
     "grouped products", "grouped depths", "attention", "packed attention", "added gradients", "packed gradients",
     "windowed attention", "persistent attention", "causal persistent attention",

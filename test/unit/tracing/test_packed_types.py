@@ -1,0 +1,306 @@
+"""Packed types: codes in bytes against ml_dtypes, by the interpreter, the PTX emulator and the CPU; races on a byte."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import (
+    Col,
+    LayoutError,
+    LegoError,
+    Row,
+    bf16,
+    f2,
+    f4e2m1fn,
+    f6e2m3fn,
+    f6e3m2fn,
+    f8e4m3fn,
+    f8e8m0fnu,
+    f16,
+    f32,
+    f64,
+    gallery,
+    i4,
+    i32,
+    interp,
+    u4,
+    u8,
+    u32,
+)  # fmt: skip
+from lego_mlir.interp.ptx import emulate
+from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.toolchain import compile_kernel
+
+HOST = {
+    u4: ml_dtypes.uint4, i4: ml_dtypes.int4, f4e2m1fn: ml_dtypes.float4_e2m1fn, f6e2m3fn: ml_dtypes.float6_e2m3fn,
+    f6e3m2fn: ml_dtypes.float6_e3m2fn, f8e8m0fnu: ml_dtypes.float8_e8m0fnu,
+}  # fmt: skip
+TYPES = pytest.mark.parametrize("dtype", HOST, ids=str)
+
+
+def packed(codes, bits):
+    """The codes along the last axis, one after the other, low bits first."""
+    each = (codes[..., None] >> np.arange(bits)) & 1
+    return np.packbits(each.reshape(*codes.shape[:-1], -1).astype(np.uint8), axis=-1, bitorder="little")
+
+
+def all_codes(dtype, rows=3, columns=256):
+    codes = np.random.default_rng(dtype.bits).integers(0, 1 << dtype.bits, (rows, columns)).astype(np.uint8)
+    codes[0] = np.arange(columns) % (1 << dtype.bits)
+    return codes
+
+
+def numbers(dtype, codes):
+    with np.errstate(invalid="ignore"):
+        return codes.view(HOST[dtype]).astype(np.float64)
+
+
+RESULTS = (f16, bf16, f32, f8e4m3fn, i32)
+
+
+def wanted(exact, result):
+    with np.errstate(invalid="ignore", over="ignore"):
+        if result is i32:
+            return np.where(np.isnan(exact), 0, np.clip(np.trunc(exact), *i32.span)).astype(np.int32)
+        return (np.clip(exact, -448, 448) if result is f8e4m3fn else exact).astype(result.numpy)
+
+
+@TYPES
+@pytest.mark.parametrize("width", [1, 4, 16])
+def test_every_code_has_its_number(dtype, width):
+    n = 1 << max(6, dtype.bits)
+    y = [lego.Tensor(result, Row(n)) for result in RESULTS]
+
+    @lego.kernel(grid=1, block=n // width)
+    def widened(x: lego.Tensor(dtype, Row(n)), a: y[0], b: y[1], c: y[2], d: y[3], e: y[4]):
+        j = lego.thread_id[0] * width
+        loaded = x.load(j, width=width)
+        for to, result in zip((a, b, c, d, e), RESULTS, strict=True):
+            numbers = loaded.to(result)
+            for k in range(width):
+                to[j + k] = numbers if width == 1 else numbers[k]
+
+    codes = (np.arange(n) % (1 << dtype.bits)).astype(np.uint8)
+    found = [np.zeros(n, result.numpy) for result in RESULTS]
+    assert interp.launch(widened.mlir(), grid=1, block=n // width, args=[packed(codes, dtype.bits), *found]).clean
+    for result, values in zip(RESULTS, found, strict=True):
+        exact = wanted(numbers(dtype, codes), result)
+        np.testing.assert_array_equal(values.astype(np.float64), exact.astype(np.float64))
+
+
+ODD = (28, 30, -31, 1e30, -1e30, np.inf, -np.inf, np.nan, 1e-40, -0.0)
+MIDWAY = [m * 2.0**e for e in range(-6, 5) for m in (1, 1 + 2**-23, 1.5, 1.25, 1.75, 1.0625, 2 - 2**-23)]
+SAMPLES = np.array([*ODD, *MIDWAY, *np.linspace(-9, 9, 145), *np.linspace(-0.4, 0.4, 65)], np.float32)
+SAMPLES = SAMPLES[: len(SAMPLES) // 16 * 16]
+
+
+@TYPES
+def test_a_number_is_rounded_to_the_nearest_code(dtype):
+    n = len(SAMPLES)
+
+    @lego.kernel(grid=n // 16, block=1)
+    def narrowed(x: lego.Tensor(f32, Row(n)), y: lego.Tensor(dtype, Row(n))):
+        i = lego.block_id[0] * 16
+        y.store(lego.vector(*(x[i + k] for k in range(16))).to(dtype), i)
+
+    found = np.zeros(n * dtype.bits // 8, np.uint8)
+    assert interp.launch(narrowed.mlir(), grid=n // 16, block=1, args=[SAMPLES, found]).clean
+    unknown = np.isnan(SAMPLES)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if dtype.family == "int":
+            codes = np.clip(np.trunc(np.where(unknown, 0, SAMPLES)), *dtype.span).astype(np.int64) & 15
+        elif dtype is f8e8m0fnu:
+            down = 2.0 ** np.clip(np.floor(np.log2(np.abs(SAMPLES.astype(np.float64)))), -127, 127)
+            codes = down.astype(HOST[dtype]).view(np.uint8)
+            codes = np.where(unknown | (SAMPLES < 0), 255, np.where(np.isinf(SAMPLES), 254, codes))
+        else:
+            codes = np.where(unknown, 2 ** (dtype.bits - 1) - 1, SAMPLES.astype(HOST[dtype]).view(np.uint8))
+    np.testing.assert_array_equal(found, packed(codes.astype(np.uint8), dtype.bits))
+
+
+@TYPES
+def test_a_tile_is_loaded_converted_and_stored(dtype):
+    rows, columns = 20, 64
+    layout = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((16, columns))
+
+    @lego.kernel(grid=2, block=128)
+    def tiles(
+        x: lego.Tensor(dtype, Row(rows, columns)),
+        y: lego.Tensor(f32, Row(rows, columns)),
+        z: lego.Tensor(dtype, Row(rows, columns)),
+    ):
+        at = (16 * lego.block_id[0], 0)
+        tile = lego.load(x, layout, at=at)
+        turned = f2.Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((16, columns))
+        lego.convert(tile, to=turned).to(f32).store(y, at=at)
+        tile.store(z, at=at)
+
+    codes = all_codes(dtype, rows, columns)
+    held, y = packed(codes, dtype.bits), np.zeros((rows, columns), np.float32)
+    z = np.zeros_like(held)
+    given = [held.reshape(-1), y.reshape(-1), z.reshape(-1)]
+    assert interp.launch(tiles.mlir(), grid=2, block=128, args=given).clean
+    np.testing.assert_array_equal(y, numbers(dtype, codes))
+    np.testing.assert_array_equal(z, held)
+
+
+def test_ptx_and_the_cpu_compute_the_same_as_the_interpreter():
+    M, N = lego.size("M", min=1), lego.size("N", min=16, multiple_of=16)
+
+    @lego.kernel(grid=(lego.cdiv(N, 256), M), block=16)
+    def requantised(
+        x: lego.Tensor(u4, Row(M, N)),
+        s: lego.Tensor(f8e8m0fnu, Row(M, N // 16)),
+        y: lego.Tensor(f16, Row(M, N)),
+        z: lego.Tensor(f4e2m1fn, Row(M, N)),
+        w: lego.Tensor(f6e2m3fn, Row(M, N)),
+    ):
+        i, k = lego.block_id[1], 16 * lego.block_id[0] + lego.thread_id[0]
+        with lego.when(k < N // 16):
+            x16 = x.load(i, 16 * k, width=16).to(f16)
+            scale = s[i, k].to(f32)
+            y.store(lego.vector(*(x16[lane] for lane in range(8))), i, 16 * k, cache="streaming")
+            y.store(lego.vector(*(x16[lane] for lane in range(8, 16))), i, 16 * k + 8)
+            small = lego.vector(*(x16[lane].to(f32) * scale for lane in range(16)))
+            z.store(small.to(f4e2m1fn), i, 16 * k)
+            w.store(small.to(f6e2m3fn), i, 16 * k)
+
+    rows, columns = 3, 48
+    codes = all_codes(u4, rows, columns)
+    scales = np.random.default_rng(2).integers(120, 130, (rows, columns // 16)).astype(np.uint8)
+    x = packed(codes, 4)
+
+    def memory():
+        sizes = (rows * columns * n // 8 for n in (4, 6))
+        return [np.zeros(rows * columns, np.float16), *(np.zeros(size, np.uint8) for size in sizes)]
+
+    results = memory(), memory()
+    given = [x.reshape(-1), scales.reshape(-1)]
+    assert interp.launch(requantised.mlir(), grid=(1, rows), block=16, args=[*given, *results[0], rows, columns]).clean
+    text = compile_kernel((requantised,), target="sm_90a").text
+    assert "cvt.rn.f16.u" not in text, "codes are converted by patterns"
+    emulate(text, grid=(1, rows), block=16, args=[*given, *results[1], rows, columns])
+    on_cpu = requantised(x, scales)
+    for a, b, c in zip(*results, on_cpu, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, np.asarray(c).reshape(-1))
+    exact = (codes * np.repeat(2.0 ** (scales.astype(int) - 127), 16, axis=1)).astype(np.float32)
+    wanted = exact.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
+    np.testing.assert_array_equal(results[0][1], packed(wanted, 4).reshape(-1))
+
+
+def test_two_threads_on_one_byte_are_a_race():
+    @lego.kernel(grid=1, block=64)
+    def each(y: lego.Tensor(u4, Row(64))):
+        y[lego.thread_id[0]] = lego.u4(3)
+
+    @lego.kernel(grid=1, block=32)
+    def pairs(y: lego.Tensor(u4, Row(64))):
+        t = lego.thread_id[0]
+        y[2 * t], y[2 * t + 1] = lego.u4(t), lego.u4(5)
+
+    verdicts = {k.name: [type(v).__name__ for _, v in kernel_claims(k)] for k in (each, pairs)}
+    assert "Refuted" in verdicts["each"]
+    assert set(verdicts["pairs"]) == {"Proved"}
+    y = np.zeros(32, np.uint8)
+    assert not interp.launch(each.mlir(), grid=1, block=64, args=[y]).clean
+    assert interp.launch(pairs.mlir(), grid=1, block=32, args=[y]).clean
+    np.testing.assert_array_equal(y, packed(np.stack([np.arange(32) % 16, np.full(32, 5)], 1).reshape(-1), 4))
+
+
+def test_shared_tiles_columns_and_swizzles_of_packed_numbers():
+    @lego.kernel(grid=1, block=32)
+    def through(x: lego.Tensor(i4, Col(16, 64)), y: lego.Tensor(i4, gallery.xor_swizzle(16, 64, 8))):
+        tile, t = lego.shared(i4, Row(16, 64)), lego.thread_id[0]
+        left, right = (x.T.load(j, 0, width=16) for j in (2 * t, 2 * t + 1))
+        for i in range(16):
+            tile.store(lego.vector(left[i], right[i]), i, 2 * t)
+        lego.barrier()
+        for i in lego.unroll(0, 16, 4):
+            y.store(tile.load(i + t // 8, 8 * (t % 8), width=8), i + t // 8, 8 * (t % 8))
+
+    codes = np.random.default_rng(0).integers(0, 16, (16, 64)).astype(np.uint8)
+    x, y = packed(codes.T, 4), np.zeros(512, np.uint8)
+    assert interp.launch(through.mlir(), grid=1, block=32, args=[x.reshape(-1), y]).clean
+    placed = np.zeros(1024, np.uint8)
+    index = np.indices((16, 64))
+    placed[gallery.xor_swizzle(16, 64, 8).apply(*index)] = codes
+    np.testing.assert_array_equal(y, packed(placed, 4))
+
+
+def bits_of(bitcast_to, width, given=u32, count=8):
+    @lego.kernel(grid=1, block=count // width)
+    def cast(x: lego.Tensor(given, Row(count)), y: lego.Tensor(bitcast_to, Row(count * given.bits // bitcast_to.bits))):
+        t = lego.thread_id[0]
+        made = lego.bitcast(x.load(width * t, width=width), bitcast_to)
+        y.store(made, (made.width or 1) * t)
+
+    return cast
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width"), [(f32, 1), (f32, 4), (f16, 1), (u8, 2), (f64, 2), (u4, 1), (i32, 2)], ids=str
+)
+def test_bits_are_those_of_memory(dtype, width):
+    x = np.random.default_rng(0).integers(0, 1 << 32, 8, dtype=np.uint32)
+    y = np.zeros(32, np.uint8).view(dtype.numpy)
+    assert interp.launch(bits_of(dtype, width).mlir(), grid=1, block=8 // width, args=[x, y]).clean
+    np.testing.assert_array_equal(y.view(np.uint8), x.view(np.uint8))
+
+
+def test_bits_of_a_tile_and_of_packed_numbers():
+    layout = f2.Blocked((1, 4), (1, 32), (4, 1), order=(1, 0)).layout((4, 128))
+
+    @lego.kernel(grid=1, block=128)
+    def parts(x: lego.Tensor(f32, Row(4, 128)), y: lego.Tensor(f32, Row(4, 128)), z: lego.Tensor(u8, Row(16))):
+        tile = lego.bitcast(lego.load(x, layout), u32)
+        lego.bitcast(tile & 0x7FFFFFFF, f32).store(y)
+        with lego.when(lego.thread_id[0] < 1):
+            z.store(lego.bitcast(lego.vector(*range(-8, 0), *(lego.i32(k) for k in range(8))).to(i4), u8), 0)
+
+    x, y, z = np.linspace(-2, 2, 512, dtype=np.float32), np.zeros(512, np.float32), np.zeros(16, np.uint8)
+    assert interp.launch(parts.mlir(), grid=1, block=128, args=[x, y, z]).clean
+    np.testing.assert_array_equal(y, np.abs(x))
+    np.testing.assert_array_equal(z[:8], packed(np.arange(-8, 8).astype(np.uint8) & 15, 4))
+
+
+def refused(body, dtype=u4, layout=None, block=32):
+    @lego.kernel(grid=1, block=block)
+    def wrong(x: lego.Tensor(dtype, layout or Row(4, 256)), y: lego.Tensor(f32, Row(4, 256))):
+        body(x, y)
+
+    with pytest.raises(LegoError) as error:
+        wrong.trace()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (lambda x, y: x.load(0, lego.thread_id[0], width=2), "begin at a multiple of 2 along axis 1"),
+        (lambda x, y: x.load(0, 0, width=3), "do not fill whole bytes; a vector has 2, 4, 8"),
+        (lambda x, y: x.store(lego.i4(1), 0, 0), "has numbers of u4"),
+        (lambda x, y: x[0, 0][1], "has no element 1"),
+        (lambda x, y: lego.bitcast(lego.f64(1.0), lego.i1), "a type with a pattern of bits"),
+        (lambda x, y: lego.bitcast(1, u32), "takes data of a kernel"),
+        (lambda x, y: lego.bitcast(x.load(0, 0, width=2), f32), "has 8 bits"),
+        (lambda x, y: lego.u4(lego.f64(1.0)).to(f32), "an f64 is not converted to u4"),
+        (lambda x, y: bool(x[0, 0] == 1), "not known while tracing"),
+    ],
+)
+def test_refusals_name_the_remedy(body, message):
+    assert message in refused(body)
+
+
+def test_six_bits_are_stored_in_fours_and_layouts_must_fill_bytes():
+    assert "store vectors of 4" in refused(lambda x, y: x.store(f6e2m3fn(1.0), 0, 0), f6e2m3fn)
+    layout = f2.Blocked((1, 1), (1, 32), (4, 1), order=(1, 0)).layout((4, 256))
+    assert "hold parts of a byte" in refused(lambda x, y: lego.load(x, layout).store(x), block=128)
+    tile = f2.Blocked((1, 4), (1, 32), (4, 1), order=(1, 0)).layout((4, 256))
+    assert "keeps its shape" in refused(lambda x, y: lego.bitcast(lego.load(y, tile), f16), block=128)
+    for layout in (gallery.antidiagonal(4), Row(4, 3), Row(lego.size("M"), lego.size("N"))):
+        with pytest.raises(LayoutError, match="elements fill 1 bytes"):
+            lego.Tensor(u4, layout)
+    with pytest.raises(LegoError, match="leave out range"):
+        lego.Tensor(u4, Row(4, 4), range=(0, 3))
