@@ -64,7 +64,7 @@ def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
         size = a.vector * operation.memory.bits // 8
         return f"{a.requests:g} requests of {size} bytes, {a.lines:g} lines, {a.sectors:g} sectors of a warp"
     if isinstance(operation, ReduceTile):
-        found = reduction(state, operation.axis, node.bits)
+        found = reduction(state, operation.axis, node.bits, operation.by_warp)
         across = f", {found.wavefronts} wavefronts between warps" if found.crosses_warps else ""
         return f"{found.combinations} combinations, {found.shuffles} shuffles{across}"
     if isinstance(operation, MultiplyTiles):

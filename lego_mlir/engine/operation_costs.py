@@ -6,7 +6,7 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 |---|---|
 | load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector that a request writes in part |
 | map | its instructions for each register |
-| reduction | combinations, shuffles, and the exchange between warps with its bank conflicts |
+| reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory |
 | conversion | its plan, `f2.conversion.conversion_plan` |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
@@ -44,10 +44,11 @@ from lego_mlir.f2.conversion import (
     memory_slots,
     shuffle_slots,
 )
-from lego_mlir.f2.fibers import Fibers
+from lego_mlir.f2.fibers import FEWEST_STEPS, Fibers, gathered_parts
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import Echelon, rank
+from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
+from lego_mlir.f2.swizzle import swizzle
 
 SECTOR_SLOTS: Final = 0.5
 """A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
@@ -63,7 +64,6 @@ SPILL_SLOTS: Final = 2.0
 IMPOSSIBLE: Final = 1e9
 """Slots of what cannot be done at a place."""
 _VECTOR_BITS: Final = 128
-_BANK_BITS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,45 +84,24 @@ def held(layout: LinearLayout, shape: tuple[int, ...]) -> int:
 
 
 @lru_cache(maxsize=65536)
-def reduction(layout: LinearLayout, axis: int, bits: int) -> FoldCounts:
+def reduction(layout: LinearLayout, axis: int, bits: int, by_warp: bool = False) -> FoldCounts:
     """The counts of a reduction of a tile in this layout along an axis."""
     if len(layout.outs) == 1:
         layout, axis = shape_ops.expand_dims(layout, 1), 0
     fibers, n = Fibers(layout, axis), layout.in_sizes["register"]
     kept = len(fibers.in_registers([(k,) for k in range(n)], lambda a, _: a))
     steps = sum(1 for _ in fibers.across("lane"))
+    if by_warp and steps >= FEWEST_STEPS and fibers.is_of_warp:
+        steps = 1
     combinations, shuffles = n - kept + steps * kept, steps * kept
     if not fibers.missing:
         return FoldCounts(combinations, shuffles)
     result = shape_ops.reduced(layout, axis)
     partial = fibers.partial(result)
-    minor = partial.with_outs(partial.outs[::-1])
-    stored = [minor.columns_of(place) for place in ("register", "lane", "warp")]
-    flat, parts = result.with_outs(result.outs[::-1]), [1 << k for k in range(fibers.missing)]
-    loaded = [[c << fibers.missing for c in flat.columns_of(place)] for place in ("register", "lane", "warp")]
-    loaded[0] = [*parts, *loaded[0]]
-    requests = wavefronts = 0
-    for registers, lanes, warps in (stored, loaded):
-        count, conflicts = _shared_accesses(tuple(registers), tuple(lanes), tuple(warps), bits)
-        requests, wavefronts = requests + count, wavefronts + count * conflicts
+    exchange = swizzle(partial, gathered_parts(partial, result), max(8, bits))
+    wavefronts = exchange.store_wavefronts() + exchange.load_wavefronts()
     combinations += kept * ((1 << fibers.missing) - 1)
-    return FoldCounts(combinations, shuffles, requests, wavefronts, True)
-
-
-def _shared_accesses(
-    registers: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...], bits: int
-) -> tuple[int, int]:
-    """Requests, and wavefronts of each, of a plain tile in shared memory whose flat addresses are these columns."""
-    own = [c for c in dict.fromkeys(registers) if c]
-    vector = 0
-    while (2 << vector) * bits <= _VECTOR_BITS and 1 << vector in own:
-        vector += 1
-    while vector and any(c & ((1 << vector) - 1) for c in (*lanes, *warps, *(r for r in own if r >> vector))):
-        vector -= 1
-    columns = [*lanes, *(1 << k for k in range(vector))]
-    banks = (1 << _BANK_BITS) - 1
-    conflicts = rank(columns) - rank([c & banks for c in columns])
-    return 1 << (rank(own) - vector), 1 << max(0, conflicts)
+    return FoldCounts(combinations, shuffles, exchange.instructions(), wavefronts, True)
 
 
 def operation_slots(node: TileNode, state: LinearLayout) -> float:
@@ -145,8 +124,8 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
             return slots * words + kept
         case VoteTile():
             return 1.0 + n
-        case ReduceTile(axis, values):
-            found = reduction(state, axis, node.bits)
+        case ReduceTile(axis, values, by_warp):
+            found = reduction(state, axis, node.bits, by_warp)
             if found.crosses_warps and not node.uniform:
                 return IMPOSSIBLE
             exchange = ACCESS_SLOTS * found.requests + found.wavefronts

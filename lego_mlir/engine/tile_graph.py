@@ -66,10 +66,14 @@ class MapTile:
 
 @dataclass(frozen=True, slots=True)
 class ReduceTile:
-    """Elements combined along an axis; `values` is the number of values that travel together: 2 with an index."""
+    """Elements combined along an axis; `values` is the number of values that travel together: 2 with an index.
+
+    `by_warp` tells whether one instruction combines the lanes of a warp.
+    """
 
     axis: int
     values: int = 1
+    by_warp: bool = False
 
 
 @dataclass(frozen=True, slots=True)

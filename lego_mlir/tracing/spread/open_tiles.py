@@ -283,8 +283,13 @@ class OpenTile(Spread):
 
     # -- reductions, indices
 
-    def reduced(self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand]) -> Operand:
-        """This tile and others reduced together along an axis by `fold`; the result is that of the last one."""
+    def reduced(
+        self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand], by_warp: str
+    ) -> Operand:
+        """This tile and others reduced together along an axis by `fold`; the result is that of the last one.
+
+        `by_warp` is the instruction that reduces a warp, if there is one.
+        """
         tiles = [self.get(), *(_as_open(self.layouts, x) for x in others)]
         shape = self.shape if len(self.shape) == 1 else (*self.shape[:axis], *self.shape[axis + 1 :])
         last = tiles[-1]
@@ -294,7 +299,12 @@ class OpenTile(Spread):
             return Scalar(tracer.value(last.dtype))
 
         return self.layouts.tile(
-            lambda: ReduceTile(axis, len(tiles)), tiles, shape, sample, lambda given, _: fold(given), "reduction"
+            lambda: ReduceTile(axis, len(tiles), bool(by_warp)),
+            tiles,
+            shape,
+            sample,
+            lambda given, _: fold(given),
+            "reduction",
         )
 
     def vote(self, kind: str) -> Scalar:
