@@ -9,8 +9,8 @@ all, although few plans were made. Each round first removes what cannot be part 
 2. The same diffusion on the sets of layouts that are left.
 
 Where a table would have more than `LARGEST_TABLE` entries, values with many groups keep the smaller ones: the round
-then finds a good assignment, and the bound is that of the relaxed problem. After `MOST_ROUNDS` rounds the best assignment so
-far is returned, with the lower bound that was reached: the choice is at most that far from the best one.
+then finds a good assignment, and the bound is that of the relaxed problem. After `MOST_ROUNDS` rounds the best
+assignment so far is returned, with the lower bound that was reached: the choice is at most that far from the best one.
 """
 
 from __future__ import annotations
