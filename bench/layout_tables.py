@@ -11,6 +11,7 @@ are counted.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -43,6 +44,9 @@ TABLE_3 = {
 """Family -> cases that pass and shared memory instructions in the paper: Triton, Triton-Linear."""
 SHAPES = ((16, 16), (32, 32), (64, 64), (32, 128), (128, 128))
 WARPS = (4, 8)
+KINDS = ("instructions", "exchanges", "shared", "wavefronts", "barriers")
+"""Counts of `bench/reductions.py`."""
+REDUCTIONS = Path(__file__).parent / "results" / "static" / "reductions-sm_90.json"
 
 
 # -- table 2
@@ -155,6 +159,24 @@ def row_3(family: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+# -- table 3 beside Triton
+
+
+def kept_counts() -> dict[str, dict[str, dict[str, int]]]:
+    """The counts of `bench/reductions.py`, by family: ours and Triton's."""
+    found: dict[str, dict[str, dict[str, int]]] = json.loads(REDUCTIONS.read_text())
+    return found
+
+
+def beside_triton() -> Iterator[str]:
+    """The table of ours and Triton's counts, of the same cases."""
+    yield "| layout | " + " | ".join(f"{kind}: ours, Triton" for kind in KINDS) + " |"
+    yield "|---" * (len(KINDS) + 1) + "|"
+    for family, found in kept_counts().items():
+        cells = [f"{found['ours'][kind]}, {found['Triton'][kind]}" for kind in KINDS]
+        yield f"| {family} | {' | '.join(cells)} |"
+
+
 # -- the page
 
 HEAD = """# Tables of the Linear Layouts paper
@@ -176,9 +198,19 @@ number. The sums go through registers, shuffles, and shared memory only where wa
 """
 
 
+BESIDE = """
+## The same reductions by Triton
+
+The same 100 tiles in the same registers, lanes and warps, compiled for sm_90 by this project and, as Gluon kernels, by
+Triton 3.9; ptxas makes machine code of both. Sums over the cases of a row: all instructions, exchanges in a warp
+(`SHFL`, `REDUX`), loads and stores of shared memory, wavefronts that these take, counted by the emulator of PTX, which
+also compares both results with NumPy's, and barriers. Made by `python bench/reductions.py`.
+"""
+
+
 def page() -> str:
     """The text of the page."""
-    return "\n".join([HEAD, *table_2(), MIDDLE, *table_3()]) + "\n"
+    return "\n".join([HEAD, *table_2(), MIDDLE, *table_3(), BESIDE, *beside_triton()]) + "\n"
 
 
 def main() -> None:

@@ -39,3 +39,18 @@ def gather(x_ptr, i_ptr, y_ptr, M: tl.constexpr, N: tl.constexpr, TURNS: tl.cons
     for _ in range(TURNS):
         x = tl.gather(x, index, axis=AXIS)
     tl.store(y_ptr + offsets, x)
+
+
+@gluon.jit
+def reduce_once(x_ptr, y_ptr, SOURCE: gl.constexpr, AXIS: gl.constexpr, M: gl.constexpr, N: gl.constexpr):
+    rows = gl.arange(0, M, layout=gl.SliceLayout(1, SOURCE))
+    columns = gl.arange(0, N, layout=gl.SliceLayout(0, SOURCE))
+    x = gl.load(x_ptr + rows[:, None] * N + columns[None, :])
+    kept = gl.arange(0, N if AXIS == 0 else M, layout=gl.SliceLayout(AXIS, SOURCE))
+    gl.store(y_ptr + kept, gl.sum(x, AXIS))
+
+
+@gluon.jit
+def reduce_all(x_ptr, y_ptr, SOURCE: gl.constexpr, N: gl.constexpr):
+    x = gl.load(x_ptr + gl.arange(0, N, layout=SOURCE))
+    gl.store(y_ptr, gl.sum(x, 0))

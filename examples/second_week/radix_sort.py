@@ -8,30 +8,29 @@ lego-mlir run examples/second_week/radix_sort.py --size N=3000
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, i32, u32
+from lego_mlir import Row, i32, u32
 
 T, BITS = 1024, 16  # elements of a block, bits of a key
 N = lego.size("N")
-LAYOUT = f2.Blocked((8,), (32,), (4,), order=(0,)).layout((T,))
 VECTOR = lego.Tensor(u32, Row(N))
 
 
 @lego.kernel(grid=lego.cdiv(N, T), block=128)
 def radix_sort(key: lego.Tensor(u32, Row(N)), payload: VECTOR, keys: VECTOR, payloads: VECTOR):
     first = lego.block_id[0] * T
-    k = lego.register(lego.load(key, LAYOUT, at=(first,), other=2**BITS - 1))
-    v = lego.register(lego.load(payload, LAYOUT, at=(first,)))
+    k = lego.register(lego.load(key, (T,), at=(first,), other=2**BITS - 1))
+    v = lego.register(lego.load(payload, (T,), at=(first,)))
     moved = lego.shared(u32, Row(2, T), name="moved")
     for bit in lego.range(BITS):
         ones = ((k >> u32(bit)) & 1).to(i32)
         through = ones.cumsum(axis=0)
-        zeros = lego.arange(LAYOUT).to(i32) - through + ones
+        zeros = lego.arange((T,)).to(i32) - through + ones
         place = lego.where(ones != 0, T - through.max(axis=0) + through - 1, zeros) & (T - 1)  # which it is
         lego.barrier()
         moved[0, place], moved[1, place] = k, v
         lego.barrier()
-        k.set(lego.load(moved, LAYOUT, at=(0, 0)))
-        v.set(lego.load(moved, LAYOUT, at=(1, 0)))
+        k.set(lego.load(moved, (T,), at=(0, 0)))
+        v.set(lego.load(moved, (T,), at=(1, 0)))
     k.store(keys, at=(first,))
     v.store(payloads, at=(first,))
 

@@ -9,13 +9,10 @@ lego-mlir run examples/second_week/selective_scan.py --size L=100 --size C=3
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32
+from lego_mlir import Row, f32
 
 STATES, TILE = 16, 64
 L, C = lego.size("L"), lego.size("C")
-BLOCKED = f2.Blocked((4, 1), (2, 16), (4, 1), order=(1, 0))
-LAYOUT, TIMES = BLOCKED.layout((TILE, STATES)), f2.Sliced(1, BLOCKED).layout((TILE,))
-STATE = f2.Sliced(0, BLOCKED).layout((STATES,))
 BY_TIME, BY_STATE = lego.Tensor(f32, Row(C, L)), lego.Tensor(f32, Row(L, STATES))
 
 
@@ -23,16 +20,18 @@ BY_TIME, BY_STATE = lego.Tensor(f32, Row(C, L)), lego.Tensor(f32, Row(L, STATES)
 def selective_scan(
     x: BY_TIME, d: BY_TIME, decay: lego.Tensor(f32, Row(C, STATES)), b: BY_STATE, c: BY_STATE, y: BY_TIME
 ):
-    channel, last = lego.block_id[0], lego.arange(TIMES)[:, None] == TILE - 1
-    rate = lego.load(decay, STATE, at=(channel, 0))[None, :]
-    h = lego.register(lego.zeros(f32, STATE))
+    channel, last = lego.block_id[0], lego.arange((TILE,))[:, None] == TILE - 1
+    rate = lego.load(decay, (STATES,), at=(channel, 0))[None, :]
+    h = lego.register(lego.zeros(f32, (STATES,)))
     for first in lego.range(0, L, TILE):
-        step = lego.load(d, TIMES, at=(channel, first))
-        drive = (step * lego.load(x, TIMES, at=(channel, first)))[:, None] * lego.load(b, LAYOUT, at=(first, 0))
-        fade = lego.exp(step[:, None].broadcast_to(LAYOUT) * rate)
+        step = lego.load(d, (TILE,), at=(channel, first))
+        drive = (step * lego.load(x, (TILE,), at=(channel, first)))[:, None] * lego.load(
+            b, (TILE, STATES), at=(first, 0)
+        )
+        fade = lego.exp(step[:, None] * rate)
         factor, value = lego.scan((fade, drive), 0, lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]))
         states = factor * h[None, :] + value
-        (states * lego.load(c, LAYOUT, at=(first, 0))).sum(axis=1).store(y, at=(channel, first))
+        (states * lego.load(c, (TILE, STATES), at=(first, 0))).sum(axis=1).store(y, at=(channel, first))
         h.set(lego.where(last, states, 0.0).sum(axis=0))
 
 

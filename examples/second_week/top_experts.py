@@ -8,18 +8,17 @@ lego-mlir run examples/second_week/top_experts.py --size M=100
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32, i32
+from lego_mlir import Row, f32, i32
 
 EXPERTS, CHOSEN, ROWS = 64, 4, 4
 M = lego.size("M")
-LAYOUT = f2.Blocked((1, 2), (1, 32), (ROWS, 1), order=(1, 0)).layout((ROWS, EXPERTS))
 CHOICE = lego.Tensor(f32, Row(M, CHOSEN))
 
 
 @lego.kernel(grid=lego.cdiv(M, ROWS), block=32 * ROWS)
 def top_experts(scores: lego.Tensor(f32, Row(M, EXPERTS)), weights: CHOICE, experts: lego.Tensor(i32, Row(M, CHOSEN))):
     at = (lego.block_id[0] * ROWS, 0)
-    best, which = lego.load(scores, LAYOUT, at=at).topk(CHOSEN, axis=1)
+    best, which = lego.load(scores, (ROWS, EXPERTS), at=at).topk(CHOSEN, axis=1)
     powers = lego.exp(best - best.max(axis=1)[:, None])
     (powers / powers.sum(axis=1)[:, None]).store(weights, at=at)
     which.store(experts, at=at)

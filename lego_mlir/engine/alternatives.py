@@ -21,7 +21,6 @@ from lego_mlir.engine.tile_graph import (
     MultiplyTiles,
     PinTile,
     ReadTile,
-    ReduceTile,
     TileGraph,
     TileNode,
     TileState,
@@ -75,7 +74,7 @@ class Alternatives:
 
     def _options(self, n: TileNode) -> list[StateOption]:
         """The ways to compute a node, the cheapest of each result and needs."""
-        source = n.operands[0] if isinstance(n.operation, ReduceTile) else n
+        source = n.operands[0] if n.narrows else n
         found: dict[tuple[int, tuple[int, ...]], StateOption] = {}
         fixed = n.operation.layout if isinstance(n.operation, GivenTile | PinTile) else None
         for state in self.layouts[source]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lego_mlir.engine.tile_graph import (
+    GatherTile,
     GrowTile,
     HalfTile,
     JoinTiles,
@@ -118,7 +119,7 @@ def orders_of(graph: TileGraph) -> dict[TileNode, list[Order]]:
     while changed:
         changed = False
         for n in graph.nodes:
-            if isinstance(n.operation, MultiplyTiles):
+            if isinstance(n.operation, MultiplyTiles | GatherTile):
                 continue
             for u in n.operands:
                 for here, there, move in ((u, n, _forward), (n, u, _backward)):
@@ -139,7 +140,7 @@ def _forward(node: TileNode, order: Order, operand: TileNode) -> Order | None:
 
 
 def _backward(node: TileNode, order: Order, operand: TileNode) -> Order | None:
-    if isinstance(node.operation, ReduceTile):
+    if node.narrows:
         return None
     if isinstance(node.operation, JoinTiles):
         return tuple(b[:-1] for b in order if not b[-1])

@@ -49,8 +49,8 @@ def reasons(choice: LayoutChoice) -> Iterator[str]:
 
 def _shown(choice: LayoutChoice, node: TileNode, state: LinearLayout, result: LinearLayout) -> str:
     """The layout of the result; of a value without one that of the operand."""
-    shape = node.operands[0].shape if isinstance(node.operation, ReduceTile) else node.shape
-    if isinstance(node.operation, ReduceTile) and len(shape) > 1:
+    shape = node.state_shape if node.narrows else node.shape
+    if node.narrows and len(shape) > 1:
         return f"{written(state, shape, choice.alternatives.graph.warps)} to {node.shape}"
     return written(result, shape, choice.alternatives.graph.warps)
 
@@ -64,7 +64,7 @@ def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
         size = a.vector * operation.memory.bits // 8
         return f"{a.requests:g} requests of {size} bytes, {a.lines:g} lines, {a.sectors:g} sectors of a warp"
     if isinstance(operation, ReduceTile):
-        found = reduction(state, operation.axis, node.bits)
+        found = reduction(state, operation.axis, node.bits, operation.by_warp)
         across = f", {found.wavefronts} wavefronts between warps" if found.crosses_warps else ""
         return f"{found.combinations} combinations, {found.shuffles} shuffles{across}"
     if isinstance(operation, MultiplyTiles):

@@ -13,6 +13,7 @@ a good lower bound; a value of a variable whose bound is above the cost of a kno
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from math import prod
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -34,15 +35,11 @@ def least(sizes: Mapping[V, int], factors: Sequence[Factor[V]]) -> tuple[float, 
     left, tables = list(sizes), [(tuple(scope), table) for scope, table in factors]
     steps: list[tuple[V, tuple[V, ...], np.ndarray]] = []
 
-    def entries(variable: V) -> float:
-        product = 1.0
-        for v in {v for scope, _ in tables if variable in scope for v in scope}:
-            product *= sizes[v]
-        return product
-
+    together = {v: {u for scope, _ in tables if v in scope for u in scope} for v in left}
+    entries = {v: prod(sizes[u] for u in others) for v, others in together.items()}
     while left:
-        variable = min(left, key=entries)
-        if entries(variable) > LARGEST:
+        variable = min(left, key=entries.__getitem__)
+        if entries[variable] > LARGEST:
             return None
         mine = [f for f in tables if variable in f[0]]
         tables = [f for f in tables if variable not in f[0]]
@@ -55,6 +52,9 @@ def least(sizes: Mapping[V, int], factors: Sequence[Factor[V]]) -> tuple[float, 
         steps.append((variable, scope, total.argmin(-1)))
         tables.append((scope, total.min(-1)))
         left.remove(variable)
+        for v in scope:
+            together[v] = (together[v] | set(scope)) - {variable}
+            entries[v] = prod(sizes[u] for u in together[v])
     value, found = float(sum(table for _, table in tables)), dict[V, int]()
     for variable, scope, best in reversed(steps):
         found[variable] = int(best[tuple(found[v] for v in scope)])

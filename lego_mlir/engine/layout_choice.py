@@ -8,14 +8,16 @@ all, although few plans were made. Each round first removes what cannot be part 
    value again. Its tables have two variables; diffusion gives a lower bound for each state.
 2. The same diffusion on the sets of layouts that are left.
 
-After `MOST_ROUNDS` rounds, or where a table would be too large, the best assignment so far is returned, with the lower
-bound that was reached: the choice is at most that far from the best one.
+Where a table would have more than `LARGEST_TABLE` entries, values with many groups keep the smaller ones: the round
+then finds a good assignment, and the bound is that of the relaxed problem. After `MOST_ROUNDS` rounds the best
+assignment so far is returned, with the lower bound that was reached: the choice is at most that far from the best one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -32,6 +34,8 @@ MOST_CANDIDATES: Final = 16
 """Layouts of a value that are considered."""
 MOST_ROUNDS: Final = 16
 """Rounds of search and planning."""
+LARGEST_TABLE: Final = 1 << 18
+"""Entries of the largest table of one operation: a larger one would take most of the time of a choice."""
 _SLACK: Final = 1e-6
 
 Use: TypeAlias = tuple[TileNode, int]
@@ -95,19 +99,24 @@ class _Search:
     def run(self, most_rounds: int) -> LayoutChoice:
         """The best assignment."""
         best, found = INFEASIBLE, dict[TileNode, tuple[Group, Way]]()
-        for start in (self._greedy(), self._pairwise(), self._without_conversions()):
+        bound, pairwise = self._pairwise()
+        for start in (self._greedy(), pairwise, self._without_conversions()):
             if start is not None and (slots := self._planned(start)) < best:
                 best, found = slots, start
-        bound, rounds = 0.0, 0
+        rounds = 0
         while rounds < most_rounds and best - bound > _SLACK * max(1.0, best):
             rounds += 1
             solved = self._round(best)
             if solved is None:
                 break
-            bound, chosen = max(bound, solved[0]), solved[1]
+            least_slots, chosen, is_whole = solved
+            if is_whole:
+                bound = max(bound, least_slots)
             slots = self._planned(chosen)
             if slots < best or not found:
                 best, found = slots, chosen
+            if not is_whole and slots - least_slots <= _SLACK * max(1.0, slots):
+                break
         if not found or best >= INFEASIBLE:
             raise no_assignment(self.all)
         values = {n: self._value(n, way) for n, (_, way) in found.items()}
@@ -140,11 +149,13 @@ class _Search:
             at[n] = min(options if fixed or not fits else fits, key=lambda o: o.slots)
         return self._converted(at)
 
-    def _pairwise(self) -> Assignment | None:
-        """Every value computed once, and each use pays its share of a conversion."""
+    def _pairwise(self) -> tuple[float, Assignment | None]:
+        """Every value computed once, and each use pays its share of a conversion: a lower bound of all assignments."""
         options = self.all.options
         solved = least({n: len(options[n]) for n in self.nodes}, self._shares())
-        return None if solved is None else self._converted({n: options[n][k] for n, k in solved[1].items()})
+        if solved is None:
+            return 0.0, None
+        return min(solved[0], INFEASIBLE), self._converted({n: options[n][k] for n, k in solved[1].items()})
 
     def _converted(self, at: dict[TileNode, StateOption]) -> Assignment | None:
         """Every value computed by one option, and converted to what its users need."""
@@ -172,13 +183,17 @@ class _Search:
 
     # -- a round
 
-    def _round(self, best: float) -> tuple[float, Assignment] | None:
-        """The best assignment by the present bounds, and its cost; None where a table would be too large."""
+    def _round(self, best: float) -> tuple[float, Assignment, bool] | None:
+        """The best assignment by the present bounds, its cost, and whether all groups of layouts were considered.
+
+        None where a table would be too large.
+        """
         every = self.all.options
         self.all.options = self._relaxed(best)
         try:
             alive = self._alive()
             groups = {n: self.all.groups(n, alive[n]) for n in self.nodes}
+            is_whole = self._fitted(groups)
             ways, factors = self._tables(groups)
         finally:
             self.all.options = every
@@ -187,7 +202,21 @@ class _Search:
         solved = least({n: len(g) for n, g in groups.items()}, restricted(factors, left))
         if solved is None or solved[0] >= INFEASIBLE:
             return None
-        return solved[0], self._chosen({n: groups[n][k] for n, k in solved[1].items()}, ways)
+        return solved[0], self._chosen({n: groups[n][k] for n, k in solved[1].items()}, ways), is_whole
+
+    def _fitted(self, groups: dict[TileNode, list[Group]]) -> bool:
+        """Leave out the largest groups of layouts where a table would be too large; whether none was left out."""
+        is_whole = True
+        scopes = [{n, *self.all.operands[n]} for n in self.nodes]
+        for scope in scopes:
+            while prod(len(groups[v]) for v in scope) > LARGEST_TABLE:
+                widest = max(scope, key=lambda v: (max(map(len, groups[v])), len(groups[v]), v.number))
+                most = max(map(len, groups[widest]))
+                if most == 1:
+                    break
+                groups[widest] = [g for g in groups[widest] if len(g) < most]
+                is_whole = False
+        return is_whole
 
     def _relaxed(self, best: float) -> dict[TileNode, list[StateOption]]:
         """The options of each value that an assignment as cheap as `best` may have, by the relaxed problem."""

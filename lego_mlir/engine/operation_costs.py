@@ -6,7 +6,8 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 |---|---|
 | load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector that a request writes in part |
 | map | its instructions for each register |
-| reduction | combinations, shuffles, and the exchange between warps with its bank conflicts |
+| scan, sort, gather | `axis_costs` |
+| reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory |
 | conversion | its plan, `f2.conversion.conversion_plan` |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
@@ -18,19 +19,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
+from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
 from lego_mlir.engine.tile_graph import (
+    AlongTile,
     FreeTile,
+    GatherTile,
     LoadTile,
     MapTile,
     MultiplyTiles,
     ReduceTile,
+    ScatterTile,
     StoreTile,
     TileNode,
     VoteTile,
 )
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.axis_bits import resized
 from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.boxed import boxed, registers_of
 from lego_mlir.f2.conversion import (
@@ -44,15 +50,19 @@ from lego_mlir.f2.conversion import (
     memory_slots,
     shuffle_slots,
 )
-from lego_mlir.f2.fibers import Fibers
+from lego_mlir.f2.fibers import FEWEST_STEPS, Fibers, gathered_parts
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import Echelon, rank
+from lego_mlir.f2.matrix import Echelon
+from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
+from lego_mlir.f2.swizzle import swizzle
 
 SECTOR_SLOTS: Final = 0.5
 """A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
 PART_SLOTS: Final = 2.0
 """A sector that is written in part is read first."""
+SCATTER_SLOTS: Final = 6.0
+"""An access of an element at an index that is known only when the kernel runs."""
 PIECE_SLOTS: Final = 8
 """An `mma.sync` of 16 x 8 x 256 bits, on one of four tensor cores."""
 REGISTER_SLOTS: Final = 0.02
@@ -63,7 +73,6 @@ SPILL_SLOTS: Final = 2.0
 IMPOSSIBLE: Final = 1e9
 """Slots of what cannot be done at a place."""
 _VECTOR_BITS: Final = 128
-_BANK_BITS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,45 +93,24 @@ def held(layout: LinearLayout, shape: tuple[int, ...]) -> int:
 
 
 @lru_cache(maxsize=65536)
-def reduction(layout: LinearLayout, axis: int, bits: int) -> FoldCounts:
+def reduction(layout: LinearLayout, axis: int, bits: int, by_warp: bool = False) -> FoldCounts:
     """The counts of a reduction of a tile in this layout along an axis."""
     if len(layout.outs) == 1:
         layout, axis = shape_ops.expand_dims(layout, 1), 0
     fibers, n = Fibers(layout, axis), layout.in_sizes["register"]
     kept = len(fibers.in_registers([(k,) for k in range(n)], lambda a, _: a))
     steps = sum(1 for _ in fibers.across("lane"))
+    if by_warp and steps >= FEWEST_STEPS and fibers.is_of_warp:
+        steps = 1
     combinations, shuffles = n - kept + steps * kept, steps * kept
     if not fibers.missing:
         return FoldCounts(combinations, shuffles)
     result = shape_ops.reduced(layout, axis)
     partial = fibers.partial(result)
-    minor = partial.with_outs(partial.outs[::-1])
-    stored = [minor.columns_of(place) for place in ("register", "lane", "warp")]
-    flat, parts = result.with_outs(result.outs[::-1]), [1 << k for k in range(fibers.missing)]
-    loaded = [[c << fibers.missing for c in flat.columns_of(place)] for place in ("register", "lane", "warp")]
-    loaded[0] = [*parts, *loaded[0]]
-    requests = wavefronts = 0
-    for registers, lanes, warps in (stored, loaded):
-        count, conflicts = _shared_accesses(tuple(registers), tuple(lanes), tuple(warps), bits)
-        requests, wavefronts = requests + count, wavefronts + count * conflicts
+    exchange = swizzle(partial, gathered_parts(partial, result), max(8, bits))
+    wavefronts = exchange.store_wavefronts() + exchange.load_wavefronts()
     combinations += kept * ((1 << fibers.missing) - 1)
-    return FoldCounts(combinations, shuffles, requests, wavefronts, True)
-
-
-def _shared_accesses(
-    registers: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...], bits: int
-) -> tuple[int, int]:
-    """Requests, and wavefronts of each, of a plain tile in shared memory whose flat addresses are these columns."""
-    own = [c for c in dict.fromkeys(registers) if c]
-    vector = 0
-    while (2 << vector) * bits <= _VECTOR_BITS and 1 << vector in own:
-        vector += 1
-    while vector and any(c & ((1 << vector) - 1) for c in (*lanes, *warps, *(r for r in own if r >> vector))):
-        vector -= 1
-    columns = [*lanes, *(1 << k for k in range(vector))]
-    banks = (1 << _BANK_BITS) - 1
-    conflicts = rank(columns) - rank([c & banks for c in columns])
-    return 1 << (rank(own) - vector), 1 << max(0, conflicts)
+    return FoldCounts(combinations, shuffles, exchange.instructions(), wavefronts, True)
 
 
 def operation_slots(node: TileNode, state: LinearLayout) -> float:
@@ -130,7 +118,7 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
     operation = node.operation
     if isinstance(operation, FreeTile):
         return 0.0
-    n = held(state, node.operands[0].shape if isinstance(operation, ReduceTile | StoreTile) else node.shape)
+    n = held(state, node.state_shape)
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
     match operation:
@@ -145,8 +133,8 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
             return slots * words + kept
         case VoteTile():
             return 1.0 + n
-        case ReduceTile(axis, values):
-            found = reduction(state, axis, node.bits)
+        case ReduceTile(axis, values, by_warp):
+            found = reduction(state, axis, node.bits, by_warp)
             if found.crosses_warps and not node.uniform:
                 return IMPOSSIBLE
             exchange = ACCESS_SLOTS * found.requests + found.wavefronts
@@ -154,9 +142,31 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
             share = n / state.in_sizes["register"]
             wide = values * max(1, node.bits // WORD_BITS)
             return share * (found.combinations + wide * (found.shuffles + exchange)) + barriers
+        case AlongTile():
+            return _along_slots(node, operation, state) + kept
+        case GatherTile(axis):
+            source = canonical(resized(state, axis, node.operands[0].padded[axis]))
+            found_slots, leaves = gather_slots(source, state, axis, node.bits)
+            return IMPOSSIBLE if leaves and not node.uniform else found_slots + kept
+        case ScatterTile():
+            return SCATTER_SLOTS * n
         case MultiplyTiles():
             return _product_slots(node, operation, state) + kept
     return kept
+
+
+def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout) -> float:
+    """The slots of a scan, a sort or a reversal; IMPOSSIBLE where threads diverge and warps exchange."""
+    axis, values, bits = operation.axis, operation.values, node.bits
+    if not node.uniform and crosses_warps(state, axis):
+        return IMPOSSIBLE
+    match operation.kind:
+        case "scan":
+            return scan_slots(state, axis, values, bits)
+        case "sort":
+            return sort_slots(state, axis, values, bits)
+        case _:
+            return flip_slots(state, axis, bits)
 
 
 def _product_slots(node: TileNode, product: MultiplyTiles, state: LinearLayout) -> float:
@@ -206,21 +216,35 @@ def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> f
     """
     if is_free(source, target):
         return 0.0
-    words = [max(1.0, (1 << len(x.columns_of("register"))) * bits / WORD_BITS) for x in (source, target)]
-    inside = _stays(source, target, ("register", "lane"), ("warp",))
+    here, there = _places(source), _places(target)
+    words = [max(1.0, (1 << len(x.registers)) * bits / WORD_BITS) for x in (here, there)]
+    inside = _stays(here.of_warp, (here.warps, there.warps), (*there.registers, *there.lanes))
     moved = sum(words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)
     return min(moved + WARP_BARRIER_SLOTS, max(1.0, words[1] / 2)) if inside else moved + BARRIER_SLOTS
 
 
 def is_free(source: LinearLayout, target: LinearLayout) -> bool:
     """Whether each thread has the elements that it needs."""
-    return _stays(source, target, ("register",), ("lane", "warp"))
+    here, there = _places(source), _places(target)
+    return _stays(here.of_thread, (here.lanes + here.warps, there.lanes + there.warps), there.registers)
 
 
-def _stays(source: LinearLayout, target: LinearLayout, inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    """Whether the elements of each outer place of the target are those of the same place of the source."""
-    span = Echelon(source.columns_of(*inner))
-    if any(c not in span for c in target.columns_of(*inner)):
-        return False
-    pairs = zip(source.columns_of(*outer), target.columns_of(*outer), strict=True)
-    return all(a ^ b in span for a, b in pairs)
+class _Places(NamedTuple):
+    """The columns of a layout by their place, and the elements of a thread and of a warp."""
+
+    registers: tuple[int, ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+    of_thread: Echelon
+    of_warp: Echelon
+
+
+@lru_cache(maxsize=65536)
+def _places(layout: LinearLayout) -> _Places:
+    registers, lanes, warps = (layout.columns_of(name) for name in ("register", "lane", "warp"))
+    return _Places(registers, lanes, warps, Echelon(registers), Echelon((*registers, *lanes)))
+
+
+def _stays(held: Echelon, outer: tuple[tuple[int, ...], tuple[int, ...]], inner: tuple[int, ...]) -> bool:
+    """Whether the elements of each outer place of the target, `inner` of one, are those of this place of the source."""
+    return all(c in held for c in inner) and all(a ^ b in held for a, b in zip(*outer, strict=True))

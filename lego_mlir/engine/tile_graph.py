@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.axis_bits import resized
 from lego_mlir.f2.boxed import boxed, linear, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
@@ -66,10 +67,46 @@ class MapTile:
 
 @dataclass(frozen=True, slots=True)
 class ReduceTile:
-    """Elements combined along an axis; `values` is the number of values that travel together: 2 with an index."""
+    """Elements combined along an axis; `values` is the number of values that travel together: 2 with an index.
+
+    `by_warp` tells whether one instruction combines the lanes of a warp.
+    """
 
     axis: int
     values: int = 1
+    by_warp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlongTile:
+    """A "scan", "sort" or "flip" along an axis of `values` tiles together, placed as they are.
+
+    With a `size` the result is the first elements of the axis.
+    """
+
+    kind: str
+    axis: int
+    values: int = 1
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatherTile:
+    """Elements of the first operand selected along an axis by the second one, placed as the indices are."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfTiles:
+    """One of several tiles that an operation makes together."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterTile:
+    """Elements of memory stored or updated at indices; operands are all tiles that take part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +192,10 @@ TileOperation: TypeAlias = (
     | FreeTile
     | MapTile
     | ReduceTile
+    | AlongTile
+    | GatherTile
+    | PartOfTiles
+    | ScatterTile
     | NewAxis
     | GrowTile
     | TransposeTile
@@ -168,7 +209,7 @@ TileOperation: TypeAlias = (
     | AssignTile
     | ReadTile
 )
-RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile)
+RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile, PartOfTiles)
 """Operations whose results are their operands under other labels; they take no instruction and are never chosen."""
 
 
@@ -196,6 +237,19 @@ class TileNode:
     def __repr__(self) -> str:
         where = f"{self.source}: " if self.source else ""
         return f"{where}{self.word or type(self.operation).__name__}, {' x '.join(map(str, self.shape))}"
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the result has fewer elements than the operand, whose layout is the state."""
+        return isinstance(self.operation, ReduceTile) or (
+            isinstance(self.operation, AlongTile) and self.operation.size is not None
+        )
+
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """The shape of the tile whose layout is the state."""
+        of_operand = self.narrows or isinstance(self.operation, StoreTile | ScatterTile)
+        return self.operands[0].shape if of_operand else self.shape
 
     @property
     def padded(self) -> tuple[int, ...]:
@@ -289,7 +343,9 @@ def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLa
         case MultiplyTiles() as product:
             parent = accumulators(node.shape, warps).get(state)
             return None if parent is None else (*_operands_of(node, product, parent), state)
-        case ReduceTile():
+        case GatherTile(axis):
+            return (canonical(resized(state, axis, node.operands[0].padded[axis])), state)
+        case _ if node.narrows:
             return (state,) * len(node.operands)
         case _:
             return (canonical(carried_back(node, state)),) * len(node.operands)
@@ -329,6 +385,8 @@ def _carried(operation: TileOperation, shape: tuple[int, ...], layout: LinearLay
     match operation:
         case ReduceTile(axis) if len(layout.outs) > 1:
             return shape_ops.reduced(layout, axis)
+        case AlongTile(axis=axis, size=int(size)):
+            return resized(layout, axis, size)
         case NewAxis(axis):
             return shape_ops.expand_dims(layout, axis)
         case GrowTile():
@@ -355,12 +413,12 @@ def _operands_of(node: TileNode, product: MultiplyTiles, parent: MmaSync) -> lis
 
 def result_of(node: TileNode, state: LinearLayout) -> LinearLayout:
     """The layout of the result for a state."""
-    return canonical(carried(node, state)) if isinstance(node.operation, ReduceTile) else state
+    return canonical(carried(node, state)) if node.narrows else state
 
 
 def forward(node: TileNode, given: LinearLayout) -> Sequence[LinearLayout]:
     """The layouts of the result for which an operand stays in the layout `given`; of products none."""
-    if isinstance(node.operation, MultiplyTiles):
+    if isinstance(node.operation, MultiplyTiles) or _is_resizing(node):
         return []
     if isinstance(node.operation, GrowTile):
         return grown(given, node.padded)
@@ -378,9 +436,14 @@ def backward(node: TileNode, layout: LinearLayout, warps: int) -> list[tuple[Til
             return [(operand, layout) for operand in node.operands]
         wide = shape_ops.expand_dims(layout, node.operation.axis)
         return [(operand, new) for new in grown(wide, shape) for operand in node.operands]
-    if isinstance(node.operation, MultiplyTiles):
+    if isinstance(node.operation, MultiplyTiles) or node.narrows:
         return []
     return list(zip(node.operands, required(node, layout, warps) or (), strict=False))
+
+
+def _is_resizing(node: TileNode) -> bool:
+    """Whether a node gathers from an axis of another size, so that the values' layout is not that of the result."""
+    return isinstance(node.operation, GatherTile) and node.operands[0].shape != node.shape
 
 
 @lru_cache(maxsize=16384)

@@ -17,7 +17,7 @@ twice, or disjoint, which is one shuffle and makes F larger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.dims import offsets, split
@@ -28,6 +28,8 @@ from lego_mlir.f2.matrix import combine as combined
 Values: TypeAlias = tuple[Any, ...]
 """One element, or an element with its index."""
 Combine: TypeAlias = Callable[[Values, Values], Values]
+FEWEST_STEPS: Final = 3
+"""Exchanges between lanes from which on one reduction of the whole warp takes fewer instructions."""
 
 
 class Fibers:
@@ -50,6 +52,11 @@ class Fibers:
     def missing(self) -> int:
         """The number of bits of the axis that are not combined yet."""
         return self.bits - len(self._combined)
+
+    @property
+    def is_of_warp(self) -> bool:
+        """Whether all lanes of a warp hold elements of the same fibers."""
+        return not any(map(self._off, self.layout.columns_of("lane")))
 
     def in_registers(self, values: Sequence[Values], combine: Combine) -> dict[int, Values]:
         """The values of a thread combined, by the part of their elements off the axis."""
@@ -101,6 +108,15 @@ class Fibers:
         }
         names = shape_ops.standard_dims(len(result.outs) + 1)
         return LinearLayout(bases, dict(zip(names, (*result.out_sizes.values(), 1 << self.missing), strict=True)))
+
+
+def gathered_parts(partial: LinearLayout, result: LinearLayout) -> LinearLayout:
+    """The layout of the partial results in which a thread holds all parts of its elements, in the low registers."""
+    *outs, (_, bits) = partial.outs
+    places = {name: [(*basis, 0) for basis in images] for name, images in result.bases.items()}
+    ones = [(*[0] * len(outs), 1 << k) for k in range(bits)]
+    places["register"] = ones + places["register"]
+    return LinearLayout(places, partial.out_sizes)
 
 
 def pairwise(values: Sequence[Values], combine: Combine) -> Values:

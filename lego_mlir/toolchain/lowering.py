@@ -34,6 +34,7 @@ from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_conversions import PackConversions
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
+from lego_mlir.transforms.passes.warp_reductions import LowerWarpReductions
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 # A module that launches its kernel in place, with gpu.launch, gets the kernel outlined; others are unchanged.
@@ -86,8 +87,13 @@ NVVM: Final = Pipeline(
 
 
 def lowerings_for(target: Target) -> tuple[FunctionPass, ...]:
-    """The lowerings for a target: its conversions, those that any target has, and its hints to caches."""
-    return (PackConversions(target.has_f8_conversions), *LOWERINGS, LowerCacheHints(target.ptx >= PRIORITIES))
+    """The lowerings for a target: its conversions and reductions, those that any target has, its hints to caches."""
+    return (
+        PackConversions(target.has_f8_conversions),
+        LowerWarpReductions(target.compute_capability >= (8, 0)),
+        *LOWERINGS,
+        LowerCacheHints(target.ptx >= PRIORITIES),
+    )
 
 
 _UNKNOWN_SIZE: Final = (1 << 63) - 1

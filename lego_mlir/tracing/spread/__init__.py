@@ -10,6 +10,7 @@
     conversion         `lego.convert`; `lane_exchange`: by shuffles; `scratch`: the shared memory that they use
     gather             `lego.gather`
     open_tiles         tiles whose layouts the layout engine chooses; `open_layouts`: recorded, then filled in
+    open_orders        scans, sorts, gathers and tiles of indices of such tiles
     multiplication     `lego.mma` on spread values; `fragments`: the operands of one instruction
 
 Everything here is written with words of the kernel language, so that the interpreter, the analyses and every back end

@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Index
+from lego_mlir.f2.axis_bits import AxisBits, axis_bits, blocked_along
 from lego_mlir.f2.boxed import BoxedLayout
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
@@ -20,9 +21,8 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import warps
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.spread.axis_bits import AxisBits, axis_bits, blocked_along
 from lego_mlir.tracing.spread.conversion import convert
-from lego_mlir.tracing.spread.distributed import Spread, common_layout
+from lego_mlir.tracing.spread.distributed import Spread, common_layout, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of, odd
 from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
@@ -121,6 +121,10 @@ def exchange_along(called: str, tiles: Sequence[Spread], axis: int) -> tuple[Axi
 
 def flip(x: Spread, axis: int) -> Spread:
     """The tile in reverse order along an axis, in its layout: the method `Spread.flip`."""
+    if open_tile(x) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.flip(x, axis)
     x = x.get()
     exchange, (moved,) = exchange_along("flip", [x], axis)
     found = exchange.tile(moved, exchange.across(exchange.held([moved]), (1 << len(exchange.bits.each)) - 1))

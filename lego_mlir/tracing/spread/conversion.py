@@ -125,7 +125,7 @@ def restored(value: Spread, dtype: DType) -> Spread:
 def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
     """The registers of the target, stored and loaded as the plan lists."""
     memory = stored_in_scratch(tracer, plan, value, "a conversion through shared memory")
-    found = (_load_matrices if plan.matrices else _load_registers)(memory, plan)
+    found = (_load_matrices if plan.matrices else load_registers)(memory, plan)
     memory.after_loads()
     return found
 
@@ -136,12 +136,12 @@ def stored_in_scratch(tracer: Tracer, plan: SwizzlePlan, value: Spread, what: st
         require_uniform(tracer, what)
     memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
     memory.before_stores()
-    _store_registers(memory, plan, value.registers)
+    store_registers(memory, plan, value.registers)
     memory.before_loads()
     return memory
 
 
-def _store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
+def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
     """Store every element once, in vectors."""
     side, tracer, view = plan.store(), memory.tracer, memory.view
     mask = _first_holders(tracer, plan.source)
@@ -153,7 +153,8 @@ def _store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Sca
         tracer.append(Store(tracer.use(stored.value), where, where.source))
 
 
-def _load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
+def load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
+    """The registers of the target, in vectors."""
     side, tracer, view = plan.load(), memory.tracer, memory.view
     found: dict[int, Scalar] = {}
     place = _Offsets(memory, side, plan.memory)

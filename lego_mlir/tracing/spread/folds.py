@@ -1,11 +1,12 @@
 """Reductions of spread values along an axis: registers, then lanes, then warps.
 
     registers   elements of one thread that differ along the axis are combined pairwise
-    lanes       `shuffle_xor` with the distances that differ along the axis
+    lanes       `shuffle_xor` with the distances that differ along the axis; one instruction for integers of all lanes
     warps       one value of each warp in shared memory, and a barrier
 
-`f2.fibers` finds the lanes that exchange. Shared memory joins the cosets that remain; it is a tile with an axis of
-these cosets, stored and loaded as any other.
+`f2.fibers` finds the lanes that exchange. Shared memory joins the cosets that remain: the tile of partial results has
+an axis of these cosets, and is converted to a layout in which a thread holds all of its own, by vectors and without
+bank conflicts, as `f2.swizzle` plans it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from typing import Final
 
 from lego_mlir.aliases import Operand
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.banks import LANE_BITS
 from lego_mlir.f2.boxed import linear, padded
-from lego_mlir.f2.fibers import Combine, Fibers, Values, pairwise
+from lego_mlir.f2.fibers import FEWEST_STEPS, Combine, Fibers, Values, gathered_parts, pairwise
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.swizzle import swizzle
 from lego_mlir.tracing import functions, warps
-from lego_mlir.tracing.dtypes import i32
+from lego_mlir.tracing.dtypes import DType, i1, i32
 from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import compute, convert
-from lego_mlir.tracing.spread.accesses import load
+from lego_mlir.tracing.scalar import Scalar, as_value, compute, convert, select
+from lego_mlir.tracing.spread.conversion import load_registers, store_registers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
+from lego_mlir.tracing.spread.lane_exchange import lane_of
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
+from lego_mlir.tracing.trace import MlirOperation
 from lego_mlir.tracing.tracer import Tracer, current
 
 _NAMED: Final = {"sum": "add", "prod": "mul", "min": "minimum", "max": "maximum"}
@@ -49,7 +54,15 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
     if called in ("argmin", "argmax"):
         return _fold((x, x.index(axis).to(i32)), axis, _first_of(called == "argmax"))[-1]
     function = combine or (lambda a, b: compute(_NAMED[called], a, b))
-    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),))[-1]
+    return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),), warp_operation(called, x.dtype))[-1]
+
+
+def warp_operation(called: str, dtype: DType) -> str:
+    """The reduction of `gpu.subgroup_reduce` that is one instruction on sm_80 and later; empty where there is none."""
+    if dtype.bits != 32 or dtype.family != "int":
+        return ""
+    sign = "ui" if dtype.is_unsigned else "si"
+    return {"sum": "add", "min": f"min{sign}", "max": f"max{sign}"}.get(called, "")
 
 
 def _count(x: Spread) -> int:
@@ -74,21 +87,29 @@ def _first_of(greatest: bool) -> Combine:
     return combine
 
 
-def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
-    """Tiles of one layout reduced together along an axis; of those without a layout the last one's result."""
+def _fold(tiles: Sequence[Spread], axis: int, combine: Combine, by_warp: str = "") -> Values:
+    """Tiles of one layout reduced together along an axis; of those without a layout the last one's result.
+
+    `by_warp` is the operation of `gpu.subgroup_reduce` for 32 bit integers.
+    """
     if (tile := open_tile(tiles[0])) is not None:
-        return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine)[-1]),)
+        return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine, by_warp)[-1], by_warp),)
     layout = tiles[0].layout
     if len(layout.outs) == 1:
-        grown = _fold([tile.expand_dims(1) for tile in tiles], 0, combine)
+        grown = _fold([tile.expand_dims(1) for tile in tiles], 0, combine, by_warp)
         return tuple(tile.registers[0] for tile in grown)
     tracer, fibers, held = current("a reduction"), Fibers(layout, axis), [tile.registers for tile in tiles]
     values = fibers.in_registers(list(zip(*held, strict=True)), combine)
-    for lanes, register in fibers.across("lane"):
-        values = {
-            p: combine(mine, tuple(warps.shuffle_xor(v, lanes) for v in values[p ^ register]))
-            for p, mine in values.items()
-        }
+    steps = list(fibers.across("lane"))
+    if by_warp and len(steps) >= FEWEST_STEPS and fibers.is_of_warp:
+        copies = sum(1 << k for k in range(LANE_BITS) if (1 << k, 0) not in steps)
+        values = {p: (_reduced_by_warp(tracer, by_warp, mine[0], copies),) for p, mine in values.items()}
+    else:
+        for lanes, register in steps:
+            values = {
+                p: combine(mine, tuple(warps.shuffle_xor(v, lanes) for v in values[p ^ register]))
+                for p, mine in values.items()
+            }
     result = shape_ops.reduced(layout, axis)
     kept = [values.get(p, (None,) * len(tiles)) for p in fibers.of_result()]
     found = [Spread(result, tile.dtype, [v[k] for v in kept]) for k, tile in enumerate(tiles)]
@@ -108,21 +129,35 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine) -> Values:
     return tuple(Spread(boxed_result, tile.dtype, [v[k] for v in joined]) for k, tile in enumerate(tiles))
 
 
+def _reduced_by_warp(tracer: Tracer, operation: str, value: Operand, copies: int) -> Scalar:
+    """An integer reduced over the lanes of the warp; lanes with a bit of `copies` hold what other lanes hold."""
+    if copies and operation == "add":
+        value = select(Scalar(as_value((lane_of(tracer) & copies) < 1, i1)), value, convert(0, value.dtype))
+    result = tracer.value(value.dtype)
+    attributes = (("op", f"#gpu<all_reduce_op {operation}>"), ("uniform", "unit"))
+    tracer.append(
+        MlirOperation((result,), "gpu.subgroup_reduce", (tracer.use(value.value),), attributes, tracer.here())
+    )
+    return Scalar(result)
+
+
 def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) -> list[Spread]:
     """All partial results of this thread's elements, through shared memory: the number of the part in low registers."""
-    parts = partial[0].shape[-1]
-    places = {name: [(*basis, 0) for basis in images] for name, images in result.bases.items()}
-    ones = [(*[0] * len(result.outs), 1 << k) for k in range(parts.bit_length() - 1)]
-    places["register"] = ones + places["register"]
-    wanted = LinearLayout(places, partial[0].layout.out_sizes)
-    flat, count = shape_ops.reshape(wanted, (_count(partial[0]),)), _count(partial[0])
-    tiles = [scratch_in_turn(tracer, tile.dtype, count) for tile in partial]
+    wanted = gathered_parts(partial[0].layout, result)
+    plans = [swizzle(part.layout, wanted, part.dtype.bits) for part in partial]
+    tiles = [
+        scratch_in_turn(tracer, part.dtype, plan.memory.in_sizes["offset"])
+        for part, plan in zip(partial, plans, strict=True)
+    ]
     for tile in tiles:
         tile.before_stores()
-    for tile, part in zip(tiles, partial, strict=True):
-        part.reshape(count).store(tile.view, at=(tile.first,))
+    for tile, plan, part in zip(tiles, plans, partial, strict=True):
+        store_registers(tile, plan, part.registers)
     tiles[0].before_loads()
-    found = [load(tile.view, flat, at=(tile.first,)).reshape(*partial[0].shape) for tile in tiles]
+    found = [
+        Spread(wanted, part.dtype, load_registers(tile, plan))
+        for tile, plan, part in zip(tiles, plans, partial, strict=True)
+    ]
     for tile in tiles:
         tile.after_loads()
     return found

@@ -23,7 +23,7 @@ from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.scalar import Scalar, select
 from lego_mlir.tracing.spread.conversion import movable, restored, stored_in_scratch
 from lego_mlir.tracing.spread.coordinates import thread_ids
-from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.lane_exchange import odd, packed_word
 from lego_mlir.tracing.trace import Load, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
@@ -38,6 +38,10 @@ def gather(value: Spread, index: Spread, axis: int) -> Spread:
     shapes that do not fit. Linear Layouts, section 5.5.
     """
     tracer = current("lego.gather")
+    if open_tile(value, index) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.gather(value, index, _checked_axis(tracer, value, index, axis))
     data = movable("lego.gather", value)
     name = _checked_axis(tracer, value, index, axis)
     plan = gather_plan(value.layout, index.layout, name, data.dtype.bits)

@@ -30,7 +30,7 @@ from lego_mlir.tracing import control
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.accesses import distinct, owners
-from lego_mlir.tracing.spread.distributed import Spread, common_layout
+from lego_mlir.tracing.spread.distributed import Spread, common_layout, open_tile
 from lego_mlir.tracing.trace import Load, Store, TensorAccess
 from lego_mlir.tracing.tracer import current
 
@@ -46,6 +46,10 @@ Hint: TypeAlias = Callable[[TensorAccess], TensorAccess]
 
 def load_each(source: ElementAccess, index: Sequence[Operand], mask: Operand, other: Operand, hint: Hint) -> Spread:
     """The elements at the indices, `other` where the mask does not hold."""
+    if open_tile(*index, mask) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.load_each(source, index, mask, lambda i, m: load_each(source, i, m, other, hint))
     tracer, tile = current("a tile of indices"), _Indexed.of(source, index, mask)
     found: dict[int, Scalar] = {}
     for group, access in tile.accesses():
@@ -61,6 +65,11 @@ def load_each(source: ElementAccess, index: Sequence[Operand], mask: Operand, ot
 
 def store_each(target: ElementAccess, value: Operand, index: Sequence[Operand], mask: Operand, hint: Hint) -> None:
     """Store a tile, or one value everywhere, at the indices."""
+    if open_tile(value, *index, mask) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        open_orders.store_each(target, (value,), index, mask, lambda v, i, m: store_each(target, v[0], i, m, hint))
+        return
     tracer, tile = current("a tile of indices"), _Indexed.of(target, index, mask, value)
     with tile.owned():
         for group, access in tile.accesses(stored=True):
@@ -76,7 +85,15 @@ def update_each(
     mask: Operand,
     update: Callable[..., Scalar],
 ) -> Spread | None:
-    """Update the elements by `update(access, *given)`; the old ones, 0 without the mask, unless threads share some."""
+    """Update the elements by `update(access, *given)`; the old ones, 0 without the mask, unless threads share some.
+
+    Of tiles without a layout the old ones are not known.
+    """
+    if open_tile(*given, *index, mask) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        open_orders.store_each(target, given, index, mask, lambda v, i, m: update_each(target, v, i, m, update))
+        return None
     tile = _Indexed.of(target, index, mask, *given)
     found: dict[int, Scalar] = {}
     with tile.owned():

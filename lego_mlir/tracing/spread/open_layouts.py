@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
@@ -25,9 +25,11 @@ from lego_mlir.engine.tile_graph import (
     GrowTile,
     HalfTile,
     NewAxis,
+    PartOfTiles,
     PinTile,
     ReduceTile,
     ReshapeTile,
+    ScatterTile,
     StoreTile,
     TileGraph,
     TileNode,
@@ -59,6 +61,8 @@ ASSUMED_TRIPS: Final = 16
 """Iterations of a loop whose number is not known while tracing."""
 INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsqrt": 4.0, "sqrt": 6.0, "tanh": 8.0}
 """Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
+Made: TypeAlias = Any
+"""A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
 
 
@@ -186,11 +190,10 @@ class OpenLayouts:
         """The spread values of a node in all of its chosen layouts; the result of one without any."""
         assert self.choice is not None and self.graph is not None
         chosen, values = self.choice.values[node], self._values.setdefault(node, {})
-        shape = node.operands[0].shape if isinstance(node.operation, ReduceTile | StoreTile) else node.shape
         for state, result in chosen.computed:
             needed = required(node, state, self.graph.warps) or ()
             given = [self._fetched(u, layout) for u, layout in zip(node.operands, needed, strict=True)]
-            made = compute(given, boxed(state, shape))
+            made = compute(given, boxed(state, node.state_shape))
             if _has_no_layout(node):
                 return made
             values[result] = made if isinstance(node.operation, TileState) else _as(made, result, node.shape)
@@ -235,6 +238,12 @@ class OpenLayouts:
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         return OpenTile(self, self.node(operation, [x.node], shape, x.dtype, word), x.dtype, x.sample)
+
+    def as_open(self, x: Spread) -> OpenTile:
+        """A tile of the graph for a spread value, whether its layout is open or given."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        return x.get() if isinstance(x, OpenTile) else self.given(x.get())
 
     def given(self, x: Spread) -> OpenTile:
         """A spread value whose layout a person gave, as a tile of the graph."""
@@ -282,8 +291,10 @@ def slots_of(statements: Sequence[Statement]) -> float:
     return total
 
 
-def _as(x: Spread, layout: LinearLayout, shape: tuple[int, ...]) -> Spread:
-    """A spread value in a canonical layout, moved only where elements leave their threads."""
+def _as(x: Made, layout: LinearLayout, shape: tuple[int, ...]) -> Made:
+    """A spread value, or several, in a canonical layout, moved only where elements leave their threads."""
+    if isinstance(x, tuple):
+        return tuple(_as(each, layout, shape) for each in x)
     return convert(x, boxed(layout, shape))
 
 
@@ -297,6 +308,8 @@ def _labelled(operation: TileOperation, x: Spread, layout: LinearLayout, shape: 
             return x.reshape(*shape)
         case HalfTile(half):
             return x.split()[half]
+        case PartOfTiles(number):
+            return x[number]
         case GrowTile():
             return x.broadcast_to(boxed(layout, shape))
     raise AssertionError(f"{operation!r} changes more than labels")
@@ -306,7 +319,7 @@ def _has_no_layout(node: TileNode) -> bool:
     """Whether the result of a node is no tile."""
     operation = node.operation
     to_data = isinstance(operation, ReduceTile) and len(node.operands[0].shape) == 1
-    return to_data or isinstance(operation, StoreTile | AssignTile | PinTile | VoteTile)
+    return to_data or isinstance(operation, StoreTile | ScatterTile | AssignTile | PinTile | VoteTile)
 
 
 def _type_of(element: Operand) -> DType:

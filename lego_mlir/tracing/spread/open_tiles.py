@@ -117,7 +117,7 @@ class OpenTile(Spread):
         self, on_spread: Callable[..., Operand], on_element: Callable[..., object], operands: Sequence[object]
     ) -> OpenTile:
         values = [o.get() if isinstance(o, Spread | control.Cell) else o for o in operands]
-        tiles = _aligned(self.layouts, [v for v in values if isinstance(v, Spread)])
+        tiles = aligned(self.layouts, [v for v in values if isinstance(v, Spread)])
         at = [k for k, v in enumerate(values) if isinstance(v, Spread)]
         counted: list[float] = []
 
@@ -267,7 +267,7 @@ class OpenTile(Spread):
             raise self.layouts.tracer.error(
                 f"join takes two tiles of one shape and type, got {self!r} and {brief(repr(other))}", LayoutError
             )
-        mine, theirs = self.get(), _as_open(self.layouts, other)
+        mine, theirs = self.get(), self.layouts.as_open(other)
         pair = (mine, theirs) if first else (theirs, mine)
         return self.layouts.tile(
             JoinTiles,
@@ -289,9 +289,14 @@ class OpenTile(Spread):
 
     # -- reductions, indices
 
-    def reduced(self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand]) -> Operand:
-        """This tile and others reduced together along an axis by `fold`; the result is that of the last one."""
-        tiles = [self.get(), *(_as_open(self.layouts, x) for x in others)]
+    def reduced(
+        self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand], by_warp: str
+    ) -> Operand:
+        """This tile and others reduced together along an axis by `fold`; the result is that of the last one.
+
+        `by_warp` is the instruction that reduces a warp, if there is one.
+        """
+        tiles = [self.get(), *(self.layouts.as_open(x) for x in others)]
         shape = self.shape if len(self.shape) == 1 else (*self.shape[:axis], *self.shape[axis + 1 :])
         last = tiles[-1]
         tracer = self.layouts.tracer
@@ -300,7 +305,12 @@ class OpenTile(Spread):
             return Scalar(tracer.value(last.dtype))
 
         return self.layouts.tile(
-            lambda: ReduceTile(axis, len(tiles)), tiles, shape, sample, lambda given, _: fold(given), "reduction"
+            lambda: ReduceTile(axis, len(tiles), bool(by_warp)),
+            tiles,
+            shape,
+            sample,
+            lambda given, _: fold(given),
+            "reduction",
         )
 
     def vote(self, kind: str) -> Scalar:
@@ -338,7 +348,7 @@ class OpenVariable(OpenTile):
         """Replace the tile: by one of this shape and element type, or by one number everywhere."""
         if not isinstance(value, Spread):
             value = full(self.dtype, self.shape, value)
-        given = _as_open(self.layouts, value).grown_to(self.shape)
+        given = self.layouts.as_open(value).grown_to(self.shape)
         if given.dtype != self.dtype:
             raise self.layouts.tracer.error(
                 f"a variable of {self.dtype} is set to a tile of {given.dtype}; convert it with .to(lego.{self.dtype})"
@@ -434,7 +444,7 @@ def multiplied(
     """`acc + a @ b` where a, b or acc has no layout: `lego.mma`, whose shapes and types were checked."""
     layouts = layouts_of(current("lego.mma"))
     tiles = [index for index, x in enumerate((a, b)) if isinstance(x, Spread)]
-    operands = [_as_open(layouts, x) for x in (a, b, acc) if isinstance(x, Spread)]
+    operands = [layouts.as_open(x) for x in (a, b, acc) if isinstance(x, Spread)]
     depth = (a.dims() if isinstance(a, View) else tuple(a.shape))[1]
     bits = (a.view.dtype if isinstance(a, Part) else a.dtype).bits
 
@@ -454,11 +464,7 @@ def multiplied(
     )
 
 
-def _as_open(layouts: OpenLayouts, x: Spread) -> OpenTile:
-    return x.get() if isinstance(x, OpenTile) else layouts.given(x.get())
-
-
-def _aligned(layouts: OpenLayouts, tiles: Sequence[Spread]) -> list[OpenTile]:
+def aligned(layouts: OpenLayouts, tiles: Sequence[Spread]) -> list[OpenTile]:
     """Tiles of one shape: axes of size 1 grow to the others' size. Raises LayoutError for shapes that do not fit."""
     shapes = list(dict.fromkeys(tile.shape for tile in tiles))
     if len({len(shape) for shape in shapes}) > 1:
@@ -468,7 +474,7 @@ def _aligned(layouts: OpenLayouts, tiles: Sequence[Spread]) -> list[OpenTile]:
             LayoutError,
         )
     grown = tuple(map(max, zip(*shapes, strict=True)))
-    return [_as_open(layouts, tile).grown_to(grown) for tile in tiles]
+    return [layouts.as_open(tile).grown_to(grown) for tile in tiles]
 
 
 def _is_free(node: TileNode) -> bool:

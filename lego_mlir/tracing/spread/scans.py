@@ -24,6 +24,7 @@ from typing import TypeAlias, cast
 
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import Condition, Index
+from lego_mlir.f2.axis_bits import AxisBit, AxisBits, axis_bits, blocked_along
 from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.matrix import combine as combined
 from lego_mlir.f2.shape_ops import shape_of
@@ -32,10 +33,9 @@ from lego_mlir.tracing import warps
 from lego_mlir.tracing.dtypes import i1
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, as_value, compute, select
-from lego_mlir.tracing.spread.axis_bits import AxisBit, AxisBits, axis_bits, blocked_along
 from lego_mlir.tracing.spread.axis_exchange import of_numbers
 from lego_mlir.tracing.spread.conversion import convert
-from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of
 from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
@@ -55,6 +55,10 @@ def scan(
     TraceError for tiles of indices or of different shapes, and for a function that returns other types.
     """
     tracer = current("lego.scan")
+    if open_tile(*(tiles if isinstance(tiles, tuple | list) else (tiles,))) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.scan(tiles, axis, combine, reverse)
     several, given = not isinstance(tiles, Spread), of_numbers("lego.scan", tiles)
     axis = require_axis("lego.scan", shape_of(given[0].layout), axis)
     dtypes = tuple(tile.dtype for tile in given)

@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.f2.dims import offsets
-from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.shape_ops import shape_of
+from lego_mlir.f2.axis_bits import resized
 from lego_mlir.tracing import functions
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.scalar import Scalar, select
 from lego_mlir.tracing.spread.axis_exchange import AxisExchange, Held, exchange_along, of_numbers
 from lego_mlir.tracing.spread.conversion import convert
-from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import arange, require_axis
 from lego_mlir.tracing.spread.gather import gather
 from lego_mlir.tracing.tracer import current
@@ -39,6 +37,10 @@ def sort(tiles: Spread | Sequence[Spread], axis: int = -1, descending: bool = Fa
     for sizes that are no powers of two.
     """
     several = not isinstance(tiles, Spread)
+    if open_tile(*(tiles if isinstance(tiles, tuple | list) else (tiles,))) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.sort(tiles, axis, descending)
     given = of_numbers("lego.sort", tiles)
     if not several:
         return _network("lego.sort", given, axis, descending)[0]
@@ -49,35 +51,34 @@ def sort(tiles: Spread | Sequence[Spread], axis: int = -1, descending: bool = Fa
 
 def argsort(x: Spread, axis: int, descending: bool) -> Spread:
     """The index of each element of the order along an axis: the method `Spread.argsort`."""
+    if open_tile(x) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.argsort(x, axis, descending)
     x = of_numbers("argsort", x)[0]
     return _network("argsort", [x, arange(x.layout, axis).to(i32)], axis, descending)[1]
 
 
 def topk(x: Spread, k: int, axis: int) -> tuple[Spread, Spread]:
     """The k greatest elements along an axis and their indices: the method `Spread.topk`."""
-    x = of_numbers("topk", x)[0]
-    tracer, layout = current("topk"), x.layout
-    axis = require_axis("topk", shape_of(layout), axis)
+    tracer, axis = current("topk"), require_axis("topk", x.shape, axis)
     size = x.shape[axis]
     if type(k) is not int or not 1 <= k <= size or k & (k - 1):
         raise tracer.error(
             f"topk: k={k!r} is a power of two up to {size}, the size of the axis; take the next one and mask the rest",
             LayoutError,
         )
+    if open_tile(x) is not None:
+        from lego_mlir.tracing.spread import open_orders
+
+        return open_orders.topk(x, k, axis)
+    x = of_numbers("topk", x)[0]
+    layout = x.layout
     ordered = _network("topk", [x, arange(layout, axis).to(i32)], axis, True)
-    first = _first_along(layout, axis, k)
+    first = resized(layout, axis, k)
     number = arange(first, axis).to(i32)
     values, places = (gather(tile, number, axis) for tile in ordered)
     return values, places
-
-
-def _first_along(layout: LinearLayout, axis: int, k: int) -> LinearLayout:
-    """The layout of the first k elements of an axis: places beyond them hold copies."""
-    start, count = offsets(layout.outs)[axis], layout.outs[axis][1]
-    bits = k.bit_length() - 1
-    low, end = (1 << start + bits) - 1, start + count
-    outs = tuple((name, bits if number == axis else n) for number, (name, n) in enumerate(layout.outs))
-    return LinearLayout.of(layout.ins, outs, [c & low | c >> end << start + bits for c in layout.columns])
 
 
 def _network(called: str, tiles: Sequence[Spread], axis: int, descending: bool) -> list[Spread]:

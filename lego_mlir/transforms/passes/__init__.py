@@ -25,6 +25,7 @@
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
 | `lego-lower-float-to-integer` | gives conversions to integers a value for numbers outside of their range |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
+| `lego-lower-warp-reductions` | lowers reductions of integers over a warp to `redux.sync` |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
 | `lego-lower-fast-functions` | lowers functions of f32 that may be approximate to single instructions |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
@@ -78,6 +79,7 @@ PASSES: Final = {
     "lego-lower-float-to-integer": "float_to_integer.LowerFloatToInteger",
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
+    "lego-lower-warp-reductions": "warp_reductions.LowerWarpReductions",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",

@@ -60,7 +60,7 @@ class LowerSubgroupReduce(FunctionPass):
         block = facts_of(function).block
         is_full = block is not None and prod(block) % WARP == 0
         for reduction in reductions:
-            _check_converged(reduction)
+            check_converged(reduction)
             with reduction.location, bindings.load().ir.InsertionPoint(reduction):
                 reduction.results[0].replace_all_uses_with(Reduction.of(reduction).emit(is_full))
             reduction.erase()
@@ -191,7 +191,7 @@ def _word(word: Value, mode: str, offset: Value) -> Value:
     return operation.results[0]
 
 
-def _check_converged(reduction: Op) -> None:
+def check_converged(reduction: Op) -> None:
     """Raise ModuleError in a branch or loop in which lanes may diverge: a shuffle would wait for the others."""
     if "uniform" in reduction.attributes:
         return

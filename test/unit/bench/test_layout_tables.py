@@ -27,6 +27,16 @@ def test_table_3_is_up_to_date(family):
 
 def test_the_page_has_the_rest_of_the_text():
     assert PAGE.startswith(tables.HEAD) and tables.MIDDLE in PAGE
+    assert PAGE.endswith("\n".join([tables.BESIDE, *tables.beside_triton()]) + "\n"), (
+        "run python bench/layout_tables.py"
+    )
+
+
+@pytest.mark.parametrize("family", tables.TABLE_3)
+def test_no_sum_is_above_tritons(family):
+    found = tables.kept_counts()[family]
+    for kind in ("instructions", "exchanges", "wavefronts", "barriers"):
+        assert found["ours"][kind] <= found["Triton"][kind], kind
 
 
 def test_our_loads_are_at_least_as_wide_as_the_papers():

@@ -82,3 +82,19 @@ def blocked_along(layout: LinearLayout, axis: int) -> LinearLayout:
     assert len(places["lane"]) == WARP.bit_length() - 1
     ins = tuple((place, len(places[place])) for place in _PLACES)
     return LinearLayout.of(ins, layout.outs, [column for place in _PLACES for column in places[place]])
+
+
+def resized(layout: LinearLayout, axis: int, size: int) -> LinearLayout:
+    """The layout with another size of an axis: what is further is in registers, places beyond the end hold copies."""
+    old = 1 << layout.outs[axis][1]
+    if size == old:
+        return layout
+    bases = {
+        name: [tuple(v % size if k == axis else v for k, v in enumerate(basis)) for basis in found]
+        for name, found in layout.bases.items()
+    }
+    further = [1 << k for k in range(old.bit_length() - 1, size.bit_length() - 1)]
+    units = [tuple(v if k == axis else 0 for k in range(len(layout.outs))) for v in further]
+    bases["register"] = [*bases["register"], *units]
+    sizes = {name: size if k == axis else n for k, (name, n) in enumerate(layout.out_sizes.items())}
+    return LinearLayout(bases, sizes)

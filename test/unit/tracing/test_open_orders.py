@@ -1,0 +1,140 @@
+"""Scans, sorts, gathers and tiles of indices without layouts: values are NumPy's, and loops and branches hold."""
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32, interp
+from lego_mlir.errors import TraceError
+
+SHAPE, BLOCK = (16, 64), 128
+
+
+def run(kernel, *arrays):
+    report = interp.launch(kernel.mlir(), grid=1, block=BLOCK, args=[a.reshape(-1) for a in arrays])
+    assert report.clean, report
+    return kernel.layout_choice
+
+
+def numbers(seed=0, shape=SHAPE, dtype=np.float32):
+    return np.random.default_rng(seed).permutation(shape[0] * shape[1]).reshape(shape).astype(dtype)
+
+
+WORDS = {
+    "cumsum": (lambda x, axis: x.cumsum(axis), lambda x, axis: x.cumsum(axis)),
+    "from the end": (
+        lambda x, axis: x.cumsum(axis, reverse=True),
+        lambda x, axis: np.flip(np.flip(x, axis).cumsum(axis), axis),
+    ),
+    "sort": (lambda x, axis: x.sort(axis), np.sort),
+    "flip": (lambda x, axis: x.flip(axis), np.flip),
+    "argsort": (lambda x, axis: x.argsort(axis).to(f32), np.argsort),
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("word", WORDS)
+def test_orders_along_an_axis(word, axis):
+    ours, numpys = WORDS[word]
+
+    @lego.kernel(grid=1, block=BLOCK)
+    def ordered(x: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*SHAPE))):
+        (ours(lego.load(x, SHAPE) + 1, axis) * 2).store(y)
+
+    x, y = numbers(), np.zeros(SHAPE, np.float32)
+    run(ordered, x, y)
+    np.testing.assert_array_equal(y, numpys(x + 1, axis) * 2)
+
+
+def test_a_scan_of_pairs_has_two_results():
+    @lego.kernel(grid=1, block=BLOCK)
+    def recurrence(
+        a: lego.Tensor(f32, Row(*SHAPE)), b: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*SHAPE))
+    ):
+        pair = lego.load(a, SHAPE), lego.load(b, SHAPE)
+        factor, value = lego.scan(pair, 1, lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]))
+        (factor + value.T.T).store(y)
+
+    a, b = (np.random.default_rng(k).integers(0, 2, SHAPE).astype(np.float32) for k in (0, 1))
+    y, h, wanted = np.zeros(SHAPE, np.float32), 0, np.zeros(SHAPE, np.float32)
+    run(recurrence, a, b, y)
+    for k in range(SHAPE[1]):
+        h = a[:, k] * h + b[:, k]
+        wanted[:, k] = a[:, : k + 1].prod(1) + h
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_first_elements_and_their_places(axis):
+    shape = tuple(4 if k == axis else n for k, n in enumerate(SHAPE))
+
+    @lego.kernel(grid=1, block=BLOCK)
+    def greatest(x: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*shape)), i: lego.Tensor(i32, Row(*shape))):
+        values, places = lego.load(x, SHAPE).topk(4, axis)
+        (values - values.max(axis).expand_dims(axis)).store(y)
+        places.store(i)
+
+    x, y, i = numbers(1), np.zeros(shape, np.float32), np.zeros(shape, np.int32)
+    run(greatest, x, y, i)
+    places = np.take(np.argsort(-x, axis), range(4), axis)
+    best = np.take_along_axis(x, places, axis)
+    np.testing.assert_array_equal(i, places)
+    np.testing.assert_array_equal(y, best - best.max(axis, keepdims=True))
+
+
+@pytest.mark.parametrize("count", [64, 16, 128])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gathers_of_any_number_of_elements(axis, count):
+    shape = tuple(count if k == axis else n for k, n in enumerate(SHAPE))
+
+    @lego.kernel(grid=1, block=BLOCK)
+    def gathered(x: lego.Tensor(f32, Row(*SHAPE)), i: lego.Tensor(i32, Row(*shape)), y: lego.Tensor(f32, Row(*shape))):
+        lego.gather(lego.load(x, SHAPE), lego.load(i, shape), axis).store(y)
+
+    x, y = numbers(2), np.zeros(shape, np.float32)
+    i = np.random.default_rng(3).integers(0, SHAPE[axis], shape).astype(np.int32)
+    run(gathered, x, i, y)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, i, axis))
+
+
+def test_elements_at_indices_are_loaded_stored_and_updated():
+    @lego.kernel(grid=1, block=BLOCK)
+    def moved(
+        x: lego.Tensor(f32, Row(64, 64)),
+        i: lego.Tensor(i32, Row(16), range=(0, 64)),
+        y: lego.Tensor(f32, Row(64, 64)),
+        z: lego.Tensor(f32, Row(64)),
+    ):
+        rows, columns = lego.load(i, (16,)), lego.arange(SHAPE, 1)
+        tile = x.load(rows[:, None], columns, mask=columns < 60, other=-1)
+        y[rows[:, None], columns] = tile * 2
+        z.atomic_add(tile.sum(axis=1), rows)
+
+    x, y, z = numbers(4, (64, 64)), np.zeros((64, 64), np.float32), np.zeros(64, np.float32)
+    i = np.random.default_rng(5).permutation(64)[:16].astype(np.int32)
+    run(moved, x, i, y, z)
+    tile, wanted, sums = np.where(np.arange(64) < 60, x[i], -1), np.zeros_like(y), np.zeros_like(z)
+    wanted[i], sums[i] = tile * 2, tile.sum(1)
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(z, sums)
+
+
+def test_an_order_in_a_branch_of_threads_stays_in_its_warps():
+    @lego.kernel(grid=1, block=BLOCK)
+    def some(x: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*SHAPE))):
+        with lego.when(lego.thread_id[0] < 64):
+            lego.load(x, SHAPE).cumsum(1).store(y)
+
+    choice = some.layout_choice
+    scan = next(n for n in choice.values if n.word == "lego.scan")
+    ((_, layout),) = choice.values[scan].computed
+    assert not any(basis[1] for basis in layout.bases["warp"])
+
+
+def test_what_an_order_refuses_is_named():
+    @lego.kernel(grid=1, block=BLOCK)
+    def refused(x: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*SHAPE))):
+        (lego.load(x, SHAPE) > 0).cumsum(1)
+
+    with pytest.raises(TraceError, match=r"lego.scan of <16 x 64 i1.*convert it"):
+        refused.trace()
