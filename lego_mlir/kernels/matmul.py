@@ -174,8 +174,8 @@ def build(
             for name, kind in {**declared, **function.operands, **workspace}.items()
         ]
     )
-    grid, cluster = (count, None) if split is None else (split.grid(count), split.cluster)
-    kernel = lego.kernel(grid=grid, block=tiling.threads, cluster=cluster)(matmul)
+    launched, cluster = (count, None) if split is None else (split.grid(count), split.cluster)
+    kernel = lego.kernel(grid=launched, block=tiling.threads, cluster=cluster)(matmul)
     kernel.reference(_reference(function, result, plan))
     if workspace:
         kernel.inputs(split.inputs(count))

@@ -31,25 +31,18 @@ class AtomicEmitter:
 
     def emit(self, atomic: Atomic, memref: MlirValue, indices: Sequence[MlirValue]) -> MlirValue:
         """The old value; each element of a vector is updated for itself, and lowering makes one instruction of all."""
-        if atomic.result.width is None:
-            given = None if atomic.value is None else self.value_of(atomic.value)
+        build, width, kind = self.build, atomic.access.width, atomic.result.dtype.mlir
+        given = None if atomic.value is None else self.value_of(atomic.value)
+        if width == 1:
             return self._one(atomic, given, memref, indices, {})
-        build, width = self.build, atomic.result.width
-        kind, facts = atomic.result.dtype.mlir, {TOGETHER: f"{width} : i64"}
-        places, values = [indices], [None] * width
-        for lane in range(1, width):
-            last = build.value("arith.addi", (indices[-1], build.constant(lane, "index")), "index")
-            places.append((*indices[:-1], last))
-        if atomic.value is not None:
-            whole = self.value_of(atomic.value)
-            values = [
-                build.value("vector.extract", (whole,), kind, {"static_position": f"array<i64: {lane}>"})
-                for lane in range(width)
-            ]
-        old = [
-            self._one(atomic, value, memref, at, {} if lane else facts)
-            for lane, (value, at) in enumerate(zip(values, places, strict=True))
-        ]
+        old: list[MlirValue] = []
+        for lane in range(width):
+            at, value, facts = indices, given, {} if lane else {TOGETHER: f"{width} : i64"}
+            if lane:
+                at = (*at[:-1], build.value("arith.addi", (at[-1], build.constant(lane, "index")), "index"))
+            if given is not None:
+                value = build.value("vector.extract", (given,), kind, {"static_position": f"array<i64: {lane}>"})
+            old.append(self._one(atomic, value, memref, at, facts))
         if atomic.operation == "store":  # without a result that anyone may use
             return old[0]
         return build.value("vector.from_elements", tuple(old), atomic.result.mlir)
