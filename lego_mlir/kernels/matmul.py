@@ -126,8 +126,9 @@ def build(
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `schedule.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
     has the order of its matrix. With `blocks`, that many persistent blocks share the tiles, round-robin along the
-    order; otherwise there is one block per tile. With `split`, a `split_k.SplitK`, several blocks compute a tile, and
-    the kernel takes their workspace as further arguments. Raises UsageError for an unknown order, or for both `blocks`
+    order; otherwise there is one block per tile. With `split`, several blocks compute a tile, each a part of K: those
+    of a cluster with `cluster_k.ClusterK`, any blocks with `split_k.SplitK`, and the kernel takes their workspace as
+    further arguments. Raises UsageError for an unknown order, or for both `blocks`
     and `split`; LayoutError for layouts that do not fit.
     """
     M, N, K = as_sizes("matmul", (M, N, K))
@@ -153,14 +154,15 @@ def build(
     positions = layout.physical_size()
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
-    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), stride, split,
-                 not dtype.is_float and (epilogue is not None or result.is_float), plain)  # fmt: skip
+    axis = _contiguous_axis(c)
+    plan = _Plan(tiling, layout, staged, through, result, K, function, axis, stride, split,
+                 not dtype.is_float and (epilogue is not None or result.is_float), plain, (M, N)[1 - axis])  # fmt: skip
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
 
     declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
-    workspace = {} if split is None else split.workspace(count, tiling)
+    workspace = {} if split is None else split.workspace(count, plan.summed, sums_of(dtype))
     if not (declared.keys() | workspace.keys()).isdisjoint(function.operands):
         raise UsageError(
             f"matmul: an epilogue's operands need names other than {', '.join([*declared, *workspace])}, got "
@@ -172,11 +174,18 @@ def build(
             for name, kind in {**declared, **function.operands, **workspace}.items()
         ]
     )
-    kernel = lego.kernel(grid=count if split is None else split.grid(count), block=tiling.threads)(matmul)
+    launched, cluster = (count, None) if split is None else (split.grid(count), split.cluster)
+    kernel = lego.kernel(grid=launched, block=tiling.threads, cluster=cluster)(matmul)
     kernel.reference(_reference(function, result, plan))
-    if split is not None:
+    if workspace:
         kernel.inputs(split.inputs(count))
-    elif dtype.bytes == TIMED_BYTES and isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
+    elif (
+        split is None
+        and dtype.bytes == TIMED_BYTES
+        and isinstance(M, int)
+        and isinstance(N, int)
+        and isinstance(K, int)
+    ):
         layouts = "".join("TN"[_contiguous_axis(layout)] for layout in (a, b))
         BUILT[kernel] = BuiltProduct(M, N, K, layouts, tiling, None if stride is None else blocks)
     return kernel
@@ -190,6 +199,14 @@ def sums_of(dtype: DType) -> DType:
 def steps_of(depth: Any, k: int, parts: int = 1) -> Any:
     """Steps of `k` along K in each of several equal parts of a depth."""
     return lego.maximum(LEAST_STEPS, lego.cdiv(depth, k * parts))
+
+
+def _pad(columns: int, element: int) -> int:
+    """The padding after each row of C's shared tile, whose elements have this number of bytes.
+
+    Lanes store pairs of 4-byte elements in 4 rows at once, which must begin 8 banks after each other, or 24.
+    """
+    return 2 * OUT_PAD if element == 4 and columns % 16 else max(OUT_PAD, WIDEST_ACCESS // element)
 
 
 def _of_shape(name: str, given: Layout, dims: tuple[SizeLike, SizeLike]) -> Layout:
@@ -229,7 +246,7 @@ class _Plan:
 
     The tile of C has the element type `through` in shared memory: the result's without an epilogue, which takes less
     room, otherwise that of the sums, which are `converted` to f32 for an epilogue. `axis` is the contiguous axis of C;
-    `blocks` share the tiles along `order`.
+    `blocks` share the tiles along `order`. `rows` are those of C, or of its transpose if it is column-major.
     """
 
     tiling: Tiling
@@ -244,13 +261,23 @@ class _Plan:
     split: Any = None
     converted: bool = False
     plain: bool = False
+    rows: Any = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tile of C as it is in `out`."""
+        t = self.tiling
+        return (t.m, t.n) if self.axis == 1 else (t.n, t.m)
+
+    @property
+    def summed(self) -> tuple[int, int]:
+        """The rows of a tile that are in C where it has one row of tiles, and the columns."""
+        return min(self.shape[0], self.rows), self.shape[1]
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
         """The kernel: a block's share of the tiles."""
-        tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
-        pad = max(OUT_PAD, WIDEST_ACCESS // self.through.bytes)
-        out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), pad))
+        out = lego.shared(self.through, gallery.padded(*self.shape, _pad(self.shape[1], self.through.bytes)))
         if self.split is not None:
             self.split.share(self, (a, b, c), staged, out, operands)
             return
@@ -336,8 +363,8 @@ class _Plan:
     def store(self, out: Any, c: Any, at: tuple[Any, Any], by: ElementFunction) -> None:
         """Store the tile of C from shared memory through the epilogue."""
         m, n = out.dims()
-        target = c.tile_by(self.tiles, [m, n])
-        width = self._width(target, at, n)
+        target = self.target(c)
+        width = self.width(target, at, n)
         while width > 1 and m * n // width % self.tiling.threads:
             width //= 2
         places = thread_chunks((m, n), width, self.tiling.threads, lego.thread_id.x)
@@ -361,7 +388,11 @@ class _Plan:
         with lego.when(target.layout.mask(*at, *inside)):
             target.store(by(value, place), *at, *inside)
 
-    def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
+    def target(self, c: Any) -> Any:
+        """C, as it is computed, in tiles."""
+        return c.tile_by(self.tiles, list(self.shape))
+
+    def width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
         """The width of the stores: what C allows, of 16 bytes of the tile in shared memory."""
         width = WIDEST_ACCESS // self.through.bytes
         while width > 1:

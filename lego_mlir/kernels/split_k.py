@@ -1,7 +1,7 @@
 """C = A B by several blocks per tile: each sums a part of K, and the last one adds the parts in a fixed order.
 
 A product of few tiles leaves most of a device idle while K is long: 16 x 4096 x 4096 has 64 tiles of 16 x 64. With
-`parts` blocks for a tile, each sums a part of K and writes its sums to `partial`, in f32. The block that arrives last
+`parts` blocks for a tile, each sums a part of K and writes its sums to `partial`. The block that arrives last
 at the tile's counter adds all parts, 0, 1, 2, .., its own among them, so the result does not depend on the order in
 which blocks run:
 
@@ -31,23 +31,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.aliases import Array, Given, IndexLike, Operand, Traced
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.matmul import Tiling, VectorPlace, steps_of
+from lego_mlir.kernels.added_parts import LOADS, VECTOR, SharedVectors, store_added
+from lego_mlir.kernels.matmul import steps_of
 from lego_mlir.kernels.visiting import visit
-from lego_mlir.tracing.dtypes import f32, i32
+from lego_mlir.tracing.dtypes import DType, i32
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
 
 MOST_PARTS: Final = 64
-LOADS: Final = 32
-"""Loads of a thread in flight while it adds parts: of all parts of a few elements."""
-MOST_ELEMENTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,14 @@ class SplitK:
         """What the last block of a tile finds in the counter."""
         return self.parts - 1
 
-    def workspace(self, tiles: int, tiling: Tiling) -> dict[str, Traced]:
+    @property
+    def cluster(self) -> None:
+        """Blocks that divide K run in any order."""
+
+    def workspace(self, tiles: int, tile: tuple[int, int], dtype: DType) -> dict[str, Traced]:
         """The further parameters: the sums of each tile's parts, and a counter for each tile, which begins as 0."""
         return {
-            "partial": lego.Tensor(f32, Row(tiles, self.parts, tiling.m * tiling.n)),
+            "partial": lego.Tensor(dtype, Row(tiles, self.parts, prod(tile))),
             "counters": lego.Tensor(i32, Row(tiles)),
         }
 
@@ -101,9 +104,11 @@ class SplitK:
         t, tiles = plan.tiling, plan.order.physical_size()
         depth = t.k * steps_of(plan.depth, t.k, self.parts)
         (rows, columns), k = plan.order.dims(), depth * self.parts
-        left, right = np.zeros((rows * t.m, k), np.float32), np.zeros((k, columns * t.n), np.float32)
+        exact = plan.through.numpy
+        left, right = np.zeros((rows * t.m, k), exact), np.zeros((k, columns * t.n), exact)
         left[: a.shape[0], : a.shape[1]], right[: b.shape[0], : b.shape[1]] = a, b
-        partial = np.zeros((tiles, self.parts, t.m * t.n), np.float32)
+        height, width = plan.summed
+        partial = np.zeros((tiles, self.parts, height * width), exact)
         for number in range(tiles):
             if tiles > rows * columns and not plan.order.holds(number):
                 continue
@@ -111,7 +116,7 @@ class SplitK:
             for part in range(self.parts):
                 inside = slice(part * depth, (part + 1) * depth)
                 sums = left[i * t.m : (i + 1) * t.m, inside] @ right[inside, j * t.n : (j + 1) * t.n]
-                partial[number, part] = (sums if plan.axis == 1 else sums.T).reshape(-1)
+                partial[number, part] = (sums if plan.axis == 1 else sums.T)[:height].reshape(-1)
         return partial, np.zeros(tiles, np.int32)
 
     def share(
@@ -129,10 +134,9 @@ class SplitK:
                 c, own = plan.multiply(matrices, staged, out, at, part, self.parts)
                 self._publish(plan, out, partial, counters, arrived, tile, part)
                 with lego.when(arrived[0] == self.last):
-                    lego.fence()
                     with lego.when(lego.thread_id.x < 1):
                         counters.atomic_store(0, tile)
-                    self._combine(plan, out, c, tuple(given), own, partial, tile)
+                    self._combine(plan, c, tuple(given), own, partial, tile)
 
             visit(plan.order, tile, work)
 
@@ -148,38 +152,34 @@ class SplitK:
         self, plan: Traced, out: View, partial: View, counters: View, arrived: View, number: IndexLike, part: IndexLike
     ) -> None:
         """Write the sums where other blocks read them, and draw this block's place among the arrivals."""
-        (m, n), threads, t = out.dims(), plan.tiling.threads, lego.thread_id.x
-        for element in lego.range(t, m * n, threads):
-            partial.atomic_store(out[element // n, element % n], number, part, element)
-        lego.fence()
+        vectors = self._vectors(plan, VECTOR)
+
+        def write(numbers: list[IndexLike]) -> None:
+            found = [out.load(*vectors.place(n), width=VECTOR) for n in numbers]
+            for n, sums in zip(numbers, found, strict=True):
+                partial.atomic_store(sums, number, part, n * VECTOR)
+
+        vectors.visit(write, LOADS)
         lego.barrier()
-        with lego.when(t < 1):
+        with lego.when(lego.thread_id.x < 1):
+            lego.fence()  # for the whole block: the barrier orders its stores before it
             arrived[0] = counters.atomic_add(1, number)
+            lego.fence()
         lego.barrier()
 
     def _combine(
-        self, plan: Traced, out: View, c: View, operands: tuple[Operand, ...], at: tuple[IndexLike, IndexLike],
-        partial: View, number: IndexLike,
+        self, plan: Traced, c: View, operands: tuple[Operand, ...], at: tuple[IndexLike, IndexLike], partial: View,
+        number: IndexLike,
     ) -> None:  # fmt: skip
         """Add the parts of each element in their order, and store the tile through the epilogue."""
-        (m, n), threads = out.dims(), plan.tiling.threads
-        target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
-        each = m * n // threads
-        count = next(k for k in (MOST_ELEMENTS, 4, 2, 1) if each % k == 0 and (k * self.parts <= LOADS or k == 1))
-        for first in lego.range(lego.thread_id.x, m * n, threads * count):
-            elements = [first + threads * k for k in range(count)]
-            loaded = [[partial.atomic_load(number, part, e) for part in range(self.parts)] for e in elements]
-            for element, (total, *others) in zip(elements, loaded, strict=True):
-                for value in others:
-                    total = total + value
-                self._store(plan, target, total, operands, at, (element // n, element % n), (m, n))
+        width = plan.width(plan.target(c), at, plan.shape[1])
+        together = width if width > 1 else None
+
+        def read(part: int, vector: IndexLike) -> Operand:
+            return partial.atomic_load(number, part, vector * width, width=together)
+
+        store_added(plan, c, operands, at, self._vectors(plan, width), self.parts, read)
 
     @staticmethod
-    def _store(
-        plan: Traced, target: View, value: Operand, operands: tuple[Operand, ...], at: tuple[IndexLike, IndexLike],
-        inside: tuple[IndexLike, IndexLike], tile: tuple[int, int],
-    ) -> None:  # fmt: skip
-        i, j = (number * size + index for number, size, index in zip(at, tile, inside, strict=True))
-        place = VectorPlace(i, j, 1, 1) if plan.axis == 1 else VectorPlace(j, i, 1, 0)
-        with lego.when(target.layout.mask(*at, *inside)):
-            target.store(plan.epilogue.function(value, place, *operands).to(plan.result), *at, *inside)
+    def _vectors(plan: Traced, width: int) -> SharedVectors:
+        return SharedVectors(plan.summed, width, plan.tiling.threads)

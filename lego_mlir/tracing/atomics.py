@@ -17,7 +17,8 @@ thread does. (PTX ISA, "Memory Consistency Model" and "atom".)
 
 Hardware has instructions for integers and for the addition of f32, f64 and f16; bf16 has one from sm_90 on. The others
 become loops around a compare-and-swap. `atomic_add` also takes two f16 or bf16 at once, a vector of width 2; each of
-the two is updated atomically, f16 by one instruction.
+the two is updated atomically, f16 by one instruction. `atomic_store` takes a vector of up to 16 bytes of 32- or 64-bit
+elements, and `atomic_load` gives one of `width=`: one instruction, in which each element is accessed atomically.
 """
 
 from __future__ import annotations
@@ -100,12 +101,17 @@ class AtomicAccess:
         """Replace an element whose bits are those of `expected`; returns its old value. Never fails spuriously."""
         return self._atomic("cas", value, index, scope, expected, mask)
 
-    def atomic_load(self, *index: IndexLike, scope: str = "device", mask: Operand = None) -> Scalar:
-        """The element as other threads' atomic updates leave it; each call reads memory again."""
-        return self._atomic("load", None, index, scope, mask=mask)
+    def atomic_load(
+        self, *index: IndexLike, scope: str = "device", mask: Operand = None, width: int | None = None
+    ) -> Scalar:
+        """The element as other threads' atomic updates leave it; each call reads memory again.
+
+        With `width` it is a vector of so many elements along the last dimension, each of them read atomically.
+        """
+        return self._atomic("load", None, index, scope, mask=mask, width=width)
 
     def atomic_store(self, value: Operand, *index: IndexLike, scope: str = "device", mask: Operand = None) -> None:
-        """Replace an element, for threads that read it with `atomic_load`."""
+        """Replace an element, or each element of a vector, for threads that read it with `atomic_load`."""
         self._atomic("store", value, index, scope, mask=mask)
 
     def _atomic(
@@ -116,9 +122,10 @@ class AtomicAccess:
         scope: str,
         expected: Operand = None,
         mask: Operand = None,
+        width: int | None = None,
     ) -> Scalar:
         tracer = self._inside_kernel()
-        self._require_known(tracer, name, value, scope)
+        self._require_known(tracer, name, value, scope, width)
         if any(isinstance(one, PerElement) for one in index):
             from lego_mlir.tracing.spread.indexed_accesses import update_each
 
@@ -128,14 +135,14 @@ class AtomicAccess:
             return cast(Scalar, update_each(cast("ElementAccess", self), (value, expected), index, mask, update))
         if mask is not None:
             raise tracer.error(f"{self.buffer.name}: mask is of a tile of indices; write `with lego.when(condition):`")
-        width = value.width if isinstance(value, Scalar) else None
+        width = value.width if isinstance(value, Scalar) else width
         access = self.place(*index, stored=name != "load").access(width or 1)
         return self._updated(name, access, value, expected, scope)
 
     def _updated(self, name: str, access: TensorAccess, value: Operand, expected: Operand, scope: str) -> Scalar:
         """The update of an element, or of two."""
         tracer, dtype = self._inside_kernel(), self.buffer.dtype
-        width = value.width if isinstance(value, Scalar) else None
+        width = None if access.width == 1 else access.width
 
         def given(number: Operand) -> Value | None:
             return None if number is None else as_value(number, dtype, width)
@@ -145,7 +152,7 @@ class AtomicAccess:
         tracer.append(Atomic(result, name, access, given(value), given(expected), other, scope, access.source))
         return Scalar(result)
 
-    def _require_known(self, tracer: Tracer, name: str, value: Operand, scope: str) -> None:
+    def _require_known(self, tracer: Tracer, name: str, value: Operand, scope: str, width: int | None = None) -> None:
         dtype, called = self.buffer.dtype, f"{self.buffer.name}.atomic_{name}"
         if scope not in SCOPES:
             raise tracer.error(
@@ -157,9 +164,11 @@ class AtomicAccess:
             )
         if not KINDS[name][0 if dtype.is_float else 1]:
             raise tracer.error(f"{called} is not defined for {dtype}; integers have and, or and xor")
-        is_pair = name == "add" and dtype.bits == 16
-        if isinstance(value, Scalar) and value.width is not None and not (is_pair and value.width == 2):
+        width = value.width if isinstance(value, Scalar) else width
+        is_pair = name == "add" and dtype.bits == 16 and width == 2
+        if width is not None and not is_pair and not (name in ("load", "store") and dtype.bits >= 32):
             raise tracer.error(
-                f"{called} updates one element, got {value!r}; update each element of the vector, "
-                "`for k in range(len(v)): y.atomic_add(v[k], i + k)`; only additions of f16 and bf16 take two"
+                f"{called} updates one element, got {f'{width=}' if value is None else repr(value)}; update each "
+                "element of the vector, `for k in range(len(v)): y.atomic_add(v[k], i + k)`; only additions of f16 and "
+                "bf16 take two, loads and stores of 32- and 64-bit elements 16 bytes"
             )

@@ -20,7 +20,7 @@ from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.trace import Atomic, Value
 
 SCOPE: Final = "lego.scope"
-PAIR: Final = "lego.pair"  # on the first of two updates of adjacent elements
+TOGETHER: Final = "lego.together"  # on the first of as many updates of adjacent elements
 
 
 class AtomicEmitter:
@@ -30,36 +30,40 @@ class AtomicEmitter:
         self.build, self.value_of = build, value_of
 
     def emit(self, atomic: Atomic, memref: MlirValue, indices: Sequence[MlirValue]) -> MlirValue:
-        """The old value."""
-        if atomic.operation in ("cas", "load"):
-            return self._generic(atomic, memref, indices)
-        assert atomic.value is not None
-        value, dtype = self.value_of(atomic.value), atomic.result.dtype
-        kinds = bindings.load().dialect("arith").AtomicRMWKind
+        """The old value; each element of a vector is updated for itself, and lowering makes one instruction of all."""
+        build, width, kind = self.build, atomic.access.width, atomic.result.dtype.mlir
+        given = None if atomic.value is None else self.value_of(atomic.value)
+        if width == 1:
+            return self._one(atomic, given, memref, indices, {})
+        old: list[MlirValue] = []
+        for lane in range(width):
+            at, value, facts = indices, given, {} if lane else {TOGETHER: f"{width} : i64"}
+            if lane:
+                at = (*at[:-1], build.value("arith.addi", (at[-1], build.constant(lane, "index")), "index"))
+            if given is not None:
+                value = build.value("vector.extract", (given,), kind, {"static_position": f"array<i64: {lane}>"})
+            old.append(self._one(atomic, value, memref, at, facts))
+        if atomic.operation == "store":  # without a result that anyone may use
+            return old[0]
+        return build.value("vector.from_elements", tuple(old), atomic.result.mlir)
+
+    def _one(
+        self, atomic: Atomic, value: MlirValue | None, memref: MlirValue, indices: Sequence[MlirValue],
+        facts: dict[str, str],
+    ) -> MlirValue:  # fmt: skip
+        """The update of one element."""
+        if value is None or atomic.operation == "cas":
+            return self._generic(atomic, memref, indices, facts)
+        dtype, kinds = atomic.result.dtype, bindings.load().dialect("arith").AtomicRMWKind
         kind = int(getattr(kinds, KINDS[atomic.operation][_column(dtype)]))
-        attributes = {"kind": f"{kind} : i64", SCOPE: f'"{atomic.scope}"'}
-        if atomic.result.width is not None:
-            return self._pair(atomic.result, value, memref, indices, attributes)
+        attributes = {"kind": f"{kind} : i64", SCOPE: f'"{atomic.scope}"', **facts}
         return self.build.value("memref.atomic_rmw", (value, memref, *indices), dtype.mlir, attributes)
 
-    def _pair(
-        self, result: Value, value: MlirValue, memref: MlirValue, indices: Sequence[MlirValue], facts: dict[str, str]
+    def _generic(
+        self, atomic: Atomic, memref: MlirValue, indices: Sequence[MlirValue], facts: dict[str, str]
     ) -> MlirValue:
-        """Updates of two elements, one directly after the other, which lowering makes one of."""
-        build, kind = self.build, result.dtype.mlir
-        parts = [
-            build.value("vector.extract", (value,), kind, {"static_position": f"array<i64: {lane}>"}) for lane in (0, 1)
-        ]
-        following = (*indices[:-1], build.value("arith.addi", (indices[-1], build.constant(1, "index")), "index"))
-        first = build.value("memref.atomic_rmw", (parts[0], memref, *indices), kind, {**facts, PAIR: "unit"})
-        second = build.value("memref.atomic_rmw", (parts[1], memref, *following), kind, facts)
-        return build.value("vector.from_elements", (first, second), result.mlir)
-
-    def _generic(self, atomic: Atomic, memref: MlirValue, indices: Sequence[MlirValue]) -> MlirValue:
-        build, dtype = self.build, atomic.result.dtype
-        operation = build.operation(
-            "memref.generic_atomic_rmw", (memref, *indices), (dtype.mlir,), {SCOPE: f'"{atomic.scope}"'}, regions=1
-        )
+        build, dtype, facts = self.build, atomic.result.dtype, {SCOPE: f'"{atomic.scope}"', **facts}
+        operation = build.operation("memref.generic_atomic_rmw", (memref, *indices), (dtype.mlir,), facts, regions=1)
         block = operation.regions[0].blocks.append(build.type(dtype.mlir), arg_locs=[operation.location])
         (old,) = block.arguments
         with build.ir.InsertionPoint(block):

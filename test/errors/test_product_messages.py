@@ -5,6 +5,7 @@ import pytest
 from lego_mlir import f16, f32
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import matmul, warpgroup_splits
+from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.split_k import SplitK
 
@@ -24,6 +25,19 @@ def test_other_numbers_of_parts_are_refused(parts):
 def test_no_blocks_are_refused():
     with pytest.raises(UsageError, match="blocks that share the parts of K must be at least 1, got 0"):
         SplitK(2, 0)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 9, 2.0])
+def test_other_numbers_of_parts_in_a_cluster_are_refused(parts):
+    with pytest.raises(UsageError, match=f"in a cluster must be an int from 2 to 8, got {parts}; for more use SplitK"):
+        ClusterK(parts)
+
+
+def test_an_order_with_positions_without_a_tile_is_refused_in_a_cluster():
+    with pytest.raises(
+        UsageError, match="has positions without a tile, and all blocks of a cluster meet with ClusterK"
+    ):
+        matmul.build(48, 96, 128, f16, tiling=SMALL, split=ClusterK(2), order="morton").mlir()
 
 
 def test_persistent_blocks_are_refused():

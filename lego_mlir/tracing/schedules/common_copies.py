@@ -55,6 +55,12 @@ class Clusters:
                 kernel.source,
                 f"clusters takes a grid of one dimension, got {kernel.grid}; number the tiles by lego.block_id.x",
             )
+        if kernel.cluster:
+            raise refused(
+                kernel.source,
+                f"the kernel has clusters of {' x '.join(map(str, kernel.cluster))} blocks for a purpose of its own; "
+                "leave out clusters",
+            )
         return Scheduled(kernel, _Clustered(self.blocks), str(self))
 
 

@@ -3,6 +3,9 @@
 The warps of the block keep their numbers and multiply. The copies get warps of their own after them: one group of 4
 warps, or as many as the block has where threads compute what they copy. Each program is a slice of the kernel
 (`sides`), so loops over tiles and steps stand in both, and registers go from the copies' warps to the products'.
+
+Where all threads of a cluster meet, so do the warps of the copies: a kernel is divided from one `lego.cluster_barrier`
+to the next, and the statements after the last copy are those of the warps that multiply.
 """
 
 from __future__ import annotations
@@ -26,14 +29,14 @@ from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy,
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.schedules.sides import require_copies, slice_of
-from lego_mlir.tracing.trace import Barrier, For, If, Statement, Value, While
+from lego_mlir.tracing.schedules.sides import meets, phases_of, require_copies, side_of, slice_of
+from lego_mlir.tracing.trace import Barrier, For, If, Statement, Value, While, statements_in
 from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP, groups_of
 from lego_mlir.tracing.warp_roles import warps as role
 
 UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
 LEAST, MOST = REGISTERS
-STORING = 40  # registers of a thread that stores into stages itself
+STORING = 40  # registers of a thread that stores into stages itself, or keeps values for what follows the roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Roles:
         threads = prod(trace.block)
         stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
         more = threads if stores else WARPGROUP * WARP
-        few = self.copies or (STORING if stores else LEAST)
+        few = self.copies or (STORING if stores or any(map(meets, trace.body)) else LEAST)
         granted = REGISTERS_PER_SM // (threads + more) // UNIT * UNIT * (threads + more) - few * more
         registers = few, min(MOST, granted // threads // UNIT * UNIT)
         line = threads // trace.block[-1]
@@ -99,18 +102,27 @@ class _Divided(OwnNumbers):
         self.shared()
         self.body(made)
         last = [s for s in body if isinstance(s, If) and s.mark == OnSide("block")]
-        rest = tuple(s for s in body if s not in made and s not in last)
-        first, end = self.threads // WARP, (self.threads + self.more) // WARP
-        for side, between, count in ((COPIES, (first, end), 0), (PRODUCTS, (0, first), 1)):
-            self.side, self.kept = side, slice_of(rest, side)
-            if side == COPIES:
-                require_copies(self.trace, rest, self.kept)
-            self.tracer.at = self.trace.source
-            with role(*between, registers=self.registers[count]):
-                self.body(rest)
-        self.side = ""
+        divided = False
+        for phase, meeting in phases_of(self.trace, tuple(s for s in body if s not in made and s not in last)):
+            divided = self._divide(phase, divided) or divided
+            self.body(meeting)
         for statement in last:
             super().branch(statement)
+
+    def _divide(self, phase: tuple[Statement, ...], divided: bool) -> bool:
+        """Write the roles of a phase, and return whether there are two; the first two set their registers."""
+        first, end = self.threads // WARP, (self.threads + self.more) // WARP
+        copies = any(side_of(s) == COPIES for s in statements_in(phase))
+        sides = [(COPIES, (first, end), 0)] * copies + [(PRODUCTS, (0, first), 1)] * bool(phase)
+        for side, between, count in sides:
+            self.side, self.kept = side, slice_of(phase, side)
+            if side == COPIES:
+                require_copies(self.trace, phase, self.kept)
+            self.tracer.at = self.trace.source
+            with role(*between, registers=self.registers[count] if copies and not divided else None):
+                self.body(phase)
+        self.side = ""
+        return copies
 
     # -- the statements of one side
 

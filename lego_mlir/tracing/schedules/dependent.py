@@ -1,7 +1,8 @@
 """`dependent`: the kernel begins while the one before it on the stream ends.
 
 Its barriers are initialised and its roles have begun when the kernel before it ends; each role waits for that before it
-uses global memory. A role that loads nothing from there, and stores only what copies have brought, has no wait.
+uses global memory. A role that loads nothing from there, and stores only what copies have brought, has no wait; nor has
+one after a barrier of the cluster, which threads have passed that waited.
 """
 
 from __future__ import annotations
@@ -13,11 +14,22 @@ import sympy
 
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.tracing.clustered_blocks import WAIT
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.marks import PRODUCTS, Dependent, RingPass, WarpRole
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled
-from lego_mlir.tracing.trace import AsyncCopy, Atomic, For, If, Load, Statement, accesses_of, statements_in
+from lego_mlir.tracing.trace import (
+    AsyncCopy,
+    Atomic,
+    For,
+    If,
+    Load,
+    MlirOperation,
+    Statement,
+    accesses_of,
+    statements_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,7 @@ class DependentLaunch:
 
 class _Overlapping(Replay):
     def run(self) -> None:
+        self.waited = self.ordered = False
         self.shared()
         self._append("launch_dependents")
         if not any(isinstance(s, If) and isinstance(s.mark, WarpRole) for s in self.trace.body):
@@ -42,14 +55,20 @@ class _Overlapping(Replay):
     def _append(self, action: str) -> None:
         self.tracer.append(If(sympy.true, (), (), self.tracer.here(), Dependent(action)))
 
+    def copy(self, statement: Statement) -> None:
+        """Add a statement as it is; after a barrier of the cluster nothing waits."""
+        self.ordered |= self.waited and isinstance(statement, MlirOperation) and statement.name == WAIT
+        super().copy(statement)
+
     def branch(self, branch: If) -> None:
         """A role begins with a wait, if it uses global memory before copies have come."""
         if not isinstance(branch.mark, WarpRole):
             super().branch(branch)
             return
         with self.tracer.region(branch.condition) as then:
-            if not self._follows_copies(branch.then):
+            if not (self.ordered or self._follows_copies(branch.then)):
                 self._append("wait")
+                self.waited = True
             self.body(branch.then)
         self.tracer.append(replace(branch, then=tuple(then)))
 

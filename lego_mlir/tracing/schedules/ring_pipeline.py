@@ -12,24 +12,30 @@ meets again. Its tiles become rings (`rings`), and its barriers two rings of mba
 
 The first product of a step releases the stage of the step before: products of the matrix unit are in flight across the
 edge of the loop. The program is right as it is, and `roles` divides it between warps that copy and warps that multiply.
+
+A copy that reaches outside of a tensor takes as long as a whole one. With `clipped`, a tile with more rows than the
+tensor is copied without those outside, which threads set to zero once in all stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import sympy
 
-from lego_mlir.aliases import IndexLike
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
-from lego_mlir.expr.nodes import Lt
+from lego_mlir.expr.nodes import Eq, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.layout import Row
 from lego_mlir.tracing.async_copies import copy_async
 from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
-from lego_mlir.tracing.control import barrier, when
+from lego_mlir.tracing.control import barrier, loop, when
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.dtypes import f32
 from lego_mlir.tracing.marks import (
@@ -44,13 +50,15 @@ from lego_mlir.tracing.marks import (
     StagedTile,
     TileProduct,
 )
+from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.shared_lines import lines_of
-from lego_mlir.tracing.tensor import shared
+from lego_mlir.tracing.tensor import View, shared
 from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
+from lego_mlir.tracing.warps import linear_thread
 
 FEWEST, MOST = 2, 24  # stages
 MOST_ROWS = 64  # of a cluster of 8 blocks, 8 rows each
@@ -63,14 +71,15 @@ class RingPipeline:
     With `narrow`, the panels of a tile have 64 bytes a row where 128 don't divide it; otherwise its last panel is
     filled beyond the tile. With `rounded`, tile copies on sm_90a round f32 to the nearest TF32; the matrix unit
     otherwise cuts off the last 13 bits. A stage has room for a multiple of `rows` rows, so that the blocks of a cluster
-    can copy equal parts of a tile of fewer. Raises ScheduleError, with the line, for a statement that a ring cannot
-    serve.
+    can copy equal parts of a tile of fewer. With `clipped`, rows outside of a tensor with fewer rows than a tile are
+    not copied. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
     """
 
     stages: int = 4
     narrow: bool = False
     rounded: bool = False
     rows: int = 1
+    clipped: bool = False
 
     def __post_init__(self) -> None:
         if type(self.stages) is not int or not FEWEST <= self.stages <= MOST:
@@ -79,7 +88,7 @@ class RingPipeline:
             raise ScheduleError(f"pipeline: rows={self.rows!r} must be an int from 1 to {MOST_ROWS}")
 
     def __str__(self) -> str:
-        more = "".join(f", {name}=True" for name in ("narrow", "rounded") if getattr(self, name))
+        more = "".join(f", {name}=True" for name in ("narrow", "rounded", "clipped") if getattr(self, name))
         more += f", rows={self.rows}" if self.rows > 1 else ""
         return f"pipeline(stages={self.stages}{more})"
 
@@ -90,6 +99,7 @@ class RingPipeline:
 class _Pipelined(Replay):
     def __init__(self, given: RingPipeline) -> None:
         self.stages, self.narrow, self.rounded, self.rows = given.stages, given.narrow, given.rounded, given.rows
+        self.clipped = given.clipped
 
     def run(self) -> None:
         self.words = {StagedTile: self._alone, TileProduct: self._other_product}
@@ -112,6 +122,11 @@ class _Pipelined(Replay):
         self.tracer.at = self.trace.source
         self.full, self.empty = self._barriers(COPIES), self._barriers(PRODUCTS)
         self.turn = StageCounter(self.stages)
+        self.filled = self._filled() if self.clipped else {}
+        for name, rows in self.filled.items():
+            self._clear(self.rings[name], rows)
+        if self.filled:
+            barrier()
         self.body(body)
 
     # -- what is staged
@@ -150,6 +165,39 @@ class _Pipelined(Replay):
             found.append(barriers(self.stages, arrivals=self.threads // WARP))
         return found[0]
 
+    # -- rows outside of a tensor
+
+    def _source(self, mark: StagedTile) -> tuple[View, tuple[Expr, Expr]]:
+        """What is copied into a ring, and from which index on, as the ring has it."""
+        ring, source, at = self.rings[mark.tile.buffer.name], self.view(mark), mark.at
+        return (source.T, at[::-1]) if ring.transposed != ring.is_turned(mark.tile.layout) else (source, at)
+
+    def _filled(self) -> dict[str, int]:
+        """The rows that are copied of each stage of a ring, where all its tiles have rows outside."""
+        found: dict[str, int] = {}
+        for _, mark in words_in(self.loops.values(), StagedTile):
+            (source, at), name = self._source(mark), mark.tile.buffer.name
+            whole, rows = self.rings[name].whole(Index(0)), source.dims()[0]
+            few = isinstance(rows, int) and isinstance(self.tracer.prove(Eq(at[0], 0)), Proved)
+            found[name] = max(found.get(name, 1), self._shared(rows, whole) if few else whole.shape[0])
+        return {name: rows for name, rows in found.items() if rows < self.rings[name].whole(Index(0)).shape[0]}
+
+    def _shared(self, rows: int, tile: Part) -> int:
+        """The least rows from these on that threads share evenly, each with words of 4 bytes."""
+        height, columns = tile.shape
+        words = columns * tile.view.dtype.bytes // 4
+        return next((n for n in range(rows, height) if n * words % self.threads == 0), height)
+
+    def _clear(self, ring: TileRing, rows: int) -> None:
+        """Set what no copy fills of all stages to zero, with all threads."""
+        height, columns = ring.whole(Index(0)).shape
+        width = WIDEST_ACCESS // ring.view.dtype.bytes
+        outside = self.stages, height - rows, columns // width
+        self.tracer.at = self.trace.source
+        for number in loop(linear_thread(self.tracer), prod(outside), self.threads):
+            slot, row, chunk = Row(*outside).inv(number)
+            ring.view.store(0, slot * ring.height + rows + row, chunk * width, width=width)
+
     # -- what a ring cannot serve
 
     def _require_order(self) -> None:
@@ -158,19 +206,19 @@ class _Pipelined(Replay):
             for s, a in self.trace.accesses()
             if not isinstance(s, Load) and a is accesses_of(s)[-1] and a.buffer.space == "global"
         }
-        for loop in self.loops.values():
-            fills, multiplies = self._fills(loop.body), self._multiplies(loop.body)
+        for staged in self.loops.values():
+            fills, multiplies = self._fills(staged.body), self._multiplies(staged.body)
             if fills[-1] > multiplies[0]:
                 raise refused(
-                    loop.body[fills[-1]].source,
+                    staged.body[fills[-1]].source,
                     "a tile is filled after the product of its step; move lego.stage in front of lego.mma",
                 )
-            if not any(isinstance(s, Barrier) for s in loop.body[fills[-1] : multiplies[0]]):
+            if not any(isinstance(s, Barrier) for s in staged.body[fills[-1] : multiplies[0]]):
                 raise refused(
-                    loop.body[multiplies[0]].source,
+                    staged.body[multiplies[0]].source,
                     "no lego.barrier() is between the copies and the product; add it, or elements are read too early",
                 )
-            for s, mark in words_in(loop.body, StagedTile):
+            for s, mark in words_in(staged.body, StagedTile):
                 if mark.tensor.name in stored:
                     raise refused(
                         s.source,
@@ -268,9 +316,8 @@ class _Pipelined(Replay):
         slot = use % self.stages
         if isinstance(statement, If) and isinstance(mark := statement.mark, StagedTile):
             ring = self.rings[mark.tile.buffer.name]
-            part, source, at = ring.whole(slot), self.view(mark), mark.at
-            if ring.transposed != ring.is_turned(mark.tile.layout):
-                source, at = source.T, at[::-1]
+            (source, at), part = self._source(mark), ring.whole(slot)
+            part = replace(part, shape=(self.filled.get(mark.tile.buffer.name, part.shape[0]), part.shape[1]))
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
             rounded = self._is_rounded(statement, mark)
             with self.tracer.word(

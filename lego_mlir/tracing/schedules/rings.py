@@ -31,10 +31,11 @@ PANEL_BYTES = (LINE, LINE // 2)  # of a row; the second where a schedule asks fo
 def panel(columns: int, element: int, *, narrow: bool = False) -> int:
     """The columns of a panel; the last panel of a row may be partly outside the tile. `element` is in bytes.
 
-    Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't.
+    Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't; those of fewer columns a power of
+    two.
     """
     whole = [bytes_ // element for bytes_ in PANEL_BYTES[: 1 + narrow]]
-    return next((n for n in whole if columns % n == 0), min(whole[0], columns))
+    return next((n for n in whole if columns % n == 0), min(whole[0], 1 << (columns - 1).bit_length()))
 
 
 def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: bool = False) -> Layout:

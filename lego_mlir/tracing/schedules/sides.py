@@ -1,7 +1,8 @@
 """The statements that the copies of a pipelined kernel need, and those that its products need: two backward slices.
 
 A statement with an effect is on one side: tile copies, waits for empty stages and arrivals at full ones belong to the
-copies, everything else to the products. A statement without an effect is on each side that uses what it defines.
+copies, everything else to the products. A statement without an effect is on each side that uses what it defines. A
+barrier of the cluster is on no side: all threads meet there, between two phases of the kernel.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
+from lego_mlir.tracing.clustered_blocks import ARRIVE, WAIT
 from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.scheduled import refused
 from lego_mlir.tracing.symbols import expressions
@@ -32,6 +34,7 @@ from lego_mlir.tracing.trace import (
     TileLoad,
     TileStore,
     ToIndex,
+    Value,
     While,
     Write,
     operands_of,
@@ -57,6 +60,65 @@ def side_of(statement: Statement) -> str | None:
         case MlirOperation(results=results) if not results or statement.name.startswith(_EFFECTS):
             return PRODUCTS
     return None
+
+
+def phases_of(
+    trace: KernelTrace, body: tuple[Statement, ...]
+) -> Iterator[tuple[tuple[Statement, ...], tuple[Statement, ...]]]:
+    """The statements up to each barrier of the cluster, and those of the barrier; the last phase has none.
+
+    Raises ScheduleError for a barrier in a loop or branch, and for a value that a later phase takes from an earlier
+    one: a role is the program of one phase.
+    """
+    defined: dict[object, Statement] = {}
+    phase: list[Statement] = []
+    meeting: list[Statement] = []
+    for s in (*body, None):
+        if s is not None and meets(s):
+            meeting.append(s)
+            continue
+        if meeting or s is None:
+            _require_own(trace, phase, defined)
+            yield tuple(phase), tuple(meeting)
+            defined.update((name, one) for one in statements_in(tuple(phase)) for name in _defined(one))
+            phase, meeting = [], []
+        if s is not None:
+            phase.append(s)
+
+
+def meets(statement: Statement) -> bool:
+    """Whether all threads of a cluster meet in a statement."""
+    return isinstance(statement, MlirOperation) and statement.name in (ARRIVE, WAIT)
+
+
+def _require_own(trace: KernelTrace, phase: list[Statement], defined: dict[object, Statement]) -> None:
+    for s in statements_in(tuple(phase)):
+        if meets(s):
+            raise refused(
+                s.source or trace.source,
+                "lego.cluster_barrier in a loop or a branch: the warps that copy meet there too, between the phases of "
+                "the kernel; move it to the kernel's top level",
+            )
+        taken: list[object] = [v.number for v in operands_of(s)]
+        if isinstance(s, Read):
+            taken.append(s.register)
+        taken += [x for e in expressions((_shallow(s),)) for x in sympy.sympify(e).free_symbols]
+        if earlier := next((defined[name] for name in taken if name in defined), None):
+            raise refused(
+                getattr(s, "source", None) or trace.source,
+                f"a value of before lego.cluster_barrier ({getattr(earlier, 'source', None)}) is used after it, and "
+                "roles makes a program of each phase; compute it again after the barrier, or keep it in a shared tile",
+            )
+
+
+def _defined(s: Statement) -> Iterator[object]:
+    """The numbers of values, registers and symbols that a statement defines."""
+    results = s.results if isinstance(s, MlirOperation) else (getattr(s, "result", None),)
+    yield from (v.number for v in results if isinstance(v, Value))
+    if isinstance(s, Write):
+        yield s.register
+    if isinstance(s, ToIndex):
+        yield s.symbol
 
 
 def slice_of(body: tuple[Statement, ...], side: str) -> set[int]:

@@ -4,12 +4,15 @@ Upstream lowers `memref.atomic_rmw` as acquire-release of the system's scope, an
 around a compare-and-swap. An operation with the attribute `lego.scope` is relaxed, so it becomes
 
     memref.atomic_rmw addf %v, %x[%i]                    llvm.atomicrmw fadd %p, %v syncscope("device") monotonic
-    two of f16 elements, the first with lego.pair        atom.add.noftz.f16x2
+    two of f16 elements, the first with lego.together    atom.add.noftz.f16x2
+    loads or stores, the first with lego.together        llvm.load or llvm.store of a vector, volatile
     memref.atomic_rmw assign, its result unused          llvm.store atomic
     memref.generic_atomic_rmw that yields its argument   llvm.load atomic
     memref.generic_atomic_rmw that compares and selects  llvm.cmpxchg
 
-on a pointer computed from the memref. LLVM expands what a target lacks into a loop.
+on a pointer computed from the memref. LLVM expands what a target lacks into a loop. It has no atomic vectors; PTX has
+relaxed accesses of vectors in each element, of the system's scope, which are those that it calls volatile (PTX ISA,
+"Memory Consistency Model", "Volatile operations", "Vector Data-types").
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from lego_mlir.transforms.passes.element_pointers import pointer_to
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer
 
 SCOPE: Final = "lego.scope"
-PAIR: Final = "lego.pair"
+TOGETHER: Final = "lego.together"
 _UPDATE: Final = "memref.atomic_rmw"
 _REGION: Final = "memref.generic_atomic_rmw"
 # LLVM's operations (llvm::AtomicRMWInst::BinOp) by MLIR's kinds.
@@ -50,23 +53,63 @@ class LowerAtomics(FunctionPass):
 
     def run_on(self, function: Op) -> None:
         if self.scoped:
-            for first in [op for op in walk(function) if PAIR in op.attributes]:
-                _replace_pair(first)
+            for first in [op for op in walk(function) if TOGETHER in op.attributes]:
+                _replace_together(first)
         for operation in [op for op in walk(function) if SCOPE in op.attributes]:
             if operation.name == _UPDATE or (operation.name == _REGION and (_is_load(operation) or _swap(operation))):
                 with operation.location, bindings.load().ir.InsertionPoint(operation):
                     _replace(operation, {"syncscope": operation.attributes[SCOPE]} if self.scoped else {})
 
 
-def _replace_pair(first: Op) -> None:
+def _replace_together(first: Op) -> None:
+    """Updates of adjacent elements as one; those that no instruction of every target does stay apart."""
+    ir = bindings.load().ir
+    updates = _updates(first, int(ir.IntegerAttr(first.attributes[TOGETHER]).value))
+    if updates is None:
+        return
+    if first.name == _REGION:
+        _load_vector(updates)
+    elif _kind(first) == "assign" and not any(list(op.results[0].uses) for op in updates):
+        _store_vector(updates)
+    elif _kind(first) == "addf" and str(first.results[0].type) == "f16":
+        _add_pair(*updates)
+    else:
+        return
+    for operation in updates:
+        operation.erase()
+
+
+def _load_vector(updates: Sequence[Op]) -> None:
+    """Loads as one, at the first."""
+    ir, (memref, *indices) = bindings.load().ir, updates[0].operands
+    element = updates[0].results[0].type
+    with updates[0].location, ir.InsertionPoint(updates[0]):
+        vector = ir.VectorType.get([len(updates)], element)
+        found = create("llvm.load", [vector], [pointer_to(memref, indices)], _vector_access(vector)).results[0]
+        for lane, operation in enumerate(updates):
+            part = create("vector.extract", [element], [found], {"static_position": f"array<i64: {lane}>"}).results[0]
+            operation.results[0].replace_all_uses_with(part)
+
+
+def _store_vector(updates: Sequence[Op]) -> None:
+    """Stores as one, at the last."""
+    ir, (value, memref, *indices) = bindings.load().ir, updates[0].operands
+    with updates[0].location, ir.InsertionPoint(updates[-1]):
+        vector = ir.VectorType.get([len(updates)], value.type)
+        made = create("vector.from_elements", [vector], [op.operands[0] for op in updates]).results[0]
+        create("llvm.store", [], [made, pointer_to(memref, indices)], _vector_access(vector))
+
+
+def _vector_access(vector: Type) -> dict[str, Attribute | str]:
+    return {"alignment": f"{vector.shape[0] * element_bytes(vector.element_type)} : i64", "volatile_": "unit"}
+
+
+def _add_pair(first: Op, second: Op) -> None:
     """Two additions of adjacent f16 elements as one; those of bf16, which not every target has, stay apart.
 
     LLVM would make a loop of an addition of a vector. PTX ISA, "atom": each element of f16x2 is updated atomically.
     """
     ir = bindings.load().ir
-    second = _second(first)
-    if str(first.results[0].type) != "f16" or second is None or second.operands[1] != first.operands[1]:
-        return
     half, word, pair = (ir.Type.parse(text) for text in ("f16", "i32", "vector<2xf16>"))
     scope = {"device": "gpu", "block": "cta"}[string_attribute(first, SCOPE)]
     with first.location, ir.InsertionPoint(second):
@@ -81,19 +124,19 @@ def _replace_pair(first: Op) -> None:
         for lane, operation in enumerate((first, second)):
             part = create("vector.extract", [half], [old], {"static_position": f"array<i64: {lane}>"}).results[0]
             operation.results[0].replace_all_uses_with(part)
-    first.erase()
-    second.erase()
 
 
-def _second(first: Op) -> Op | None:
-    """The update after the first of a pair, with only index arithmetic between them."""
-    block = operations(first.block)
+def _updates(first: Op, count: int) -> list[Op] | None:
+    """The updates of a vector, with only index arithmetic between them; None if something else came there."""
+    block, found = operations(first.block), [first]
     for operation in block[block.index(first) + 1 :]:
-        if operation.name == _UPDATE:
-            return operation
-        if not is_pure(operation) or first.results[0] in list(operation.operands):
+        if len(found) == count:
+            break
+        if operation.name == first.name and SCOPE in operation.attributes:
+            found.append(operation)
+        elif not is_pure(operation) or any(op.results[0] in list(operation.operands) for op in found):
             return None
-    return None
+    return found if len(found) == count else None
 
 
 def _replace(operation: Op, scope: dict[str, Attribute]) -> None:

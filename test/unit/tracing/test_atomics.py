@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from launching import launch, launch_on_cpu
+from launching import launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i8, i32, i64, interp, u32, u64
@@ -230,6 +230,45 @@ def test_loads_and_stores_pass_values_between_blocks():
 
 def faults_of(kernel, *arrays):
     return interp.launch(kernel.mlir(), args=list(arrays)).faults
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(f32, 4), (f32, 2), (i32, 4), (f64, 2), (i64, 2)], ids=str)
+@pytest.mark.parametrize("shared", [False, True])
+def test_vectors_are_loaded_and_stored_element_by_element(dtype, width, shared):
+    """Block 0 leaves vectors, whichever block comes last reads them: no race, one instruction each."""
+    n, kind = 32 * width, {4: "v4", 2: "v2"}[width]
+
+    @lego.kernel(grid=2, block=32)
+    def k(x: lego.Tensor(dtype, Row(n)), y: lego.Tensor(dtype, Row(n)), z: lego.Tensor(dtype, Row(2, n))):
+        t = lego.thread_id[0]
+        memory = lego.shared(dtype, Row(n)) if shared else y
+        if shared:
+            memory.store(0, t * width, width=width)
+        with lego.when(shared or lego.block_id[0] == 0):
+            memory.atomic_store(x.load(t * width, width=width), t * width)
+        if shared:
+            lego.barrier()
+        z.store(memory.atomic_load((31 - t) * width, width=width), lego.block_id[0], t * width)
+
+    x = np.arange(n)
+    expected = x.reshape(32, width)[::-1].reshape(-1)
+    for run in (launch, launch_on_cpu, launch_emulated):
+        _, _, z = run(k, x, x, np.zeros((2, n)))
+        np.testing.assert_array_equal(z, [expected, expected])
+    text = compile_kernel(k, target="sm_80").text
+    for access in ("ld", "st"):
+        assert len(re.findall(rf"{access}\.volatile\.{'shared' if shared else 'global'}\.{kind}", text)) == 1
+    assert not re.search(r"relaxed", text)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(f16, 2), (f32, 8), (f32, 3)], ids=str)
+def test_vectors_of_other_widths_are_refused(dtype, width):
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(dtype, Row(256))):
+        y.atomic_load(lego.thread_id[0] * 8, width=width)
+
+    with pytest.raises((LayoutError, TraceError), match=f"width={width}|{width} elements"):
+        k.mlir()
 
 
 def test_a_plain_access_races_with_an_atomic_one():

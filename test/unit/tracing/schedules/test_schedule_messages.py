@@ -414,3 +414,39 @@ def test_tiles_in_use_while_the_rings_are():
     assert kernel.schedule(f"{resident}(optional=True)").trace().phases == ()
     with pytest.raises(ScheduleError, match="is used while the rings are, and keeps its own memory; leave out overlay"):
         kernel.schedule("persistent(blocks=2), warpgroups, pipeline(stages=2), overlay")
+
+
+def meeting(when):
+    """A product whose blocks meet in clusters of two: in a loop of its own, or with a value used on both sides."""
+
+    def body(a, b, n, c):
+        (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
+        acc = lego.accumulator(f32, 64, 64)
+        SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
+        acc.store(out, at=SQUARE.part_of_warp())
+        number = n[0]
+        if when == "loop":
+            for _ in lego.range(2):
+                lego.cluster_barrier()
+        else:
+            lego.cluster_barrier()
+        with lego.when(lego.thread_id.x == 0):
+            n[1] = number if when == "value" else 0
+
+    return product(body, grid=2, cluster=(2,))
+
+
+@pytest.mark.parametrize(
+    ("when", "message"),
+    [("loop", "lego.cluster_barrier in a loop or a branch: the warps that copy meet there too.*top level"),
+     ("value", r"a value of before lego.cluster_barrier \(.*\) is used after it.*compute it again after the barrier")],
+)  # fmt: skip
+def test_phases_between_barriers_of_the_cluster(when, message):
+    with pytest.raises(ScheduleError, match=message):
+        meeting(when).schedule("warpgroups, pipeline(stages=2), roles")
+    assert meeting("").schedule("warpgroups, pipeline(stages=2), roles").cluster == (2,)
+
+
+def test_clusters_of_a_kernel_that_has_some():
+    with pytest.raises(ScheduleError, match="the kernel has clusters of 2 blocks for a purpose of its own; leave out"):
+        meeting("").schedule("warpgroups, pipeline(stages=2), clusters(blocks=2)")

@@ -1,0 +1,129 @@
+"""K in parts by warpgroups: drawn sizes, parts and types through schedules, in the interpreter and in the emulator."""
+
+import random
+
+import numpy as np
+import pytest
+from ptx_runs import memories_of
+
+from lego_mlir import Col, Row, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.kernels import matmul, warpgroup_choices
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
+from lego_mlir.kernels.warpgroup_parts import in_parts, schedules, takes
+from lego_mlir.runtime.data import positions
+from lego_mlir.toolchain import compile_kernel
+
+SHAPES = ((64, 40), (64, 64), (128, 64), (64, 24))
+FEW_ROWS = ((16, 64), (32, 64), (16, 128))
+
+
+def drawn(seed):
+    """A product, its tile, and the order of B."""
+    draw = random.Random(seed)
+    transposed = draw.random() < 0.5
+    m_tile, n_tile = draw.choice(FEW_ROWS if transposed else SHAPES)
+    dtype = draw.choice((f16, bf16))
+    parts, splits = draw.choice(((2, 1), (4, 1), (3, 1), (1, 2), (1, 3), (1, 5)))
+    m, n = draw.randint(1, m_tile if transposed else 2 * m_tile), 8 * draw.randint(1, n_tile // 4)
+    tile = WarpgroupTile(m_tile, n_tile, draw.choice((2, 3)), parts=parts, splits=splits, transposed=transposed,
+                         group=2, dependent=draw.random() < 0.5)  # fmt: skip
+    return (m, n, 8 * draw.randint(16, 64)), dtype, tile, draw.choice((Row, Col))
+
+
+def run(kernel, machine, a, b, *further, launches=1):
+    """C after launches in a row on one workspace, whose sums begin as NaN."""
+    names = [p.name for p in kernel.params if p.name not in ("c", "partial", "counters")]
+    given = dict(zip(names, (a, b, *further), strict=True))
+    for p in kernel.params:
+        if p.name in ("partial", "counters"):
+            given[p.name] = np.full(p.layout.dims(), np.nan if p.name == "partial" else 0)
+    memories = memories_of(kernel, given)
+    for _ in range(launches):
+        memories["c"][:] = np.nan if kernel.params[2].dtype.is_float else -1
+        report = machine(kernel, memories)
+        assert report.clean, [str(fault) for fault in report.faults]
+    assert "counters" not in memories or not memories["counters"].any()
+    return memories["c"][positions(kernel.params[2].layout, {})]
+
+
+def interpreted(kernel, memories):
+    return run_kernel(kernel, memories, counts=False)
+
+
+def emulated(kernel, memories):
+    return PtxRun(target="sm_90a")(kernel, memories, {})
+
+
+def operands(m, n, k, dtype, seed=0):
+    """Small numbers that each type holds, and whose sums are exact."""
+    draw = np.random.default_rng(seed)
+    return draw.integers(-2, 3, (m, k)).astype(dtype.numpy), draw.integers(-2, 3, (k, n)).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize(
+    ("seed", "machine"),
+    [pytest.param(seed, machine, marks=() if seed < few else pytest.mark.long)
+     for machine, few in ((interpreted, 2), (emulated, 4)) for seed in range(12)],
+)  # fmt: skip
+def test_drawn_products(seed, machine):
+    (m, n, k), dtype, tile, order = drawn(seed)
+    kernel = in_parts(m, n, k, dtype, tile, b=order(k, n), result=f32)
+    a, b = operands(m, n, k, dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_array_equal(run(kernel, machine, a, b, launches=1 + (machine is emulated)), exact)
+
+
+@pytest.mark.parametrize("parts", [{"parts": 2}, {"splits": 2}], ids=["cluster", "grid"])
+@pytest.mark.parametrize(
+    "dtype",
+    [f32, f8e4m3fn, *(pytest.param(t, marks=pytest.mark.long) for t in (f8e5m2, i8))], ids=str,
+)  # fmt: skip
+def test_other_types(dtype, parts):
+    k, sums = 128 // dtype.bytes, f32 if dtype.is_float else i32
+    tile = WarpgroupTile(64, 32, 2, step=k, **parts)
+    m, n, depth = 40, 32, 4 * k
+    kernel = in_parts(m, n, depth, dtype, tile, b=Col(depth, n), result=sums)
+    a, b = operands(m, n, depth, dtype)
+    np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.parametrize("parts", [{"parts": 4}, {"splits": 3}], ids=["cluster", "grid"])
+def test_an_epilogue_sees_the_whole_sum(parts):
+    kernel = in_parts(
+        3, 64, 320, f16, WarpgroupTile(16, 64, 2, transposed=True, **parts), b=Col(320, 64), result=f16,
+        epilogue=matmul.bias(64).then(matmul.relu()),
+    )  # fmt: skip
+    a, b = operands(3, 64, 320, f16)
+    bias = np.arange(64) - 32
+    expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
+    np.testing.assert_array_equal(run(kernel, emulated, a, b, bias), expected)
+
+
+def test_all_blocks_add_in_one_order():
+    """Numbers whose sums depend on their order: each launch, with another order of warps, has the same bits."""
+    kernel = in_parts(8, 64, 768, f16, WarpgroupTile(16, 64, 2, transposed=True, splits=3), b=Col(768, 64), result=f32)
+    draw = np.random.default_rng(1)
+    a, b = (draw.standard_normal(shape).astype(np.float16) for shape in ((8, 768), (768, 64)))
+
+    def bits(seed):
+        return run(kernel, lambda k, memories: PtxRun(target="sm_90a", seed=seed)(k, memories, {}), a, b).tobytes()
+
+    assert len({bits(seed) for seed in range(3)}) == 1
+
+
+@pytest.mark.parametrize("layouts", ["NT", "NN"])
+def test_tiles_that_are_chosen_are_taken(layouts):
+    sizes = [(m, n, k) for m in (1, 16, 64) for n, k in ((4096, 4096), (2560, 8192))] + [(512, 512, 8192)]
+    chosen = [warpgroup_choices.choose(*size, 132, layouts) for size in sizes]
+    assert all(takes(tile) for tile in chosen if tile.parts * tile.splits > 1)
+    assert {schedules(tile).split(",")[0] for tile in chosen} == {"warpgroups", "warpgroups(transposed=True)"}
+
+
+def test_parts_are_published_and_added_as_vectors():
+    kernel = in_parts(64, 64, 1024, f16, WarpgroupTile(64, 64, 4, splits=4), b=Col(1024, 64), result=f16)
+    text = compile_kernel(kernel, target="sm_90a").text
+    assert text.count("st.volatile.global.v4") == 64 * 64 // 4 // 128
+    assert text.count("ld.volatile.global.v4") == 4 * 64 * 64 // 4 // 128
+    assert "ld.relaxed" not in text and text.count("atom.global.add") == 1
