@@ -193,7 +193,7 @@ class MlirPrinter:
     def _divisor(self, divisor: Expr) -> tuple[Expr, bool]:
         """A divisor, and whether it is known to be positive.
 
-        Where that takes a proof, which later passes do not have, it is the larger of itself and 1: their ranges tell it.
+        Where that takes a proof, which later passes do not have, it becomes the larger of itself and 1.
         """
         if self._not_negative(divisor) or not isinstance(divisor, nodes.Smaller):
             return divisor, self._not_negative(divisor)
