@@ -103,7 +103,7 @@ def store_added(
             row, column = vectors.place(number)
             place = VectorPlace(at[0] * rows + row, at[1] * columns + column, width)
             with lego.when(target.layout.mask(*at, row, column)):
-                target.store(plan.computed(operands, total, place), *at, row, column)
+                target.store(plan.computed(operands, (), total, place), *at, row, column)
 
     def visit() -> None:
         vectors.visit(work, LOADS // parts)
