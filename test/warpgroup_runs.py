@@ -1,4 +1,4 @@
-"""Run the product that `matmul_sm90.mlir` makes in the emulator, on matrices of small integers."""
+"""Run a product through `matmul_sm90.mlir` in the emulator, on matrices of small integers."""
 
 import numpy as np
 

@@ -1,42 +1,37 @@
-// Turns a matrix product at the vector level into a kernel of warpgroups for sm_90a.
+// Schedules a product of tiles for the warpgroups of sm_90a: that of lego_mlir/kernels/matmul.py, or anybody's kernel that
+// stages tiles in a loop and multiplies them.
 //
-// Expects  what lego_mlir/kernels/matmul.py emits, in steps of 128 bytes along K, with any elementwise
-//          epilogue: f16 and bf16 in any layout, f8, i8 and f32 (as TF32) with K contiguous; results of f16, bf16, f32
-//          and i32. With `exact`, sums are promoted to f32 totals after that number of steps; with `rounded`, the
-//          copies of f32 round to TF32.
-//          Sizes are numbers, or symbols of persistent blocks: then the kernel computes all sizes of a class, rows of
-//          multiples of 16 bytes, or with whole_columns of 128 bytes.
-//          With cluster_k the blocks of a cluster divide K, and add their sums; with transposed, B^T A^T is multiplied.
-//          With `splits` as many clusters divide K, and add their sums through the kernel's last two arguments.
-//          Blocks of narrow tiles and few stages may be resident two to a multiprocessor; with few stages there is
-//          room for more `buffers` through which each warpgroup stores C. What an epilogue loads for rows and columns
-//          of the first `early` buffers is loaded before the products of a tile.
-//          A kernel of another form is scheduled, as by tiles_sm90.mlir, with `stages`, `exact`, `cluster_m`,
-//          `resident` and `dependent`.
-// Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
-//          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
-//          tensor maps.
+// Expects  a kernel whose loops copy tiles (lego.stage, or stores of threads), meet at a barrier, and multiply them
+//          (lego.mma) in parts of warps that tile a block of 64 rows for each 4 warps; any epilogue. Types are f16 and bf16
+//          in any layout, f8, i8 and f32 (as TF32) with K contiguous.
+// Leaves   warps that copy tiles by tensor maps into rings of stages, and warps that multiply them by wgmma. With `blocks`
+//          that many blocks compute all tiles of the grid, and with `lockstep` their copies meet every so many steps; with
+//          `cluster` as many copy common tiles once; results that are stored by lego.store_tile leave by tile copies
+//          through `buffers`, other tiles of an epilogue take the memory of the rings; with `transposed` B'A' is
+//          multiplied; sums are promoted to totals after `exact` steps; copies round f32 to TF32 if `rounded`;
+//          `resident` blocks share a multiprocessor; with `dependent` the kernel begins while the one before it ends.
 
 module attributes {
   transform.with_named_sequence,
   lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 24 : i64},
+                     blocks = {default = 0 : i64, min = 0 : i64, max = 65535 : i64},
+                     cluster = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
+                     buffers = {default = 2 : i64, min = 0 : i64, max = 8 : i64},
                      lockstep = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
-                     cluster_m = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
-                     cluster_n = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
-                     cluster_k = {default = 1 : i64, min = 1 : i64, max = 8 : i64},
-                     splits = {default = 1 : i64, min = 1 : i64, max = 64 : i64},
-                     transposed = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
-                     resident = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
-                     buffers = {default = 2 : i64, min = 2 : i64, max = 8 : i64},
-                     early = {default = 0 : i64, min = 0 : i64, max = 8 : i64},
                      exact = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
-                     dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
-                     whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
-                     rounded = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
-  lego.pipeline = ["lego-warpgroup-products"],
-  lego.otherwise = ["warpgroups", {apply = "exact(every={exact})", when = "exact"}, "pipeline(stages={stages})",
-                    {apply = "clusters(blocks={cluster_m})", when = "cluster_m - 1"}, "overlay(optional=True)", "roles",
+                     resident = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
+                     transposed = {default = false},
+                     rounded = {default = false},
+                     dependent = {default = false}},
+  lego.schedules = [{apply = "persistent(blocks={blocks})", when = "blocks"}, "warpgroups(transposed={transposed})",
+                    {apply = "exact(every={exact})", when = "exact"},
+                    {apply = "copied_out(buffers={buffers}, optional=True)", when = "buffers"},
+                    "pipeline(stages={stages}, rounded={rounded})",
+                    {apply = "clusters(blocks={cluster})", when = "cluster - 1"},
+                    {apply = "overlay(optional=True)", when = "1 // (blocks + 1)"},
+                    {apply = "lockstep(every={lockstep})", when = "lockstep"}, "roles",
                     {apply = "resident(blocks={resident})", when = "resident - 1"},
-                    {apply = "dependent", when = "dependent"}]
+                    {apply = "dependent", when = "dependent"}],
+  lego.pipeline = []
 } {
 }

@@ -83,17 +83,15 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
             "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
         }
     required = kernel.trace().requirements
-    made = (1 if kernel.cluster else facts.cluster) * facts.splits  # the blocks that a transform made of each block
-    along_x = not kernel.cluster or kernel.cluster[1:] in ((), (1,), (1, 1))
-    cluster = (kernel.cluster[0] if kernel.cluster else facts.cluster) if along_x else 1
+    along_x = kernel.cluster[1:] in ((), (1,), (1, 1))
     by_warpgroups = any(argument.tensor_map for argument in facts.arguments)  # with threads that only copy
     conditions = [{"condition": portable(r.condition), "text": r.text} for r in required]
     return {
         **common,
         **({"requirements": conditions} if conditions else {}),
         "source": str(kernel.source),
-        "grid": [portable(n if axis else n * made) for axis, n in enumerate(kernel.grid)],
-        **({"cluster": cluster} if cluster > 1 else {}),
+        "grid": [portable(n) for n in kernel.grid],
+        **({"cluster": facts.cluster} if facts.cluster > 1 and along_x else {}),
         **({"dependent": True} if facts.dependent else {}),
         "block": list(facts.block) if by_warpgroups and facts.block else [portable(n) for n in kernel.block],
         "sizes": [

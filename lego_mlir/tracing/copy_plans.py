@@ -11,6 +11,7 @@ from typing import Final
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, brief
+from lego_mlir.expr.index import as_expr
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.control import loop
@@ -68,7 +69,8 @@ def in_turns(
         if not chunks:
             continue
         step = rows // len(chunks)
-        if len(chunks) < FEWEST or any(column is not chunks[0][1] and column != chunks[0][1] for _, column in chunks):
+        columns = {as_expr(column) for _, column in chunks}
+        if len(chunks) < FEWEST or len(columns) > 1:
             break
         if not all(v.place(*i).fits(width) for v, i in _both(origin, first, tile, *chunks[0])):
             continue

@@ -30,8 +30,6 @@ LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 # Of a kernel that may begin before the previous one on its stream has ended.
 DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
-SPLITS_ATTRIBUTE: Final = "lego.splits"
-"""The number of clusters that a transform made of each."""
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 
@@ -57,9 +55,8 @@ class KernelArgument:
 class KernelFacts:
     """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes.
 
-    `cluster` is the number of blocks of a cluster along x; where a transform made them of each block of the kernel, the
-    grid is multiplied by it, and by `splits`, the number of clusters that divide the work of one. A `dependent` kernel
-    waits itself for the previous one on its stream.
+    `cluster` is the number of blocks of a cluster along x. A `dependent` kernel waits itself for the previous one on its
+    stream.
     """
 
     name: str
@@ -70,7 +67,6 @@ class KernelFacts:
     dynamic_shared: int
     cluster: int = 1
     dependent: bool = False
-    splits: int = 1
 
 
 def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
@@ -120,7 +116,6 @@ def facts_of(function: Op) -> KernelFacts:
         dynamic_shared=_dynamic_shared(function),
         cluster=(_triple(function, "known_cluster_size") or (1,))[0],
         dependent=DEPENDENT_ATTRIBUTE in function.attributes,
-        splits=_integer(function, SPLITS_ATTRIBUTE, 1),
     )
 
 

@@ -49,6 +49,7 @@ class PtxRun:
             parameters=self.parameters or None,
             cache=self.cache,
         )
+        (kernel,) = compiled.sources  # as a script has scheduled it
         facts = next(facts for facts in compiled.kernels if facts.name == kernel.name)
         blocks, *others = kernel_extents(kernel.grid, sizes)
         values: list[PtxArgument] = []
@@ -62,7 +63,7 @@ class PtxRun:
             compiled.text,
             kernel.name,
             args=[*values, *(sizes[size.name] for size in kernel.sizes)],
-            grid=(blocks if kernel.cluster else blocks * facts.cluster * facts.splits, *others),
+            grid=(blocks, *others),
             block=facts.block or kernel_extents(kernel.block, sizes),
             dynamic_shared=facts.dynamic_shared,
             names=[parameter.name for parameter in kernel.params],

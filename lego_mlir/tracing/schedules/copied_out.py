@@ -20,7 +20,7 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import trans
-from lego_mlir.hardware.tensor_maps import CHUNK, LINE
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tracing.functions import where
@@ -29,7 +29,7 @@ from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.replay import variable_of
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
-from lego_mlir.tracing.spread.copied_stores import buffers, copy_out_parts, shares
+from lego_mlir.tracing.spread.copied_stores import buffers, copy_out_parts, line_of, shares
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
 from lego_mlir.tracing.spread.strided_tiles import strides
@@ -57,20 +57,28 @@ FEWEST, MOST = 1, 8  # buffers
 class CopiedOut:
     """Store results by tile copies through `buffers`, each of 64 lines of 128 bytes for a group of 4 warps.
 
-    Raises ScheduleError, with the line, for a tile that is not one accumulator, and for rows of other multiples.
+    Raises ScheduleError, with the line, for a tile that is not one accumulator, and for rows of other multiples; with
+    `optional` such a kernel stays as it is.
     """
 
     buffers: int = 2
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if type(self.buffers) is not int or not FEWEST <= self.buffers <= MOST:
             raise ScheduleError(f"copied_out: buffers={self.buffers!r} must be an int from {FEWEST} to {MOST}")
 
     def __str__(self) -> str:
-        return f"copied_out(buffers={self.buffers})"
+        return f"copied_out(buffers={self.buffers}{', optional=True' * self.optional})"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Copied(self.buffers), str(self))
+        found = Scheduled(kernel, _Copied(self.buffers), str(self))
+        if self.optional:
+            try:
+                found.trace()
+            except ScheduleError:
+                return kernel
+        return found
 
 
 class _Copied(OwnNumbers):
@@ -95,8 +103,7 @@ class _Copied(OwnNumbers):
         self.shared(self.names)
         (_, mark), (tile, *_) = stored[0], stored[0][1].tiles
         columns, dtype, self.tracer.at = tile.shape[1], mark.tensor.dtype, tile.buffer.source
-        line = min(LINE // dtype.bytes, columns)
-        rows = shares(self._layout(self.sums[tile.buffer.name]), line).buffer_rows
+        rows = shares(self._layout(self.sums[tile.buffer.name]), line_of(dtype, columns)).buffer_rows
         self.through = shared(dtype, buffers(dtype, rows, self.count, columns), "copied_out")
         self.body(self.trace.body)
 

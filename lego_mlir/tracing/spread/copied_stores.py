@@ -45,7 +45,12 @@ PartAt: TypeAlias = Callable[[LinearLayout, tuple[int, int]], Spread]
 
 def buffers(dtype: DType, rows: int, count: int = 2, columns: int = LINE) -> Layout:
     """The layout of `count` buffers below each other, for parts of `rows` rows and at least a line of columns."""
-    return copied_lines(count * rows, min(LINE // dtype.bytes, columns), dtype.bytes)
+    return copied_lines(count * rows, line_of(dtype, columns), dtype.bytes)
+
+
+def line_of(dtype: DType, columns: int) -> int:
+    """The columns of a line of a tile with so many: 128 bytes, or the half, quarter or eighth of it that fits."""
+    return next((n for n in (LINE // dtype.bytes >> k for k in range(4)) if n <= columns), columns)
 
 
 def lines(columns: int, line: int) -> list[int]:
@@ -74,7 +79,8 @@ class Shares:
 
     def fits(self, part: Part, count: int) -> bool:
         """Whether shares across have buffers that are a whole tile in the layout of `buffers`."""
-        made = part.view.layout == as_layout(buffers(part.view.dtype, self.buffer_rows, max(count, 1)))
+        layout = buffers(part.view.dtype, self.buffer_rows, max(count, 1), self.columns)
+        made = part.view.layout == as_layout(layout)
         return not self.across or (made and part.shape == part.view.dims())
 
     def filled(self, tracer: Tracer, part: Part, count: int) -> tuple[View, IndexLike]:

@@ -18,7 +18,6 @@
 | `lego-hide-scalars`, `lego-restore-scalars` | hide scalar arithmetic from upstream's conversion |
 | `lego-order-fragments` | orders the tiles of an ldmatrix as the product expects them |
 | `lego-next-tile-ahead` | prefetches the next tile's first copies before this tile's result is stored |
-| `lego-warpgroup-products` | computes a product by warpgroups with tensor copies and wgmma, for sm_90a |
 | `lego-swizzle` | applies a tile's order to every access to it, which avoids bank conflicts |
 | `lego-place-shared-memory` | static memory if all tiles fit, else dynamic; disjoint lifetimes share memory |
 | `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
@@ -60,7 +59,6 @@ PASSES: Final = {
     "lego-rotate-fragments": "rotate_fragments.RotateFragments",
     "lego-swizzle": "swizzle.Swizzle",
     "lego-next-tile-ahead": "prefetch_next_tile.PrefetchNextTile",
-    "lego-warpgroup-products": "warpgroup_products.WarpgroupProducts",
     "lego-load-ahead": "load_ahead.LoadAhead",
     "lego-load-tiles-early": "load_tiles_early.LoadTilesEarly",
     "lego-narrow-indices": "narrow_indices.NarrowIndices",
