@@ -2,7 +2,7 @@
 
     python bench/parts_gate.py render [WORD ..]     the kernels as cubins, on all cores, no GPU
     python bench/parts_gate.py time [WORD ..]       on the GPU machine: correctness, then times in turns
-    python bench/parts_gate.py table                the table of docs/results/parts-of-k.md
+    python bench/parts_gate.py table                the table in docs/results/scheduled-gate.md
 
 A word is a type, layouts, or a size; of several sizes each is taken. The sizes are products of language models with few
 rows, and squares with long sums, of which those are cases whose K `warpgroup_choices` divides. Both kernels of a case
@@ -29,7 +29,7 @@ import harness
 import hopper
 import mlir_kernels
 
-NAME, PAGE = "parts_gate", "results/parts-of-k.md"
+NAME, PAGE = "parts_gate", "results/scheduled-gate.md"
 Size = tuple[int, int, int]
 Case = tuple[Size, str, str]
 WEIGHTS = ((4096, 4096), (4096, 14336), (1024, 8192), (2560, 8192), (1536, 12288))
@@ -55,35 +55,23 @@ def cases() -> Iterator[Case]:
             yield size, layouts, dtype
 
 
-def tiles_of(case: Case) -> dict[str, Any]:
-    """The tile of each kernel; none where whole tiles are chosen."""
-    from lego_mlir.kernels import warpgroup_choices as choices
-    from lego_mlir.kernels.warpgroup_parts import takes
+def tile_of(case: Case) -> Any:
+    """The tile of a case's kernels; None where whole tiles are chosen."""
+    from lego_mlir.kernels import warpgroup_choices
 
-    (m, n, k), layouts, _ = case
-    chosen = choices.choose(m, n, k, hopper.SMS, layouts)
-    if chosen.parts * chosen.splits == 1:
-        return {}
-    own = chosen
-    if not takes(chosen):
-        found = [tile for tile in choices.divided_tiles(m, n, k, hopper.SMS, layouts) if takes(tile)]
-        own = min(found, key=lambda tile: choices.microseconds((m, n, k), tile, hopper.SMS, layouts))
-    return {"general": own, "special": chosen}
+    chosen = warpgroup_choices.choose(*case[0], hopper.SMS, case[1])
+    return chosen if chosen.parts * chosen.splits > 1 else None
 
 
-def _kept(folder: str, case: Case, kind: str, tile: Any) -> dict[str, Any]:
-    from lego_mlir import Col, Row
-    from lego_mlir.kernels.warpgroup_parts import in_parts
+def _kept(folder: str, case: Case, kind: str) -> dict[str, Any]:
+    from lego_mlir.kernels.scheduled_products import ScheduledProduct
     from lego_mlir.toolchain import compile_kernel
-    from lego_mlir.tracing.dtypes import dtype_named
 
-    (m, n, k), layouts, name = case
+    (size, layouts, dtype), tile = case, tile_of(case)
     if kind == "special":
-        made = hopper.compiled(case[0], layouts, name, tile)
+        made = hopper.compiled(size, layouts, dtype, tile)
     else:
-        a, b = ((Col if c == "T" else Row)(*dims) for c, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-        dtype = dtype_named(name)
-        kernel = in_parts(m, n, k, dtype, tile, a=a, b=b, result=dtype)
+        kernel = ScheduledProduct(tile, layouts, dtype, dtype).kernel(size, hopper.SMS)
         made = compile_kernel(kernel, target=hopper.TARGET, emit="cubin")
     path = Path(folder) / label(case, kind)
     path.with_suffix(".cubin").write_bytes(made.bytes)
@@ -103,8 +91,8 @@ def render() -> int:
     index = json.loads(listed.read_text()) if listed.is_file() else {}
     with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
         tasks = {
-            pool.submit(_kept, str(folder), case, kind, tile): label(case, kind)
-            for case in cases() for kind, tile in tiles_of(case).items()
+            pool.submit(_kept, str(folder), case, kind): label(case, kind)
+            for case in cases() if tile_of(case) for kind in KINDS
         }  # fmt: skip
         for task in as_completed(tasks):
             try:
@@ -197,12 +185,11 @@ def gate(results: dict[str, Any]) -> mlir_kernels.Table:
         cells.append([
             " x ".join(map(str, case[0])), *case[1:], f"{1000 * ours:.2f}",
             *(f"{ratios[kind][-1]:.3f}" for kind in ratios), rows["general"]["tile"],
-            "" if rows["special"]["tile"] == rows["general"]["tile"] else rows["special"]["tile"],
         ])  # fmt: skip
     special = ratios["special"]
     means = [f"{geometric_mean(ratios[kind]):.3f}" for kind in ratios]
     slow = f"{sum(ratio * GATE < 1 for ratio in special)} slower by 2 %, {sum(r * WORST < 1 for r in special)} by 5 %"
-    cells.append(["geometric mean", "", "", "", *means, slow, ""])
+    cells.append(["geometric mean", "", "", "", *means, slow])
     return mlir_kernels.table(
         "M x N x K|layouts|type|general us|cuBLAS / general|special / general|tile|of special", cells
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.aliases import IndexLike, Operand, Traced
 from lego_mlir.kernels.matmul import VectorPlace
+from lego_mlir.tracing.element_functions import ElementFunction
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
@@ -91,7 +93,7 @@ def store_added(
     """
     target, width, (rows, columns) = plan.target(c), vectors.width, plan.shape
 
-    def work(numbers: list[IndexLike]) -> None:
+    def add(by: ElementFunction, numbers: list[IndexLike]) -> None:
         totals: list[Operand] = [None] * len(numbers)
         at_once = max(1, LOADS // len(numbers))
         for begin in range(0, parts, at_once):
@@ -103,16 +105,15 @@ def store_added(
             row, column = vectors.place(number)
             place = VectorPlace(at[0] * rows + row, at[1] * columns + column, width)
             with lego.when(target.layout.mask(*at, row, column)):
-                target.store(plan.computed(operands, (), total, place), *at, row, column)
+                target.store(by(total, place), *at, row, column)
 
-    def visit() -> None:
-        vectors.visit(work, LOADS // parts)
-
-    m, n = c.dims()
-    if n % columns == 0 and m % vectors.shape[0] == 0:
-        visit()
-        return
-    with lego.when(target.layout.mask(*at, vectors.shape[0] - 1, columns - 1)):
-        visit()
-    with lego.otherwise():
-        visit()
+    (m, n), most = c.dims(), LOADS // parts
+    with plan.epilogue_with(operands) as by:
+        work = partial(add, by)
+        if n % columns == 0 and m % vectors.shape[0] == 0:
+            vectors.visit(work, most)
+        else:
+            with lego.when(target.layout.mask(*at, vectors.shape[0] - 1, columns - 1)):
+                vectors.visit(work, most)
+            with lego.otherwise():
+                vectors.visit(work, most)

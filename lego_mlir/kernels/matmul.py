@@ -16,7 +16,8 @@ introduces them.
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -149,8 +150,6 @@ def build(
         raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
     if split is not None and not is_static((M, N, K)):
         raise UsageError(f"matmul: the sizes must be ints with split={split}, got {M} x {N} x {K}")
-    if split is not None and function.largest:
-        raise UsageError(f"matmul: {', '.join(function.largest)} of the result with {split=}; leave out split")
     positions = layout.physical_size()
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
@@ -311,11 +310,18 @@ class _Plan:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         c, at = self.multiply(matrices, staged, out, at)
         m, n = out.dims()
+        with (
+            self.epilogue_with(operands) as by,
+            stored_tile([out], c, (at[0] * m, at[1] * n), None if self.plain else by),
+        ):
+            self.store(out, c, at, by)
+
+    @contextmanager
+    def epilogue_with(self, operands: tuple[Operand, ...]) -> Iterator[ElementFunction]:
+        """What becomes of sums while a tile is stored; the largest values of the tile are kept after that."""
         named = dict(zip(self.epilogue.operands, operands, strict=False))
         largest = tuple(LargestOfTile.begin(named[name]) for name in self.epilogue.largest)
-        by = None if self.plain else partial(self.computed, operands, largest)
-        with stored_tile([out], c, (at[0] * m, at[1] * n), by):
-            self.store(out, c, at, partial(self.computed, operands, largest))
+        yield partial(self.computed, operands, largest)
         for kept in largest:
             kept.end()
 

@@ -4,7 +4,8 @@
                                                   pipeline(stages=4), clusters(blocks=2), lockstep(every=32), roles
 
 Sizes are ints, or symbols for a kernel of all sizes of a class. Where all tiles of known sizes run at once, each block
-has one; otherwise few blocks compute all of them. The blocks of a cluster compute tiles next to each other.
+has one; otherwise few blocks compute all of them. The blocks of a cluster compute tiles next to each other, or parts of
+K of one tile (`cluster_k`); or any blocks have parts of K, and a workspace (`split_k`).
 
 >>> from lego_mlir.kernels.warpgroup_choices import choose
 >>> ScheduledProduct(choose(4096, 4096, 4096, 132), "NT").text(blocks=132, once=False)
@@ -20,7 +21,9 @@ import lego_mlir as lego
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import matmul
+from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
+from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.kernels.warpgroup_choices import UNIT, WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.layout.canonical import is_static
@@ -81,6 +84,12 @@ class ScheduledProduct:
         return max((by for extent, by in shared if extent % by), default=1)
 
     @property
+    def split(self) -> SplitK | ClusterK | None:
+        """How blocks divide K."""
+        t = self.tile
+        return ClusterK(t.parts) if t.parts > 1 else SplitK(t.splits) if t.splits > 1 else None
+
+    @property
     def _ring(self) -> tuple[int, int]:
         t, by = self.tile, self.rows
         height = -(-t.m // by) * by if self.layouts[0] == "N" else -(-t.m // 64) * 64
@@ -88,18 +97,23 @@ class ScheduledProduct:
         stage, buffer = (height + width) * LINE, self.warps // 4 * BUFFER
         room = LARGEST_SHARED_BYTES - BARRIER_BYTES
         one, two = ((room - count * buffer) // stage for count in (1, 2))
-        stages = min(max(two, min(one, 4)), MOST_STAGES, self.tile.stages)
+        if self.split:
+            return min(room // stage, MOST_STAGES, t.stages), 0
+        stages = min(max(two, min(one, 4)), MOST_STAGES, t.stages)
         return stages, max(self.tile.buffers, 2) if stages <= two else 1
 
-    def text(self, blocks: int, *, once: bool) -> str:
-        """The schedules on a device for so many blocks at a time; `once` if each has one tile."""
+    def text(self, blocks: int, *, once: bool, clipped: bool = False) -> str:
+        """The schedules on a device for so many blocks at a time; `once` if each has one tile, or a part of its K.
+
+        `clipped` if the tile has more rows than A.
+        """
         t, cluster = self.tile, self.tile.cluster[0] * self.tile.cluster[1]
         found = [
             "" if once else f"persistent(blocks={blocks})",
             "warpgroups(transposed=True)" if t.transposed else "warpgroups",
             f"exact(every={t.exact})" if t.exact else "",
-            f"copied_out(buffers={MORE_BUFFERS if once else self.buffers})",
-            str(RingPipeline(self.stages, rounded=self.fused.rounded, rows=self.rows)),
+            "" if self.split else f"copied_out(buffers={MORE_BUFFERS if once else self.buffers})",
+            str(RingPipeline(self.stages, rounded=self.fused.rounded, rows=self.rows, clipped=clipped)),
             f"clusters(blocks={cluster})" if cluster > 1 else "",
             "overlay" if once else "",
             f"lockstep(every={t.lockstep})" if t.lockstep and not once else "",
@@ -112,7 +126,7 @@ class ScheduledProduct:
     def kernel(self, sizes: Sizes, clusters: int) -> Kernel:
         """The kernel of these sizes, on a device that runs so many clusters at a time."""
         m, n, k = sizes
-        t, (down, across) = self.tile, self.tile.cluster
+        t, (down, across), split = self.tile, self.tile.cluster, self.split
         rows, columns = lego.cdiv(m, t.m * down), lego.cdiv(n, t.n * across)
         order = clustered_order(rows, columns, t.group, t.cluster, snake=t.lockstep > 0)
         dims = ((m, k), (k, n))
@@ -121,10 +135,11 @@ class ScheduledProduct:
         kernel = matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result),
             tiling=matmul.Tiling(t.m, t.n, LINE // ELEMENT_BYTES[self.dtype], divided), order=order,
-            epilogue=self.fused.build(m, n),
+            epilogue=self.fused.build(m, n), split=split,
         )  # fmt: skip
-        once = is_static((rows, columns)) and rows * columns <= clusters
-        return kernel.schedule(self.text(clusters * down * across, once=once))
+        once = split is not None or (is_static((rows, columns)) and rows * columns <= clusters)
+        clipped = split is not None and isinstance(m, int) and m < t.m
+        return kernel.schedule(self.text(clusters * down * across, once=once, clipped=clipped))
 
 
 def clustered_order(

@@ -10,7 +10,8 @@ which blocks run:
     part 1   sums -> partial[tile, 1]   fence   counter 2 -> 3: the last   fence   [0] + [1] + [2] -> C   counter = 0
 
 The last block resets the counter, so that the next launch finds zeros. `partial` and `counters` are the workspace of
-one launch at a time: of one stream.
+one launch at a time: of one stream. Blocks are numbered with tiles first, so that those which begin together read the
+same part of K.
 
 Where blocks for all parts do not fit a device at once, the last of them run beside idle multiprocessors. With `blocks`,
 as many persistent blocks share the parts of all tiles as stream-K does: each takes a contiguous range of them, equal
@@ -127,9 +128,7 @@ class SplitK:
         *given, partial, counters = operands
         arrived = lego.shared(i32, Row(1))
 
-        def unit(number: IndexLike) -> None:
-            tile, part = number // self.parts, number % self.parts
-
+        def unit(tile: IndexLike, part: IndexLike) -> None:
             def work(at: IndexLike) -> None:
                 c, own = plan.multiply(matrices, staged, out, at, part, self.parts)
                 self._publish(plan, out, partial, counters, arrived, tile, part)
@@ -143,10 +142,10 @@ class SplitK:
         tiles, block = plan.order.physical_size(), lego.block_id.x
         units, blocks = tiles * self.parts, self.grid(tiles)
         if blocks == units:
-            unit(block)
+            unit(block % tiles, block // tiles)
             return
         for number in lego.range(block * units // blocks, (block + 1) * units // blocks):
-            unit(number)
+            unit(number // self.parts, number % self.parts)
 
     def _publish(
         self, plan: Traced, out: View, partial: View, counters: View, arrived: View, number: IndexLike, part: IndexLike

@@ -54,7 +54,6 @@ PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8)
 PARTED_ROWS: Final = 1.06
 """What parts of K within a cluster take of the predicted time with several rows of tiles: 1.04 to 1.28 on an H200,
 where those among clusters took 0.97 to 1.03."""
-PARTED_CLUSTERS: Final = ((1, 1), (2, 1))
 TRANSPOSED_ROWS: Final = (16, 32, 48, 64)
 TRANSPOSED_COLUMNS: Final = (64, 128)
 """The sides of tiles of transposed products, in rows and columns of C."""
@@ -498,26 +497,13 @@ def shares_lines(m: int, n: int, k: int, layouts: str) -> bool:
 def parted_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
     """Divisions of a product of few tiles whose K the blocks of a cluster divide; all blocks run at once."""
     found = []
-    for height, width in PARTED_TILES:
-        for cluster in PARTED_CLUSTERS:
-            down, across = -(-m // (height * cluster[0])), -(-n // (width * cluster[1]))
-            shared = cluster[0] * cluster[1]
-            for parts in PARTS:
-                blocks, reached = down * across * shared * parts, reached_by(shared * parts, multiprocessors)
-                filled = LEAST_FILLED * multiprocessors <= blocks <= reached // (shared * parts) * shared * parts
-                if (
-                    not filled
-                    or k < STEP * LEAST_PART * parts
-                    or width % (8 * cluster[0])
-                    or shared * parts > MOST_BLOCKS
-                ):
-                    continue
-                stages = stages_of(height, width, -(-k // parts), layouts)
-                group = GROUP // (height * cluster[0])
-                tile = WarpgroupTile(height, width, stages, cluster, group, parts=parts)
-                if tile.keeps_sums(m, k, layouts) and tile.fits(m, n, multiprocessors):
-                    found.append(tile)
-    return found
+    for (height, width), parts in product(PARTED_TILES, PARTS):
+        blocks, reached = -(-m // height) * -(-n // width) * parts, reached_by(parts, multiprocessors)
+        filled = LEAST_FILLED * multiprocessors <= blocks <= reached // parts * parts
+        if filled and k >= STEP * LEAST_PART * parts:
+            stages = stages_of(height, width, -(-k // parts), layouts)
+            found.append(WarpgroupTile(height, width, stages, group=max(1, GROUP // height), parts=parts))
+    return [tile for tile in found if tile.keeps_sums(m, k, layouts) and tile.fits(m, n, multiprocessors)]
 
 
 def unit_of(bytes_: int) -> int:

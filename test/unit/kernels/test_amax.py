@@ -5,12 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gemm import launch, transformed
+from ptx_runs import memories_of
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, schedule
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import epilogues, matmul
+from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.split_k import SplitK
 
@@ -138,8 +141,19 @@ def test_a_call_updates_the_maximum():
     np.testing.assert_allclose(amax, largest, rtol=1e-5)
 
 
-def test_parts_of_k_are_refused():
-    with pytest.raises(UsageError, match=r"matmul: amax of the result with split=SplitK\(parts=2, .*leave out split"):
-        built(split=SplitK(2), epilogue=epilogues.amax())
+@pytest.mark.parametrize("split", [SplitK(2), ClusterK(2)], ids=str)
+def test_the_largest_of_the_whole_sums_is_kept_with_k_in_parts(split):
+    kernel = built(split=split, epilogue=epilogues.amax())
+    draw = np.random.default_rng(3)
+    a, b = draw.integers(-2, 3, (70, 64)), draw.integers(-2, 3, (64, 72))
+    given = {"a": a, "b": b, "amax": [0.5]}
+    given |= {p.name: np.zeros(p.layout.dims()) for p in kernel.params if p.name in ("partial", "counters")}
+    memories = memories_of(kernel, given)
+    report = run_kernel(kernel, memories, counts=False)
+    assert report.clean, [str(fault) for fault in report.faults]
+    assert memories["amax"][0] == np.abs(a @ b).max()
+
+
+def test_an_operand_has_one_name():
     with pytest.raises(UsageError, match="epilogues with two operands named amax; name one of them otherwise"):
         epilogues.amax().then(epilogues.amax())

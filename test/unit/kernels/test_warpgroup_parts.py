@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from ptx_runs import memories_of
 
-from lego_mlir import Col, Row, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
+from lego_mlir import bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import matmul, warpgroup_choices
+from lego_mlir.kernels import warpgroup_choices
+from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
+from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
-from lego_mlir.kernels.warpgroup_parts import in_parts, schedules, takes
 from lego_mlir.runtime.data import positions
 from lego_mlir.toolchain import compile_kernel
 
@@ -20,7 +21,7 @@ FEW_ROWS = ((16, 64), (32, 64), (16, 128))
 
 
 def drawn(seed):
-    """A product, its tile, and the order of B."""
+    """A product, its tile, and the layouts."""
     draw = random.Random(seed)
     transposed = draw.random() < 0.5
     m_tile, n_tile = draw.choice(FEW_ROWS if transposed else SHAPES)
@@ -29,7 +30,11 @@ def drawn(seed):
     m, n = draw.randint(1, m_tile if transposed else 2 * m_tile), 8 * draw.randint(1, n_tile // 4)
     tile = WarpgroupTile(m_tile, n_tile, draw.choice((2, 3)), parts=parts, splits=splits, transposed=transposed,
                          group=2, dependent=draw.random() < 0.5)  # fmt: skip
-    return (m, n, 8 * draw.randint(16, 64)), dtype, tile, draw.choice((Row, Col))
+    return (m, n, 8 * draw.randint(16, 64)), dtype, tile, draw.choice(("NT", "NN"))
+
+
+def built(size, tile, layouts="NT", dtype="f16", result="f32", fused=PLAIN):
+    return ScheduledProduct(tile, layouts, dtype, result, fused).kernel(size, 132)
 
 
 def run(kernel, machine, a, b, *further, launches=1):
@@ -45,7 +50,8 @@ def run(kernel, machine, a, b, *further, launches=1):
         report = machine(kernel, memories)
         assert report.clean, [str(fault) for fault in report.faults]
     assert "counters" not in memories or not memories["counters"].any()
-    return memories["c"][positions(kernel.params[2].layout, {})]
+    c = memories["c"][positions(kernel.params[2].layout, {})]
+    return (c, memories["amax"][0]) if "amax" in memories else c
 
 
 def interpreted(kernel, memories):
@@ -68,9 +74,9 @@ def operands(m, n, k, dtype, seed=0):
      for machine, few in ((interpreted, 2), (emulated, 4)) for seed in range(12)],
 )  # fmt: skip
 def test_drawn_products(seed, machine):
-    (m, n, k), dtype, tile, order = drawn(seed)
-    kernel = in_parts(m, n, k, dtype, tile, b=order(k, n), result=f32)
-    a, b = operands(m, n, k, dtype)
+    size, dtype, tile, layouts = drawn(seed)
+    kernel = built(size, tile, layouts, str(dtype))
+    a, b = operands(*size, dtype)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_array_equal(run(kernel, machine, a, b, launches=1 + (machine is emulated)), exact)
 
@@ -81,29 +87,31 @@ def test_drawn_products(seed, machine):
     [f32, f8e4m3fn, *(pytest.param(t, marks=pytest.mark.long) for t in (f8e5m2, i8))], ids=str,
 )  # fmt: skip
 def test_other_types(dtype, parts):
-    k, sums = 128 // dtype.bytes, f32 if dtype.is_float else i32
-    tile = WarpgroupTile(64, 32, 2, step=k, **parts)
-    m, n, depth = 40, 32, 4 * k
-    kernel = in_parts(m, n, depth, dtype, tile, b=Col(depth, n), result=sums)
-    a, b = operands(m, n, depth, dtype)
+    k = 128 // dtype.bytes
+    kernel = built((40, 32, 4 * k), WarpgroupTile(64, 32, 2, step=k, **parts), "NT", str(dtype),
+                   "f32" if dtype.is_float else "i32", FusedParts(rounded=dtype == f32))  # fmt: skip
+    a, b = operands(40, 32, 4 * k, dtype)
     np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
 
 
 @pytest.mark.parametrize("parts", [{"parts": 4}, {"splits": 3}], ids=["cluster", "grid"])
 def test_an_epilogue_sees_the_whole_sum(parts):
-    kernel = in_parts(
-        3, 64, 320, f16, WarpgroupTile(16, 64, 2, transposed=True, **parts), b=Col(320, 64), result=f16,
-        epilogue=matmul.bias(64).then(matmul.relu()),
-    )  # fmt: skip
+    tile, fused = (
+        WarpgroupTile(16, 64, 2, transposed=True, **parts),
+        FusedEpilogue(bias="f16", activation="relu", amax=True),
+    )
+    kernel = built((3, 64, 320), tile, "NT", "f16", "f16", FusedParts(fused))
     a, b = operands(3, 64, 320, f16)
-    bias = np.arange(64) - 32
+    bias, amax = np.arange(64) - 32, np.float32([0.5])
     expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
-    np.testing.assert_array_equal(run(kernel, emulated, a, b, bias), expected)
+    c, found = run(kernel, emulated, a, b, bias, amax)
+    np.testing.assert_array_equal(c, expected)
+    assert found == expected.max()
 
 
 def test_all_blocks_add_in_one_order():
     """Numbers whose sums depend on their order: each launch, with another order of warps, has the same bits."""
-    kernel = in_parts(8, 64, 768, f16, WarpgroupTile(16, 64, 2, transposed=True, splits=3), b=Col(768, 64), result=f32)
+    kernel = built((8, 64, 768), WarpgroupTile(16, 64, 2, transposed=True, splits=3))
     draw = np.random.default_rng(1)
     a, b = (draw.standard_normal(shape).astype(np.float16) for shape in ((8, 768), (768, 64)))
 
@@ -113,16 +121,22 @@ def test_all_blocks_add_in_one_order():
     assert len({bits(seed) for seed in range(3)}) == 1
 
 
+def test_clusters_that_share_copies_divide_k_among_themselves():
+    kernel = built((128, 128, 512), WarpgroupTile(64, 64, 2, (2, 1), splits=2))
+    assert kernel.cluster == (2,) and kernel.grid == (8,)
+    a, b = operands(128, 128, 512, f16)
+    np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
 @pytest.mark.parametrize("layouts", ["NT", "NN"])
-def test_tiles_that_are_chosen_are_taken(layouts):
-    sizes = [(m, n, k) for m in (1, 16, 64) for n, k in ((4096, 4096), (2560, 8192))] + [(512, 512, 8192)]
+def test_parts_within_a_cluster_are_all_that_it_is_for(layouts):
+    sizes = [(m, n, k) for m in (1, 16, 64) for n, k in ((4096, 4096), (2560, 8192))] + [(256, 256, 4096)]
     chosen = [warpgroup_choices.choose(*size, 132, layouts) for size in sizes]
-    assert all(takes(tile) for tile in chosen if tile.parts * tile.splits > 1)
-    assert {schedules(tile).split(",")[0] for tile in chosen} == {"warpgroups", "warpgroups(transposed=True)"}
+    assert {tile.cluster for tile in chosen if tile.parts > 1} == {(1, 1)}
 
 
 def test_parts_are_published_and_added_as_vectors():
-    kernel = in_parts(64, 64, 1024, f16, WarpgroupTile(64, 64, 4, splits=4), b=Col(1024, 64), result=f16)
+    kernel = built((64, 64, 1024), WarpgroupTile(64, 64, 4, splits=4), "NT", "f16", "f16")
     text = compile_kernel(kernel, target="sm_90a").text
     assert text.count("st.volatile.global.v4") == 64 * 64 // 4 // 128
     assert text.count("ld.volatile.global.v4") == 4 * 64 * 64 // 4 // 128
