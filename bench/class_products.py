@@ -52,10 +52,7 @@ def render() -> None:
         found = class_at(size, layouts)
         if found.name not in made:
             made[found.name] = f"class-{len(made)}"
-            built = compile_kernel(
-                found.kernel(), transform=hopper.SCRIPT, parameters=found.parameters, target=hopper.TARGET,
-                emit="cubin", cache=Cache(default_folder()),
-            )  # fmt: skip
+            built = compile_kernel(found.kernel(), target=hopper.TARGET, emit="cubin", cache=Cache(default_folder()))
             write(folder, made[found.name], built)
         fixed = f"{'x'.join(map(str, size))}-{layouts}"
         write(folder, fixed, hopper.compiled(size, layouts, "f16"))

@@ -79,12 +79,9 @@ def kinds() -> list[tuple[str, Size, Any]]:
     return [
         *((layouts, (24, 264, 520), few) for layouts in ("NN", "NT", "TN", "TT")),
         ("NN", (24, 264, 520), replace(few, parts=4)), ("NT", (8, 264, 520), replace(few, m=16, cluster=(1, 2))),
-        ("TT", (136, 264, 1032), WarpgroupTile(64, 24, 6, group=1, cluster=(1, 4), parts=2)),
         ("NN", (200, 264, 1032), WarpgroupTile(128, 64, 6, group=1, parts=8)),
         ("TN", (264, 520, 328), WarpgroupTile(64, 64, 6, group=1, cluster=(2, 2))),
         ("NT", (264, 520, 328), WarpgroupTile(64, 64, 6, group=1, cluster=(2, 4))),
-        ("NN", (392, 520, 328), WarpgroupTile(192, 256, 3, group=1)),
-        ("NT", (392, 520, 328), WarpgroupTile(192, 208, 4, (2, 1), 1)),
         ("NT", (200, 264, 1032), WarpgroupTile(64, 64, 4, group=1, parts=2, exact=2)),
         ("NT", (200, 264, 1032), WarpgroupTile(64, 64, 5, group=1, parts=2, resident=2)),
     ]  # fmt: skip

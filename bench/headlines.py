@@ -186,17 +186,6 @@ def _scheduled(newest: Newest) -> Iterator[Point]:
     yield from (Point(name.replace("_", " "), SINGLE, ratio) for (name, _), ratio in found.items())
 
 
-def _gate(newest: Newest) -> Iterator[Point]:
-    import scheduled_gate
-
-    if newest(scheduled_gate.RUNS[0]) is None:
-        return
-    for kind in scheduled_gate.KINDS:
-        for _, rows in scheduled_gate.measured(lambda name: newest(name) or {"rows": []}).values():
-            if kind != "general" and kind in rows:
-                yield Point(kind, SUSTAINED, rows[kind]["ms"] / rows["general"]["ms"])
-
-
 def _grouped(newest: Newest) -> Iterator[Point]:
     rows = _rows(newest("grouped_products"))
     named = {"batched": "batched: torch.bmm", "grouped": "grouped: _grouped_mm", "depth": "along K: _grouped_mm"}
@@ -397,7 +386,6 @@ HEADLINES: Mapping[str, Headline] = {
     "matmul-shapes": Headline("time of cuBLAS or PyTorch / ours", _shapes),
     "matmul-mma": Headline("time of cuBLAS (wgmma) / ours (mma.sync)", _by_mma),
     "scheduled-products": Headline("time of PyTorch / ours", _scheduled),
-    "scheduled-gate": Headline("time of a kernel / the scheduled one's", _gate),
     "grouped-products": Headline("time of PyTorch / ours", _grouped),
     "product-choices": Headline("time of the best candidate / the choice's", _choices),
     "transpose": Headline("time of a copy of the same bytes / ours", _transposes),

@@ -30,7 +30,7 @@ from typing import Any
 import harness
 import mlir_kernels
 
-NAME, PAGE, TARGET, SCRIPT = "hopper", "results/matmul.md", "sm_90a", "matmul_sm90.mlir"
+NAME, PAGE, TARGET = "hopper", "results/matmul.md", "sm_90a"
 Size = tuple[int, int, int]
 SQUARES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192, 16384))
 OTHERS: tuple[Size, ...] = (
@@ -78,19 +78,12 @@ def chosen(size: Size, layouts: str) -> Any:
 
 def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str = "cubin") -> Any:
     """The kernel for a size: that of lego_mlir.matmul, or one with another `WarpgroupTile`."""
-    from lego_mlir import Col, Row
-    from lego_mlir.kernels import warpgroup_splits
+    from lego_mlir.kernels.scheduled_products import ScheduledProduct
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.dtypes import dtype_named
 
-    m, n, k = size
     tile = chosen(size, layouts) if tile is None else tile
-    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    type_ = dtype_named(dtype)
-    kernel = warpgroup_splits.in_tile(m, n, k, type_, tile, tile.persistent(SMS), a=a, b=b, result=type_)
-    return compile_kernel(
-        kernel, transform=SCRIPT, parameters=tile.parameters, target=TARGET, emit=emit, cache=Cache(default_folder())
-    )
+    kernel = ScheduledProduct(tile, layouts, dtype, dtype).kernel(size, tile.clusters(SMS))
+    return compile_kernel(kernel, target=TARGET, emit=emit, cache=Cache(default_folder()))
 
 
 def studied(size: Size, layouts: str, dtype: str) -> dict[str, Any]:

@@ -132,34 +132,26 @@ def copies_of(case: Case) -> dict[str, tuple[int, int]]:
 
 def compiled(case: Case) -> Any:
     """The kernel of a case, in the tile that is chosen for its size."""
-    from lego_mlir import Col, Row
-    from lego_mlir.kernels import warpgroup_choices, warpgroup_splits
+    from lego_mlir.kernels import warpgroup_choices
+    from lego_mlir.kernels.fused_epilogues import FusedParts
+    from lego_mlir.kernels.scheduled_products import ScheduledProduct
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
-    m, n, k = case.size
-    type_ = dtype_named(case.dtype)
-    layouts = "NT" if is_turned(case) else case.layouts
-    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    fused = epilogue_of(case)
+    layouts, fused = "NT" if is_turned(case) else case.layouts, epilogue_of(case)
     tile = warpgroup_choices.choose(
-        m,
-        n,
-        k,
+        *case.size,
         hopper.SMS,
         layouts,
-        type_.bytes,
+        dtype_named(case.dtype).bytes,
         exact=case.exact,
         fused=fused is not None or case.result not in ("f16", "bf16"),
         operands=0 if fused is None else len(fused.operands),
     )
-    blocks, result = tile.persistent(hopper.SMS), dtype_named(case.result)
-    kernel = warpgroup_splits.in_tile(m, n, k, type_, tile, blocks, fused, a=a, b=b, result=result)
-    return compile_kernel(
-        kernel, transform=hopper.SCRIPT, target=hopper.TARGET, emit="cubin",
-        parameters={**tile.parameters, **({"rounded": 1} if case.dtype == "f32" else {})},
-        cache=Cache(default_folder()),
-    )  # fmt: skip
+    rounded = FusedParts(rounded=case.dtype == "f32")
+    product = ScheduledProduct(tile, layouts, case.dtype, case.result, rounded)
+    kernel = product.kernel(case.size, tile.clusters(hopper.SMS), fused)
+    return compile_kernel(kernel, target=hopper.TARGET, emit="cubin", cache=Cache(default_folder()))
 
 
 def render(names: list[str]) -> None:

@@ -42,7 +42,6 @@ BENCHMARKS = (
         "scheduled_products",
         "products of a user, scheduled, against PyTorch's",
     ),
-    ("scheduled_gate", "scheduled-gate", "scheduled_gate", "the scheduled product against the special pass"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
     ("fused_attention", "attention", "fused_attention", "attention by warpgroups and its gradients, against PyTorch"),

@@ -142,10 +142,7 @@ def _class(size: Size, layouts: str) -> dict[str, Any]:
 
     found = class_products.class_at(size, layouts)
     if not (FOLDER / f"{found.name}.json").is_file():
-        made = compile_kernel(
-            found.kernel(), transform=hopper.SCRIPT, parameters=found.parameters, target=hopper.TARGET, emit="cubin",
-            cache=Cache(default_folder()),
-        )  # fmt: skip
+        made = compile_kernel(found.kernel(), target=hopper.TARGET, emit="cubin", cache=Cache(default_folder()))
         class_products.write(FOLDER, found.name, made)
     return {"size": size, "layouts": layouts, "kernel": "class", "tile": str(found.tile), "file": found.name}
 

@@ -88,18 +88,16 @@ def entered(size: Size) -> list[tuple[str, Any]]:
 
 def compiled(size: Size, family: str, choice: Any) -> Any:
     from lego_mlir.kernels import matmul
+    from lego_mlir.kernels.scheduled_products import ScheduledProduct
     from lego_mlir.toolchain import compile_kernel
     from lego_mlir.tracing.dtypes import f16
 
-    m, n, _ = size
-    if family == "mma.sync":
-        order, blocks, script, target = choice.order, choice.blocks(SMS), "matmul_sm80.mlir", "sm_90"
-        parameters = {"stages": choice.stages}
-    else:
-        order, blocks, script, target = choice.order(m, n), choice.clusters(SMS), "matmul_sm90.mlir", "sm_90a"
-        parameters = choice.parameters
-    kernel = matmul.build(*size, f16, result=f16, tiling=choice.tiling, order=order, blocks=blocks)
-    return compile_kernel(kernel, transform=script, parameters=parameters, target=target, emit="cubin")
+    if family == "warpgroups":
+        kernel = ScheduledProduct(choice, "NN").kernel(size, choice.clusters(SMS))
+        return compile_kernel(kernel, target="sm_90a", emit="cubin")
+    kernel = matmul.build(*size, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS))
+    given = {"stages": choice.stages}
+    return compile_kernel(kernel, transform="matmul_sm80.mlir", parameters=given, target="sm_90", emit="cubin")
 
 
 def described(family: str, choice: Any) -> dict[str, Any]:

@@ -229,19 +229,18 @@ def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     made, family = BUILT.get(built.kernel), FAMILIES.get(Path(str(built.script)).name)
     if made is None or family is None:
         return None
-    given = {name: int(str(value)) for name, value in (built.parameters or {}).items()}
-    cluster = given.get("cluster_m", 1), given.get("cluster_n", 1)
+    given = {name: int(value) for name, value in (built.parameters or {}).items()}
+    blocks = made.blocks or given.get("blocks", 0)
     persistent = made.blocks is not None or family == "warpgroups"
-    resident = max(round((made.blocks or 0) * cluster[0] * cluster[1] / H200.sms), given.get("resident", 1))
+    resident = max(round(blocks / H200.sms), given.get("resident", 1))
     t, size = made.tiling, ProductSize(made.m, made.n, made.k, made.layouts)
     tile = BlockTile(
-        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1),
-        resident if persistent else 0, cluster, given.get("cluster_k", 1), given.get("lockstep", 0) > 0,
-        given.get("dependent", 0) > 0,
+        family, t.m, t.n, t.k, t.warps, shared, given.get("stages", 1), resident if persistent else 0,
+        (given.get("cluster", 1), 1), 1, given.get("lockstep", 0) > 0, given.get("dependent", 0) > 0,
     )  # fmt: skip
     if given.get("transposed"):
         size = ProductSize(size.n, size.m, size.k, exchanged(size.layouts))
-        tile = replace(tile, m=tile.n, n=tile.m, cluster=cluster[::-1])
+        tile = replace(tile, m=tile.n, n=tile.m, cluster=tile.cluster[::-1])
     return TimedProduct(size, tile)
 
 

@@ -38,20 +38,20 @@ def test_a_kernel_has_the_tile_of_the_choice_that_it_was_built_from(choice):
 
 def test_a_warpgroup_kernel_has_the_tile_of_a_block_and_its_cluster():
     tile = tile_of(8192, 8192, 4096, (128, 256), 132, (2, 1))
-    kernel = matmul.build(
-        8192, 8192, 4096, f16, result=f16, tiling=tile.tiling, order=tile.order(8192, 8192), blocks=tile.clusters(132)
-    )
-    found = timed_product(kernel.transformed("matmul_sm90.mlir", **tile.parameters), 0)
+    tiling = matmul.Tiling(128, 256, 64, (8, 1))
+    kernel = matmul.build(8192, 8192, 4096, f16, result=f16, tiling=tiling)
+    given = {"stages": tile.stages, "blocks": 132, "cluster": 2, "lockstep": tile.lockstep}
+    found = timed_product(kernel.transformed("matmul_sm90.mlir", **given), 0)
     assert replace(found.tile, warps=tile.block_tile.warps) == tile.block_tile
 
 
-def test_parts_of_k_and_a_transposed_product():
-    tile = WarpgroupTile(32, 64, 6, (1, 2), parts=4, transposed=True, resident=2)
-    kernel = matmul.build(
-        24, 4096, 4096, f16, result=f16, b=Col(4096, 4096), tiling=tile.tiling, blocks=tile.persistent(132)
-    )
-    found = timed_product(kernel.transformed("matmul_sm90.mlir", **tile.parameters), 0)
-    assert found.size == ProductSize(4096, 24, 4096, "NT")
+def test_a_transposed_product():
+    tile = WarpgroupTile(32, 64, 6, (2, 1), transposed=True, resident=2)
+    tiling = matmul.Tiling(32, 64, 64, (1, 4))
+    kernel = matmul.build(64, 4096, 4096, f16, result=f16, b=Col(4096, 4096), tiling=tiling)
+    given = {"stages": 6, "cluster": 2, "transposed": True, "resident": 2}
+    found = timed_product(kernel.transformed("matmul_sm90.mlir", **given), 0)
+    assert found.size == ProductSize(4096, 64, 4096, "NT")
     assert replace(found.tile, warps=tile.block_tile.warps) == tile.block_tile
 
 
