@@ -11,7 +11,9 @@ which blocks run:
 
 The last block resets the counter, so that the next launch finds zeros. `partial` and `counters` are the workspace of
 one launch at a time: of one stream. Blocks are numbered with tiles first, so that those which begin together read the
-same part of K.
+same part of K: on an H200, 384 x 384 x 16384 took 0.84 of the time that it takes with parts first. In one row of tiles,
+where no two have columns of B in common, parts are first, and blocks read neighbouring parts of the same columns: 16 x
+1536 x 12288 took 0.87 of the time.
 
 Where blocks for all parts do not fit a device at once, the last of them run beside idle multiprocessors. With `blocks`,
 as many persistent blocks share the parts of all tiles as stream-K does: each takes a contiguous range of them, equal
@@ -141,8 +143,11 @@ class SplitK:
 
         tiles, block = plan.order.physical_size(), lego.block_id.x
         units, blocks = tiles * self.parts, self.grid(tiles)
-        if blocks == units:
+        if blocks == units and 1 not in plan.order.dims():
             unit(block % tiles, block // tiles)
+            return
+        if blocks == units:
+            unit(block // self.parts, block % self.parts)
             return
         for number in lego.range(block * units // blocks, (block + 1) * units // blocks):
             unit(number // self.parts, number % self.parts)

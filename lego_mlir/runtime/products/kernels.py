@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
 
 PIPELINED: Final = "matmul_sm80.mlir"
-WARPGROUPS: Final = "matmul_sm90.mlir"
 NOT_AHEAD: Final = "matmul_narrow.mlir"  # loads by the threads themselves, an iteration ahead of the products
 Scripted = tuple["Kernel", str | None, dict[str, int]]
 """A kernel, its script, and the script's parameters; without one, a kernel that is scheduled for warpgroups."""
@@ -54,7 +53,7 @@ def kernel_for(problem: Problem) -> Scripted:
 
 
 def _by_warpgroups(p: Problem, types: dict[str, Any]) -> Scripted:
-    from lego_mlir.kernels import warpgroup_choices, warpgroup_splits
+    from lego_mlir.kernels import warpgroup_choices
     from lego_mlir.kernels.product_counts import BYTES
     from lego_mlir.kernels.scheduled_products import ScheduledProduct
 
@@ -62,11 +61,8 @@ def _by_warpgroups(p: Problem, types: dict[str, Any]) -> Scripted:
     tile = warpgroup_choices.choose(
         *p.size, p.multiprocessors, p.layouts, types["dtype"].bytes, p.exact, fused, p.parts.operands
     )
-    if tile.parts * tile.splits == 1:
-        found = ScheduledProduct(tile, p.layouts, p.dtype, p.result, p.parts)
-        return found.kernel(p.size, p.clusters or tile.clusters(p.multiprocessors)), None, {}
-    built = warpgroup_splits.in_tile(*p.size, tile=tile, **types)
-    return built, WARPGROUPS, {**tile.parameters, **({"rounded": 1} if p.rounded else {})}
+    found = ScheduledProduct(tile, p.layouts, p.dtype, p.result, p.parts)
+    return found.kernel(p.size, p.clusters or tile.clusters(p.multiprocessors)), None, {}
 
 
 def _by_warps(p: Problem, types: dict[str, Any]) -> Scripted:
@@ -120,9 +116,8 @@ def _compiled(scripted: Scripted, target: str, emit: str) -> Compilation:
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
     kernel, script, parameters = scripted
-    specific = script in (None, WARPGROUPS)
     return compile_kernel(
-        kernel, transform=script, parameters=parameters, target=target if specific else target.rstrip("a"), emit=emit,
+        kernel, transform=script, parameters=parameters, target=target.rstrip("a") if script else target, emit=emit,
         cache=Cache(default_folder()),
     )  # fmt: skip
 

@@ -122,9 +122,9 @@ def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
     for size in ((512, 512, 65536), (256, 256, 16384), (64, 1024, 8192)):
         assert class_for(size, "NT", "f16", result, "sm_90a", 132, fused) is None
         problem = Problem(*size, "f16", result, "NT", "sm_90a", 132, None, fused.epilogue, fused.exact)
-        _, _, parameters = kernel_for(problem)
-        assert parameters.get("cluster_k", 1) * parameters.get("splits", 1) > 1
-        assert parameters.get("exact", 0) == fused.exact
+        kernel, script, _ = kernel_for(problem)
+        assert script is None and (kernel.cluster or "partial" in kernel.signature)
+        assert (f"exact(every={fused.exact})" in kernel.schedules) == (fused.exact > 0)
 
 
 @pytest.mark.parametrize("operands", [0, 1, 2])
