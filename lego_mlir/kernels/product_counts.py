@@ -67,8 +67,7 @@ class BlockTile:
     Blocks of a `cluster`, its size along M and N, fetch shared operands once. A block is persistent with `resident`
     ones per SM; with 0, there is one block per tile. Different blocks sum the `parts` of K, those of a cluster by
     warpgroups, of which there are `splits` for a tile. With `lockstep`, producers wait for each other; a `dependent`
-    kernel starts before the previous one has ended. Consumers of warpgroups divide the rows of the tile, or that many
-    of them `across` its columns.
+    kernel starts before the previous one has ended. Groups of warps divide the rows of the unit.
     """
 
     family: Family
@@ -83,7 +82,6 @@ class BlockTile:
     parts: int = 1
     lockstep: bool = False
     dependent: bool = False
-    across: int = 1
     splits: int = 1
 
 
@@ -194,8 +192,8 @@ def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
     rounds = whole + (rest > 0)
     fetched, (read, wave) = fetched_by(p, t, grid, rounds), waves_of(p, t, grid, slots)
     by_warps = t.m * t.warps[1] + t.n * t.warps[0]
-    if t.family == "warpgroups":  # each 64 rows are multiplied by the columns of each consumer
-        by_warps = t.m * t.across + t.n * (t.m // WARPGROUP_ROWS)
+    if t.family == "warpgroups":  # each 64 rows are multiplied by all columns
+        by_warps = t.m + t.n * (t.m // WARPGROUP_ROWS)
     added, peers = (1, t.parts - 1) if t.family == "warpgroups" else (t.parts, min(t.parts - 1, 1))
     return TileCounts(
         matrix=t.m * t.n * t.k / PRODUCTS, shared=(t.m + t.n + by_warps) * t.k * BYTES / SHARED_WAVEFRONT,

@@ -32,6 +32,7 @@ from lego_mlir.tracing.dtypes import dtype_named
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 
 if TYPE_CHECKING:
+    from lego_mlir.kernels.epilogues import Epilogue
     from lego_mlir.layout.base import Layout
     from lego_mlir.layout.canonical import SizeLike
     from lego_mlir.tracing.definition import Kernel
@@ -91,16 +92,25 @@ class ScheduledProduct:
 
     @property
     def _ring(self) -> tuple[int, int]:
-        t, by = self.tile, self.rows
-        height = -(-t.m // by) * by if self.layouts[0] == "N" else -(-t.m // 64) * 64
-        width = -(-t.n // by) * by if self.layouts[1] == "T" else -(-t.n // 64) * 64
-        stage, buffer = (height + width) * LINE, self.warps // 4 * BUFFER
+        t, stage, buffer = self.tile, self._stage_bytes, self.warps // 4 * BUFFER
         room = LARGEST_SHARED_BYTES - BARRIER_BYTES
         one, two = ((room - count * buffer) // stage for count in (1, 2))
         if self.split:
             return min(room // stage, MOST_STAGES, t.stages), 0
         stages = min(max(two, min(one, 4)), MOST_STAGES, t.stages)
         return stages, max(self.tile.buffers, 2) if stages <= two else 1
+
+    @property
+    def _stage_bytes(self) -> int:
+        t, by = self.tile, self.rows
+        height = -(-t.m // by) * by if self.layouts[0] == "N" else -(-t.m // 64) * 64
+        width = -(-t.n // by) * by if self.layouts[1] == "T" else -(-t.n // 64) * 64
+        return (height + width) * LINE
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, in bytes; a tile of sums takes that of the ring."""
+        return self.stages * self._stage_bytes + self.buffers * self.warps // 4 * BUFFER + BARRIER_BYTES
 
     def text(self, blocks: int, *, once: bool, clipped: bool = False) -> str:
         """The schedules on a device for so many blocks at a time; `once` if each has one tile, or a part of its K.
@@ -123,8 +133,11 @@ class ScheduledProduct:
         ]
         return ", ".join(filter(None, found))
 
-    def kernel(self, sizes: Sizes, clusters: int) -> Kernel:
-        """The kernel of these sizes, on a device that runs so many clusters at a time."""
+    def kernel(self, sizes: Sizes, clusters: int, epilogue: Epilogue | None = None) -> Kernel:
+        """The kernel of these sizes, on a device that runs so many clusters at a time.
+
+        An `epilogue` takes the place of what is fused.
+        """
         m, n, k = sizes
         t, (down, across), split = self.tile, self.tile.cluster, self.split
         rows, columns = lego.cdiv(m, t.m * down), lego.cdiv(n, t.n * across)
@@ -135,10 +148,10 @@ class ScheduledProduct:
         kernel = matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result),
             tiling=matmul.Tiling(t.m, t.n, LINE // ELEMENT_BYTES[self.dtype], divided), order=order,
-            epilogue=self.fused.build(m, n), split=split,
+            epilogue=epilogue or self.fused.build(m, n), split=split,
         )  # fmt: skip
         once = split is not None or (is_static((rows, columns)) and rows * columns <= clusters)
-        clipped = split is not None and isinstance(m, int) and m < t.m
+        clipped = isinstance(m, int) and m < t.m
         return kernel.schedule(self.text(clusters * down * across, once=once, clipped=clipped))
 
 

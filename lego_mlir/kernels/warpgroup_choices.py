@@ -20,14 +20,10 @@ from math import prod
 from typing import Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.hardware.consumers import MOST_COLUMNS, consumers_across
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import BUFFERS, ENOUGH_STAGES, StageRing
-from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize, reached_by
 from lego_mlir.kernels.product_time import H200, product_time
-from lego_mlir.layout.base import Layout
-from lego_mlir.schedule.orders import grouped
 
 Sizes = tuple[int, int, int]
 UNIT: Final = 8
@@ -37,17 +33,10 @@ STEP: Final = 64
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 NARROW_TILES: Final = tuple((64, n) for n in range(56, 8, -8))
 """Considered where tiles of 64 x 64 do not fill a device: more blocks copy the other operand."""
-TALLER: Final = 192
-"""Rows of tiles whose two consumers divide the columns; they are considered without an epilogue."""
-TALLER_WIDTHS: Final = range(256, 127, -16)
-WIDE_WIDTHS: Final = range(384, 256, -16)
-"""Columns of tiles of 128 rows whose consumers divide the columns; they are considered as those above."""
-TRANSPOSED: Final = {
-    64: range(256, 56, -8), 128: range(384, 56, -8), 192: range(256, 112, -16), 256: range(192, 48, -8),
-}  # fmt: skip
+TRANSPOSED: Final = {64: range(256, 56, -16), 128: range(256, 56, -16), 256: range(192, 48, -16)}
 """Rows of C of tiles of transposed products by their columns, which are the rows of the unit."""
 TRACED_ROWS: Final = 16
-"""Rows of a cluster's tile are a multiple, as the kernel is traced."""
+"""Rows of a tile are a multiple, as the kernel is traced."""
 PARTS: Final = (2, 4)
 """Parts of K within a cluster: 8 were slower."""
 PARTED_TILES: Final = tuple((m, n) for m in (64, 128) for n in range(24, 177, 8))
@@ -90,10 +79,8 @@ SHARED_WORK: Final = range(5 * 10**8, 37 * 10**8)
 """M N K at which they are considered: from 800 to 1546 cubed. At 1656, 1744 and 1936 they took 1.08 to 1.15 of it."""
 NEWER_GAIN: Final = 0.985
 SHALLOW_GAIN: Final = 0.95
-ACROSS_GAIN: Final = 0.97
-"""The predicted time relative to that of other tiles from which transposed, wide and unevenly shared ones are taken, in
-rings of fewer than ENOUGH_STAGES, and where consumers divide a transposed tile's rows of C: predicted as quick, an H200
-took as long or up to 2, 5 and 4 % longer."""
+"""The predicted time relative to that of other tiles from which transposed and unevenly shared ones are taken, and those
+in rings of fewer than ENOUGH_STAGES: predicted as quick, an H200 took as long or up to 2 and 5 % longer."""
 SECTOR: Final = SECTOR_BYTES // BYTES
 """Elements of a sector: boxes that begin within one took 1.5 times as long at 2560 NN, so tiles are whole ones."""
 MOST_PROMOTED: Final = 192
@@ -119,9 +106,6 @@ SHORT: Final = 40.0
 MORE_BUFFERS: Final = 4
 LEAST_ROOMY: Final = 3
 """Buffers of a consumer for 8-bit types, and the stages from which they are taken."""
-EARLY_OPERANDS: Final = 2
-EARLY: Final = 4
-"""The operands of an epilogue, and buffers whose operands are then loaded early, before ptxas moves some loads back."""
 BESIDE: Final = 1.0
 """Microseconds less of an 8-bit product whose blocks leave room for those of the next launch, which begin meanwhile."""
 MOST_SHARING: Final = 4
@@ -139,9 +123,8 @@ class WarpgroupTile:
 
     `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings. With
     `parts`, as many blocks of a cluster compute a tile, each a part of K, and a cluster has one tile; with `splits`, as
-    many clusters do (`warpgroup_splits`). `transposed` computes B^T A^T, whose rows are columns of C (`few_rows`).
-    `resident` blocks run on a multiprocessor. Each consumer stores C through `buffers`; operands of an epilogue for the
-    first `early` ones are loaded before the products.
+    many clusters do (`split_k`). `transposed` computes B^T A^T, whose rows are columns of C (`few_rows`).
+    `resident` blocks run on a multiprocessor. Each consumer stores C through `buffers`.
     """
 
     m: int
@@ -157,20 +140,7 @@ class WarpgroupTile:
     transposed: bool = False
     resident: int = 1
     buffers: int = BUFFERS
-    early: int = 0
     splits: int = 1
-
-    @property
-    def tiling(self) -> Tiling:
-        """The tile of a cluster, which the kernel is traced with.
-
-        Its warps only determine how that is written: threads must divide the copies in vectors.
-        """
-        height, width = self.m * self.cluster[0], self.n * self.cluster[1]
-        if height % 64:
-            return Tiling(height, width, self.step, (1, 4))
-        many = height % 128 == 0 and width % 16 == 0
-        return Tiling(height, width, self.step, (4, 1) if not many else (8, 1) if width % 32 else (8, 2))
 
     @property
     def block_tile(self) -> BlockTile:
@@ -180,7 +150,7 @@ class WarpgroupTile:
             (m, n), cluster = (n, m), cluster[::-1]
         return BlockTile(
             "warpgroups", m, n, STEP, (m // 16, 1), 0, self.stages, resident=self.resident, cluster=cluster,
-            parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent, across=consumers_across(m, n),
+            parts=self.parts, lockstep=self.lockstep > 0, dependent=self.dependent,
             splits=self.splits,
         )  # fmt: skip
 
@@ -188,20 +158,15 @@ class WarpgroupTile:
     def gain(self) -> float:
         """The predicted time, relative to that of others, from which the tile is taken: 1 but for newer kinds."""
         uneven = self.n % (UNIT * self.cluster[0]) > 0 or self.m % (UNIT * self.cluster[1]) > 0
-        if not (self.transposed or self.n > MOST_COLUMNS or uneven) or self.cluster not in CLUSTERS:
+        if not (self.transposed or uneven) or self.cluster not in CLUSTERS:
             return 1.0
         if self.stages < ENOUGH_STAGES:
             return SHALLOW_GAIN
-        return ACROSS_GAIN if self.transposed and consumers_across(self.n, self.m) > 1 else NEWER_GAIN
-
-    @property
-    def has_schedules(self) -> bool:
-        """Whether schedules compute the tile: groups of warps divide one side of it."""
-        return self.block_tile.across == 1 and self.m % TRACED_ROWS == 0
+        return NEWER_GAIN
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
-        return -(-m // self.tiling.m), -(-n // self.tiling.n)
+        return -(-m // (self.m * self.cluster[0])), -(-n // (self.n * self.cluster[1]))
 
     def shares_rows(self, m: int, n: int) -> bool:
         """Whether each block of a cluster copies something of a shared operand.
@@ -238,28 +203,6 @@ class WarpgroupTile:
         """Clusters that run at the same time: `resident` blocks on each multiprocessor."""
         return multiprocessors * self.resident // (self.cluster[0] * self.cluster[1] * self.parts)
 
-    def persistent(self, multiprocessors: int) -> int | None:
-        """The persistent blocks that a kernel is built with, those of clusters; None where a cluster has one tile."""
-        return self.clusters(multiprocessors) if self.parts * self.splits == 1 else None
-
-    def order(self, m: int, n: int) -> Layout:
-        """The tile order: groups of rows, the last one as high as what remains: every position has a tile."""
-        rows, columns = self.tiles(m, n)
-        return grouped(rows, columns, rows=min(self.group, rows), snake=self.lockstep > 0)
-
-    @property
-    def parameters(self) -> dict[str, int]:
-        """The parameters of `matmul_sm90.mlir`."""
-        return {"stages": self.stages, "lockstep": self.lockstep, "cluster_m": self.cluster[0],
-                "cluster_n": self.cluster[1], "dependent": int(self.dependent),
-                **({"exact": self.exact} if self.exact else {}),
-                **({"cluster_k": self.parts} if self.parts > 1 else {}),
-                **({"splits": self.splits} if self.splits > 1 else {}),
-                **({"transposed": 1} if self.transposed else {}),
-                **({"resident": self.resident} if self.resident > 1 else {}),
-                **({"buffers": self.buffers} if self.buffers > BUFFERS else {}),
-                **({"early": self.early} if self.early else {})}  # fmt: skip
-
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
         meeting = f" every {self.lockstep}" if self.lockstep else ""
@@ -267,7 +210,6 @@ class WarpgroupTile:
         parts += f" by {self.splits} clusters" if self.splits > 1 else ""
         twice = f" resident {self.resident}" if self.resident > 1 else ""
         more = f" buffers {self.buffers}" if self.buffers > BUFFERS else ""
-        more += f" early {self.early}" if self.early else ""
         words = f"{parts}{' transposed' * self.transposed}{' dependent' * self.dependent}{twice}{more}"
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{words}"
 
@@ -315,7 +257,7 @@ def choose(
         if best != found and divided[best] < gain * times[found]:
             return replace(best, dependent=divided[best] < SHORT, step=step, exact=exact)
     if bytes_ == 1 and operands and not exact:
-        found = in_rectangles(with_more_buffers(found, operands), m, n, multiprocessors)
+        found = in_rectangles(with_more_buffers(found), m, n, multiprocessors)
     dependent = short and found.lockstep == 0
     if dependent and plain:
         found = by_two_consumers(found, m, n)
@@ -333,30 +275,27 @@ def by_two_consumers(tile: WarpgroupTile, m: int, n: int) -> WarpgroupTile:
     return turned if alone and not tile.transposed and prod(turned.tiles(m, n)) <= prod(tile.tiles(m, n)) else tile
 
 
-def with_more_buffers(tile: WarpgroupTile, operands: int = 0) -> WarpgroupTile:
+def with_more_buffers(tile: WarpgroupTile) -> WarpgroupTile:
     """A wide tile with more buffers for C in place of stages; itself where that would leave too few.
 
     Steps of 8-bit types take as long as others, and K has half as many: the stores of a tile take twice the share.
-    On an H200, 128 x 256 x 4096 took 0.97 to 0.99 of the time. Early loads of two operands took 0.97 to 1.0 with four
-    buffers rather than two.
+    On an H200, 128 x 256 x 4096 took 0.97 to 0.99 of the time.
     """
     stages = ring_of(tile.m, tile.n, "NT").fitting(MORE_BUFFERS)
     if tile.n <= STEP * BUFFERS or stages < LEAST_ROOMY:
         return tile
-    early = EARLY if operands == EARLY_OPERANDS else 0
-    return replace(tile, stages=min(tile.stages, stages), buffers=MORE_BUFFERS, early=early)
+    return replace(tile, stages=min(tile.stages, stages), buffers=MORE_BUFFERS)
 
 
 def in_rectangles(tile: WarpgroupTile, m: int, n: int, multiprocessors: int) -> WarpgroupTile:
     """The tile in groups such that a round is a rectangle, where there are several rounds.
 
-    On an H200, 8192 x 8192 x 8192 took 0.95 to 0.98 of the time in groups of 11 rows rather than 16, and with early
-    loads 4096 x 4096 x 4096 0.97 without lockstep.
+    On an H200, 8192 x 8192 x 8192 took 0.95 to 0.98 of the time in groups of 11 rows rather than 16.
     """
     rows, columns = tile.tiles(m, n)
     at_once = tile.clusters(multiprocessors)
     if tile.lockstep == 0 or rows * columns < LEAST_ROUNDS[1] * at_once:
-        return replace(tile, lockstep=0) if tile.early else tile
+        return tile
     return replace(tile, group=rectangle(tile, rows, at_once, 1.0))
 
 
@@ -372,8 +311,6 @@ def candidates(
         tiles += [tile for tile in NARROW_TILES if bytes_ > 1 or tile[1] >= LEAST_BYTES]
     elif plain and m * n >= LARGE * multiprocessors and of_whole_lines(n, k, layouts):
         return [tile_of(m, n, k, LARGEST[0], multiprocessors, LARGEST[1], layouts=layouts)]
-    elif plain:  # tiles of 192 rows were slower along rows of N
-        tiles += [*(taller_tiles(layouts) if layouts[1] == "T" else ()), *wide_tiles(layouts)]
     halves = not plain or layouts[1] == "N"
     made = (
         tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts)
@@ -385,20 +322,7 @@ def candidates(
         tile for tile in made
         if tile.fits(m, n, multiprocessors, 2 if m % tile.m else most) and not (whole and tile.n % SECTOR)
     ]  # fmt: skip
-    found += transposed_tiles(m, n, k, multiprocessors, layouts) if plain else []
-    return [tile for tile in found if tile.has_schedules]
-
-
-def taller_tiles(layouts: str) -> list[tuple[int, int]]:
-    """Tiles of 192 rows: each consumer has whole columns of 128 bytes where N is contiguous in B."""
-    unit = 2 * STEP if layouts[1] == "N" else TALLER_WIDTHS.step
-    return [(TALLER, n) for n in TALLER_WIDTHS if n % unit == 0]
-
-
-def wide_tiles(layouts: str) -> list[tuple[int, int]]:
-    """Tiles of 128 rows and more columns than an instruction has, in the same units."""
-    unit = 2 * STEP if layouts[1] == "N" else WIDE_WIDTHS.step
-    return [(PLAIN_ROWS, n) for n in WIDE_WIDTHS if n % unit == 0]
+    return [*found, *(transposed_tiles(m, n, k, multiprocessors, layouts) if plain else ())]
 
 
 def transposed_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) -> list[WarpgroupTile]:
@@ -409,12 +333,11 @@ def transposed_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str)
     """
     if layouts != "NN" and (m == n or layouts == "TT"):
         return []
-    found = []
-    for rows, columns, cluster in ((m, n, c) for n, heights in TRANSPOSED.items() for m in heights for c in CLUSTERS):
-        across = consumers_across(columns, rows)
-        unit = 2 * STEP if across > 1 and layouts[0] == "T" else UNIT * across
-        if rows % unit == 0 and rows * cluster[0] % TRACED_ROWS == 0:
-            found.append(tile_of(m, n, k, (rows, columns), multiprocessors, cluster, layouts=layouts, transposed=True))
+    tiles = ((m, n, c) for n, heights in TRANSPOSED.items() for m in heights for c in CLUSTERS)
+    found = (
+        tile_of(m, n, k, (rows, columns), multiprocessors, cluster, layouts=layouts, transposed=True)
+        for rows, columns, cluster in tiles
+    )
     return [tile for tile in found if tile.fits(m, n, multiprocessors)]
 
 
@@ -476,10 +399,10 @@ def clustered_tiles(m: int, n: int, k: int, multiprocessors: int, layouts: str) 
     found = []
     for (rows, columns), cluster in product(LARGER_TILES, (c for clusters in LARGER.values() for c in clusters)):
         tile = (columns, rows) if layouts == "NN" else (rows, columns)
-        if (columns % SECTOR and layouts == "TN") or tile[0] * cluster[0] % TRACED_ROWS:
+        if (columns % SECTOR and layouts == "TN") or tile[0] % TRACED_ROWS:
             continue
         made = tile_of(m, n, k, tile, multiprocessors, cluster, layouts=layouts, transposed=layouts == "NN")
-        found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors) and made.has_schedules)
+        found += [made] * (made.lockstep == 0 and made.fits(m, n, multiprocessors))
     return found
 
 
@@ -527,8 +450,7 @@ def _candidates(
         for height, width in tiles
         for cluster in CLUSTERS
         if width % unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
-        and (width <= MOST_COLUMNS or not (operands or narrow))
-        and (height <= PLAIN_ROWS or width <= tall or (height == TALLER and not (operands or narrow)))
+        and (height <= PLAIN_ROWS or width <= tall)
         and (width <= MOST_PROMOTED or not exact)
         and not (narrow and cluster != (1, 1) and _is_slow_together((m, n), (height, width), multiprocessors, operands))
     ]
@@ -586,7 +508,7 @@ def rectangle(tile: WarpgroupTile, rows: int, at_once: int, clearly: float = CLE
     >>> [rectangle(WarpgroupTile(*tile), 64, 66) for tile in ((256, 192, 3, (1, 2), 8), (128, 256, 4, (2, 1), 8))]
     [11, 8]
     """
-    height, width, given = tile.tiling.m, tile.tiling.n, tile.group
+    height, width, given = tile.m * tile.cluster[0], tile.n * tile.cluster[1], tile.group
 
     def read(group: int) -> int:
         return group * height + -(-at_once // group) * width
@@ -599,7 +521,7 @@ def rectangle(tile: WarpgroupTile, rows: int, at_once: int, clearly: float = CLE
 
 LABEL: Final = re.compile(
     r"(\d+)x(\d+)(?: cluster (\d)x(\d))?(?: group (\d+)(?: every (\d+))?(?: in (\d) parts)?(?: by (\d+) clusters)?"
-    r"( transposed)?( dependent)?(?: resident (\d))?(?: buffers (\d))?(?: early (\d))?)?"
+    r"( transposed)?( dependent)?(?: resident (\d))?(?: buffers (\d))?)?"
 )
 
 
@@ -615,7 +537,7 @@ def tile_from(size: tuple[int, int, int], text: str, stages: int, multiprocessor
     )  # fmt: skip
     return replace(
         tile, stages=stages, parts=parts or 1, transposed=found[9] is not None, resident=int(found[11] or 1),
-        buffers=int(found[12] or BUFFERS), early=int(found[13] or 0), splits=int(found[8] or 1),
+        buffers=int(found[12] or BUFFERS), splits=int(found[8] or 1),
     )  # fmt: skip
 
 

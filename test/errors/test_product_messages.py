@@ -4,7 +4,7 @@ import pytest
 
 from lego_mlir import f16, f32
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import matmul, warpgroup_splits
+from lego_mlir.kernels import matmul
 from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.split_k import SplitK
@@ -51,8 +51,3 @@ def test_an_epilogue_may_not_use_the_names_of_the_workspace():
     )
     with pytest.raises(UsageError, match="names other than a, b, c, partial, counters, got partial"):
         build(16, 64, 256, epilogue=taken)
-
-
-def test_a_workspace_for_one_cluster_is_refused():
-    with pytest.raises(UsageError, match="workspace: splits=1 must be at least 2; one cluster for each tile"):
-        warpgroup_splits.workspace(SMALL, 64, 64, 1)

