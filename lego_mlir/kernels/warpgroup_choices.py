@@ -79,8 +79,8 @@ SHARED_WORK: Final = range(5 * 10**8, 37 * 10**8)
 """M N K at which they are considered: from 800 to 1546 cubed. At 1656, 1744 and 1936 they took 1.08 to 1.15 of it."""
 NEWER_GAIN: Final = 0.985
 SHALLOW_GAIN: Final = 0.95
-"""The predicted time relative to that of other tiles from which transposed and unevenly shared ones are taken, and those
-in rings of fewer than ENOUGH_STAGES: predicted as quick, an H200 took as long or up to 2 and 5 % longer."""
+"""The predicted time relative to that of other tiles from which transposed and unevenly shared ones are taken, and
+those in rings of fewer than ENOUGH_STAGES: predicted as quick, an H200 took as long or up to 2 and 5 % longer."""
 SECTOR: Final = SECTOR_BYTES // BYTES
 """Elements of a sector: boxes that begin within one took 1.5 times as long at 2560 NN, so tiles are whole ones."""
 MOST_PROMOTED: Final = 192

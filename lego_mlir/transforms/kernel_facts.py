@@ -55,8 +55,8 @@ class KernelArgument:
 class KernelFacts:
     """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes.
 
-    `cluster` is the number of blocks of a cluster along x. A `dependent` kernel waits itself for the previous one on its
-    stream.
+    `cluster` is the number of blocks of a cluster along x. A `dependent` kernel waits itself for the previous one on
+    its stream.
     """
 
     name: str

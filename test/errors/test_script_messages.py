@@ -9,7 +9,7 @@ from gemm import SMALL, build, composed, transformed
 import lego_mlir
 from lego_mlir import f16, f32, gallery
 from lego_mlir.cli.main import main
-from lego_mlir.errors import SpecError, ToolchainError, UsageError
+from lego_mlir.errors import ScheduleError, SpecError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import Cache, compile_kernel
@@ -153,8 +153,8 @@ def test_more_stages_than_shared_memory():
 
 def test_rounding_of_elements_that_units_read_whole():
     kernel = build((128, 256, 128), tiling=Tiling(128, 256, 64, (8, 1)))
-    with pytest.raises(ToolchainError, match=r"rounded=1 is for f32, which copies round to TF32; the elements are f16"):
-        compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": 1})
+    with pytest.raises(ScheduleError, match=r"rounded=True rounds f32 to TF32, and a has f16; leave it out"):
+        compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": True})
 
 
 def test_a_tile_of_sums_that_only_warpgroups_leave_out():

@@ -19,10 +19,9 @@ SCRIPTS = {
     "matmul_sm80": (["matmul_sm80.mlir"], {"stages": 3}),
     "matmul_sm90": (["matmul_sm90.mlir"], {"stages": 2}),
     "tiles_sm80": (["tiles_sm80.mlir"], {"stages": 2}),
-    "tiles_sm90": (["tiles_sm90.mlir"], {"stages": 2}),
 }
 """Name -> the steps, each script after those that it expects, and the parameters."""
-WARPGROUPS = ("matmul_sm90", "tiles_sm90")
+WARPGROUPS = ("matmul_sm90",)
 """Their modules launch warpgroups, which run on a GPU alone: no interpreter of MLIR has their units."""
 
 

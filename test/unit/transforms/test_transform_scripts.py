@@ -347,7 +347,6 @@ def test_every_script_is_valid_for_upstream(tmp_path):
         "pipeline.mlir",
         "swizzle.mlir",
         "tiles_sm80.mlir",
-        "tiles_sm90.mlir",
     )
     with session():
         for name in scripts.shipped():
