@@ -187,3 +187,68 @@ def test_rows_that_tile_copies_cannot_store():
         ScheduleError, match=r"rows of c are not proved to be multiples of 16 bytes, .*; pad them, declare"
     ):
         kernel.schedule("warpgroups, copied_out")
+
+
+def counted(update):
+    """A product whose epilogue keeps a variable of each thread."""
+
+    @lego.kernel(grid=1, block=128)
+    def kernel(
+        a: lego.Tensor(f16, Row(64, 64)), b: lego.Tensor(f16, Col(64, 64)), c: lego.Tensor(f16, Row(64, 64)),
+        found: lego.Tensor(f32, Row(1)),
+    ):  # fmt: skip
+        ta, tb, out = lego.shared(f16, Row(64, 64)), lego.shared(f16, Col(64, 64)), lego.shared(f32, Row(64, 64))
+        total, kept = lego.accumulator(f32, 16, 64), lego.register(f32, 0.0)
+        for k in lego.range(1):
+            lego.stage(a, (0, k), ta)
+            lego.stage(b, (k, 0), tb)
+            lego.barrier()
+            lego.mma(ta.part((lego.warp_id * 16, 0), (16, 64)), tb.part((0, 0), (64, 64)), total)
+            lego.barrier()
+        total.store(out, (lego.warp_id * 16, 0))
+        lego.barrier()
+        lego.store_tile(out, c, (0, 0), by=lambda value, place: update(kept, value, place))
+        largest = lego.warp_reduce(kept, "max")
+        with lego.when(lego.lane_id < 1):
+            found.atomic_max(largest, 0)
+
+    return kernel
+
+
+def largest(kept, value, place):
+    for lane in range(place.width):
+        kept.set(lego.maximum(kept, value[lane] if place.width > 1 else value))
+    return value
+
+
+def summed(kept, value, place):
+    kept.set(kept + (value[0] if place.width > 1 else value))
+    return value
+
+
+def used(kept, value, place):
+    one = value[0] if place.width > 1 else value
+    kept.set(lego.maximum(kept, one))
+    return value + kept
+
+
+def test_a_function_may_keep_the_largest_value():
+    a, b = (np.random.default_rng(1).integers(-3, 4, (64, 64)).astype(np.float16) for _ in range(2))
+    arrays = {"a": a.ravel(), "b": np.ravel(b, "F").copy(), "c": np.zeros(4096, np.float16), "found": np.zeros(1, "f4")}
+    report = PtxRun("sm_90a")(
+        counted(largest).schedule("warpgroups, copied_out, pipeline(stages=2), roles"), arrays, {}
+    )
+    assert report.clean, report.faults[0]
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(arrays["c"].reshape(64, 64), expected)
+    assert arrays["found"][0] == expected.max()
+
+
+@pytest.mark.parametrize("update", [summed, used])
+def test_a_function_that_depends_on_the_order_of_elements_is_refused(update):
+    kernel = counted(update)
+    with pytest.raises(
+        ScheduleError, match="sets a variable, and the order of the elements is open; let it become the"
+    ):
+        kernel.schedule("warpgroups, copied_out")
+    assert kernel.schedule("warpgroups, copied_out(optional=True)").schedules == ("warpgroups",)
