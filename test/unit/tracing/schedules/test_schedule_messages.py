@@ -354,7 +354,7 @@ REFUSALS = {
     "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
     "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
-    "a branch in a function": (stored_by(branching), "warpgroups, copied_out", "branches or sets a variable"),
+    "a branch in a function": (stored_by(branching), "warpgroups, copied_out", "the function of this store sets a var"),
     "a function that reads the result": (stored_by(in_place), "warpgroups, copied_out", "reads c, which the kernel"),
     "a function of four elements": (stored_by(of_no_pair), "warpgroups, copied_out", "takes no pair of a row"),
     "a function that stores": (stored_by(storing), "warpgroups, copied_out", "function of this store stores"),
