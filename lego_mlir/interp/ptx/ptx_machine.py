@@ -224,7 +224,7 @@ class PtxMachine:
         if conflict is None:
             return
         warp = int(gang.lane_warp[lane])
-        if conflict.unit == WARP_AGENT and self.clocks.known[warp, conflict.agent] >= conflict.clock:
+        if self.clocks.generic[conflict.agent] and self.clocks.known[warp, conflict.agent] >= conflict.clock:
             message = (
                 f"{what} is through the asynchronous proxy, and the write at line {conflict.line} was not followed by "
                 "fence.proxy.async"
