@@ -36,9 +36,6 @@ WITHOUT_DEPENDENCIES = (
     "conch-triton-kernels==1.3", "gemlite==0.6.0.post2", "sageattention==1.0.6", "cut-cross-entropy==25.1.1",
 )  # fmt: skip
 TRIANGLE = "the upper triangle of a matrix, which no kernel wrote, is loaded, and `tl.where` drops it"
-UNPACKED = (
-    "Triton unpacks f16 accumulators before `wgmma.wait_group`, which PTX forbids; it is no instruction of the machine"
-)
 EXAMINED = {
     ("conch_cases", "int8_product"): "true: a tile of 128 along K is loaded without a mask where K is 64",
     ("fla_cases", "gla"): f"true: {TRIANGLE}",
@@ -50,8 +47,6 @@ EXAMINED = {
         for kind in ("8_bits", "fp8")
         for rows in (4, 40)
     },
-    ("quantised_cases", "attention"): f"by the letter: {UNPACKED}",
-    ("quantised_cases", "attention_causal"): f"by the letter: {UNPACKED}",
 }
 """What each alarm is, by module and case."""
 

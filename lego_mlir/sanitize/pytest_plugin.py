@@ -1,7 +1,7 @@
 """A plugin of pytest: `LEGO_SANITIZE=1 pytest` runs a Triton project's tests in the emulator; a test fails by faults.
 
-    LEGO_SANITIZE=1 pytest -p lego_mlir.sanitize.pytest_plugin          the whole project
-    def test_saxpy(sanitizer): ..                                       a fixture: the reports of this test's launches
+    LEGO_SANITIZE=1 pytest              the whole project
+    def test_saxpy(sanitizer): ..       a fixture: the reports of this test's launches
 
 Tensors of the device "cuda" are made on the CPU. `LEGO_SANITIZE_ARCH=80` chooses the target; `--sanitize-sarif FILE`
 writes what was found. Without LEGO_SANITIZE, only the fixture is there.

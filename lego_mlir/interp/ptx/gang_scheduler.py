@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, Gang, Join, PollState, by_warp, merge, simplified
+from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, DeferredMove, Gang, Join, PollState, by_warp, merge, simplified
 from lego_mlir.interp.ptx.liveness import slots_of
 from lego_mlir.interp.ptx.ptx_machine import EXIT, PARKED, YIELD, GangDivergence, PtxMachine, Step
 from lego_mlir.interp.report import Kind
@@ -32,7 +32,7 @@ AT_JOIN: Final = "the other lanes of its warp at the end of a branch"
 
 @dataclass(frozen=True, slots=True)
 class PtxCode:
-    """A decoded entry: a step and a line per instruction, their live registers, and their registers.
+    """A decoded entry: a step and a line per instruction, their live registers, and their registers; what moves write.
 
     `when_hot` is called once `HOT_STEPS` lanes have run an instruction: compiled regions then take the place of steps.
     """
@@ -43,6 +43,7 @@ class PtxCode:
     registers: Sequence[frozenset[int]]
     waits_for_wgmma: Sequence[bool]
     polls: Sequence[bool]
+    moved: Sequence[frozenset[int]]
     when_hot: Callable[[], None] | None = None
 
 
@@ -54,6 +55,7 @@ class GangScheduler:
         self.executed, self.lane_steps = 0, lane_steps
         self.is_cold = lane_steps < max(HOT_STEPS, 1)
         self._live: dict[int, frozenset[int]] = {}
+        self._moves: dict[int, DeferredMove] = {}
         self.rescues: list[Callable[[], bool]] = []
 
     def run(self) -> None:
@@ -106,7 +108,10 @@ class GangScheduler:
         """A runnable gang, with the others that are at its instruction."""
         runnable = self.machine.runnable
         gang = runnable.pop(int(self.machine.random.integers(len(runnable))))
-        alike = [g for g in runnable if g.pc == gang.pc and g.joins == gang.joins and g.origins == gang.origins]
+        alike = [
+            g for g in runnable
+            if g.pc == gang.pc and g.joins == gang.joins and g.origins == gang.origins and g.deferred == gang.deferred
+        ]  # fmt: skip
         room = LANES_AT_ONCE - gang.lanes
         chosen = []
         for other in alike:
@@ -153,6 +158,10 @@ class GangScheduler:
                 self._arrive(gang)
                 return
             if gang.pending and not registers[pc].isdisjoint(gang.pending) and not self.code.waits_for_wgmma[pc]:
+                if self.code.moved[pc] and not self.machine.checks.fenced_barriers:
+                    gang.pc = pc + 1
+                    self._defer(gang, pc)
+                    continue
                 self._touches_pending(gang, pc)
             gang.pc = pc + 1
             outcome = steps[pc](gang)
@@ -188,6 +197,14 @@ class GangScheduler:
         if machine.in_flight or machine.previous_runs:
             return False
         return all(gang.stuck_at == machine.changes for gang in machine.runnable)
+
+    def _defer(self, gang: Gang, pc: int) -> None:
+        """A move of registers in flight, such as the halves of one, is no instruction of the machine: it may wait."""
+        if pc not in self._moves:
+            moved = self.code.moved[pc]
+            self._moves[pc] = DeferredMove(self.code.registers[pc] - moved, moved, self.code.steps[pc])
+        gang.deferred = (*gang.deferred, self._moves[pc])
+        gang.pending = gang.pending | self._moves[pc].targets
 
     def _touches_pending(self, gang: Gang, pc: int) -> None:
         unit, wait = ("wgmma", "wgmma.wait_group")

@@ -10,7 +10,7 @@ that are never changed in place, so a split by lanes shares them and a merge cop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -55,12 +55,21 @@ class PollState:
         return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DeferredMove:
+    """A move of registers of a wgmma in flight, to be made when it has landed."""
+
+    sources: frozenset[int]
+    targets: frozenset[int]
+    perform: Callable[[Gang], object]
+
+
 @dataclass(eq=False, slots=True)
 class Gang:
     """Warps at one instruction: `warps` are numbers of resident warps, `joins` the splits that it is part of.
 
     `polled` is its state at its last poll; `stuck_at` the count of changes of memory at which it polls in vain;
-    `parked_at` the instruction at which it was parked.
+    `parked_at` the instruction at which it was parked; `deferred` are moves of what is `pending`.
     """
 
     warps: IntArray
@@ -77,6 +86,7 @@ class Gang:
     state: str = "runnable"
     waits: str = ""
     parked_at: int = 0
+    deferred: tuple[DeferredMove, ...] = ()
     lane_warp: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +133,7 @@ class Gang:
         active = None if self.active is None else self.active[lanes]
         return Gang(
             self.warps[chosen], regs, simplified(active), self.pc, self.joins, self.pending, fenced, self.impatience,
-            frames=tuple(frame.of(lanes) for frame in self.frames),
+            frames=tuple(frame.of(lanes) for frame in self.frames), deferred=self.deferred,
         )  # fmt: skip
 
     def of_lanes(self, lanes: Array) -> Gang:
@@ -131,7 +141,7 @@ class Gang:
         fenced = None if self.fenced is None else list(self.fenced)
         return Gang(
             self.warps, list(self.regs), lanes, self.pc, self.joins, self.pending, fenced, self.impatience,
-            frames=self.frames,
+            frames=self.frames, deferred=self.deferred,
         )  # fmt: skip
 
     @property
@@ -195,7 +205,10 @@ def merge(parts: Sequence[Gang], joins: tuple[Join, ...]) -> Gang:
         ]
     impatience = max(part.impatience for part in parts)
     frames = merged_frames([part.frames for part in parts], targets, sources, lanes) if first.frames else ()
-    return Gang(warps, regs, simplified(active), first.pc, joins, pending, fenced, impatience, frames=frames)
+    return Gang(
+        warps, regs, simplified(active), first.pc, joins, pending, fenced, impatience, frames=frames,
+        deferred=first.deferred,
+    )  # fmt: skip
 
 
 LANES_AT_ONCE: Final = 2048

@@ -53,7 +53,7 @@ from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_a
 from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
 from lego_mlir.interp.ptx.line_mix import InstructionMix
 from lego_mlir.interp.ptx.linking import function_addresses, linked
-from lego_mlir.interp.ptx.liveness import live_before
+from lego_mlir.interp.ptx.liveness import live_before, results
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
@@ -249,6 +249,7 @@ class EmulatedLaunch:
             [i.registers() for i in instructions] + [frozenset()],
             [_may_touch_pending(i) for i in instructions] + [True],
             [_polls(i) for i in instructions] + [False],
+            [frozenset(results(i)) if i.opcode == "mov" else frozenset() for i in instructions] + [frozenset()],
             when_hot,
         )
 

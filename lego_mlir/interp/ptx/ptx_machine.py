@@ -119,6 +119,7 @@ class PtxMachine:
     checks: Checks = DEFAULT
 
     def __post_init__(self) -> None:
+        self.time = 0  # of clocks
         self.has_begun = False  # whether its first blocks have run
         self.previous_runs = False  # a kernel before this one on the stream, which began early
         self.counts = RequestCounts() if self.checks.counts else None
@@ -223,7 +224,7 @@ class PtxMachine:
         if conflict is None:
             return
         warp = int(gang.lane_warp[lane])
-        if conflict.unit == WARP_AGENT and self.clocks.known[warp, conflict.agent] >= conflict.clock:
+        if self.clocks.generic[conflict.agent] and self.clocks.known[warp, conflict.agent] >= conflict.clock:
             message = (
                 f"{what} is through the asynchronous proxy, and the write at line {conflict.line} was not followed by "
                 "fence.proxy.async"
@@ -507,6 +508,11 @@ class PtxMachine:
 
     # --- scheduling ---------------------------------------------------------------------------------------------
 
+    def later(self) -> int:
+        """What a clock shows now: more than before, by a random amount."""
+        self.time += int(self.random.integers(1, MOST_CYCLES))
+        return self.time
+
     def check_previous_ended(self, gang: Gang, lane: int, line: int) -> None:
         """A kernel that begins early must not touch global memory while the previous one runs."""
         if self.previous_runs:
@@ -528,6 +534,8 @@ class PtxMachine:
             self.runnable.append(gang)
 
 
+MOST_CYCLES: Final = 1 << 20
+"""Between two readings of a clock: loops that wait for a second end soon, and those that give up after one do not."""
 PARKED: Final = "parked"
 YIELD: Final = "yield"
 EXIT: Final = "exit"

@@ -60,7 +60,7 @@ def special_register(machine: PtxMachine, name: str) -> Callable[[Gang], Array] 
         mask = LANE_MASKS[word.removeprefix("lanemask_")].astype(np.uint32)
         return lambda gang: np.tile(mask, len(gang.warps))
     if word.startswith(("clock", "globaltimer")):
-        return lambda gang: np.array([machine.random.integers(1 << 31)], np.uint64)
+        return lambda gang: np.array([machine.later()], np.uint64)
     return _of_block(machine, word, at)
 
 

@@ -1,7 +1,23 @@
 // One planted fault a kernel: the line that its report names ends in HERE. A kernel whose name begins with ok has none.
 #include <cassert>
 #define KERNEL extern "C" __global__ void
+#define CLUSTERED extern "C" __global__ void __cluster_dims__(2, 1, 1)
 #define ARGUMENTS (const float *x, float *y, int n)
+#define ADDRESS(p) ((unsigned)__cvta_generic_to_shared(p))
+#define SYNC_CLUSTER asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory")
+#define START_COPY(to, from, bar)                                                                               \
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(ADDRESS(bar)) : "memory");       \
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"( \
+                   ADDRESS(to)), "l"(from), "r"(ADDRESS(bar)) : "memory")
+#define START_STORE(to, from)                                                                                    \
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256; cp.async.bulk.commit_group;" ::"l"(to), \
+               "r"(ADDRESS(from)) : "memory")
+#define INIT(bar) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ADDRESS(bar)) : "memory"); \
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")
+#define FENCE_PROXY asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define READ_OTHER_BLOCK(found, own)                                                                             \
+  asm volatile("{ .reg .b32 a; mov.u32 a, %%cluster_ctarank; xor.b32 a, a, 1; mapa.shared::cluster.u32 a, %1, a; " \
+               "ld.shared::cluster.f32 %0, [a]; }" : "=f"(found) : "r"(ADDRESS(own)) : "memory")
 
 KERNEL outside_read ARGUMENTS {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -130,6 +146,72 @@ KERNEL use_after_free ARGUMENTS {
   *p = x[threadIdx.x];
   free((void *)p);
   y[threadIdx.x] = *p;  // HERE
+}
+KERNEL early_use_of_a_bulk_copy ARGUMENTS {
+  __shared__ __align__(128) float s[64];
+  __shared__ unsigned long long bar;
+  if (threadIdx.x == 0) { INIT(&bar); }
+  __syncthreads();
+  if (threadIdx.x == 0) { START_COPY(s, x, &bar); }
+  __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x];  // HERE
+}
+KERNEL early_release_of_a_bulk_store ARGUMENTS {
+  __shared__ __align__(128) float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  FENCE_PROXY;
+  __syncthreads();
+  if (threadIdx.x == 0) { START_STORE(y + 64 * blockIdx.x, s); }
+  __syncthreads();
+  s[threadIdx.x] = 0;  // HERE
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+KERNEL missing_fence_before_a_bulk_store ARGUMENTS {
+  __shared__ __align__(128) float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) { START_STORE(y + 64 * blockIdx.x, s); }  // HERE
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+KERNEL mbarrier_that_nobody_initialised ARGUMENTS {
+  __shared__ unsigned long long bar;
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ADDRESS(&bar)) : "memory");  // HERE
+}
+CLUSTERED race_in_a_cluster ARGUMENTS {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  float far;
+  READ_OTHER_BLOCK(far, s + threadIdx.x);  // HERE
+  SYNC_CLUSTER;
+  y[64 * blockIdx.x + threadIdx.x] = far;
+}
+CLUSTERED race_with_the_end_of_a_block ARGUMENTS {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  float far;
+  SYNC_CLUSTER;
+  READ_OTHER_BLOCK(far, s + threadIdx.x); y[64 * blockIdx.x + threadIdx.x] = far; }  // HERE
+CLUSTERED ok_cluster ARGUMENTS {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  SYNC_CLUSTER;
+  float far;
+  READ_OTHER_BLOCK(far, s + threadIdx.x);
+  SYNC_CLUSTER;
+  y[64 * blockIdx.x + threadIdx.x] = far;
+}
+KERNEL ok_bulk_copy ARGUMENTS {
+  __shared__ __align__(128) float s[64];
+  __shared__ unsigned long long bar;
+  if (threadIdx.x == 0) { INIT(&bar); }
+  __syncthreads();
+  if (threadIdx.x == 0) { START_COPY(s, x, &bar); }
+  asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W; }" ::"r"(ADDRESS(&bar)) : "memory");
+  s[threadIdx.x] += 1;
+  FENCE_PROXY;
+  __syncthreads();
+  if (threadIdx.x == 0) { START_STORE(y + 64 * blockIdx.x, s); asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 }
 KERNEL ok_copy ARGUMENTS {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -29,7 +29,7 @@ KINDS = {
     "use": Kind.OUT_OF_BOUNDS, "null": Kind.OUT_OF_BOUNDS, "misaligned": Kind.MISALIGNED,
     "unwritten": Kind.UNINITIALISED, "race": Kind.RACE, "lost": Kind.RACE, "unfenced": Kind.RACE,
     "divergent": Kind.BARRIER, "endless": Kind.DEADLOCK, "two": Kind.DEADLOCK, "assertion": Kind.ASSERTION,
-    "early": Kind.PENDING, "leak": Kind.LEAK,
+    "early": Kind.PENDING, "leak": Kind.LEAK, "missing": Kind.UNFENCED, "mbarrier": Kind.MBARRIER,
 }  # fmt: skip
 UNSEEN = {
     "race_in_a_warp"
@@ -41,7 +41,7 @@ def planted() -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     name, of_function = "", {}
     for number, line in enumerate(TEXT.splitlines(), 1):
-        function = re.match(r"(?:KERNEL|__device__ \w+ \w+) (\w+)", line)
+        function = re.match(r"(?:KERNEL|CLUSTERED|__device__ \w+ \w+) (\w+)", line)
         if function is not None:
             name = function[1]
             found[name] = None

@@ -55,7 +55,8 @@ def lines() -> dict[str, int]:
 
 def run(folder: Path, *arguments: object):
     """The JSON that a program prints last."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "TRITON_CACHE_DIR": str(folder)}
+    places = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places, "TRITON_CACHE_DIR": str(folder)}
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -102,6 +103,76 @@ def test_kernels_of_tutorials_are_right_and_give_no_alarm(arch, tmp_path):
     assert len(found) == 31
     assert {name for name, result in found.items() if result["said"] != "ok"} == REFUSED[arch]
     assert all(result["launches"] for name, result in found.items() if name not in REFUSED[arch])
+
+
+@pytest.mark.parametrize(
+    ("arch", "names"),
+    [
+        (90, ["persistent_matmul_host_descriptors", "matmul_device_descriptors", "num_ctas_2"]),
+        (100, ["persistent_matmul_warp_specialized", "block_scaled_matmul_mxfp8"]),
+    ],
+)
+def test_descriptors_scratch_clusters_and_tensor_memory(arch, names, tmp_path):
+    found = run(tmp_path, HERE / "triton_tutorials.py", arch, *names)
+    assert {name: result["said"] for name, result in found.items()} == dict.fromkeys(names, "ok")
+
+
+DOORS = """
+import json
+import numpy as np
+from lego_mlir import sanitize
+sanitize.triton(90, autotune="first")
+import triton, triton.language as tl
+from lego_mlir.sanitize.triton_driver import ArrayTensor
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def scale(x, y, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
+
+x, y = np.arange(200, dtype=np.float32), np.zeros(200, np.float32)
+with sanitize.session(on_fault="collect") as session:
+    scale[lambda meta: (triton.cdiv(200, meta["BLOCK"]),)](ArrayTensor(x), ArrayTensor(y), 200, FACTOR=3)
+reports = [r.to_dict() for r in session.reports]
+print(json.dumps({"right": bool((y == 3 * x).all()), "clean": session.clean, "grids": [r["grid"] for r in reports]}))
+"""
+
+
+def test_numpy_arrays_constants_and_the_first_configuration(tmp_path):
+    program = tmp_path / "doors.py"
+    program.write_text(DOORS)
+    assert run(tmp_path, program) == {"right": True, "clean": True, "grids": [[4, 1, 1]]}
+
+
+PROJECT = """
+import torch, triton
+import triton_kernels as k
+
+def test_right():
+    x = torch.arange(100.0, device="cuda")
+    y = torch.empty_like(x)
+    k.add[(1,)](x, x, y, 100, BLOCK=128)
+    assert torch.equal(y, x + x)
+
+def test_wrong():
+    x, y = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    k.no_mask_of_load[(8,)](x, y, 1000, BLOCK=128)
+"""
+
+
+def test_the_tests_of_a_project_run_unchanged(tmp_path):
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    places = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places, "LEGO_SANITIZE": "1", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
+               f"--rootdir={tmp_path}", "--sanitize-sarif", "found.sarif", "test_project.py"]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    line = lines()["no_mask_of_load"]
+    assert f"triton_kernels.py:{line}: out of bounds" in done.stdout
+    (result,) = json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == line
 
 
 def test_correct_kernels_are_right_and_give_no_alarm(found):

@@ -1,4 +1,6 @@
-"""Triton kernels in the manner of its tutorials, each with a test of its values; `python triton_tutorials.py ARCH`.
+"""Triton kernels in the manner of its tutorials, each with a test of its values.
+
+    python triton_tutorials.py ARCH [NAME ..]
 
 Prints a JSON object: for each test, its launches, and "ok" or what went wrong.
 """
@@ -742,7 +744,7 @@ def noinline_device_function():
 
 def main():
     found = {}
-    for f in TESTS:
+    for f in [f for f in TESTS if f.__name__ in sys.argv[2:]] or TESTS:
         with sanitize.session() as session:
             try:
                 f()

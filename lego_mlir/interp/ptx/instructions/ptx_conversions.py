@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import ml_dtypes
 import numpy as np
 
 from lego_mlir.interp import rounding
@@ -31,14 +32,13 @@ INTEGER_ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
     "rmi": np.floor,
     "rpi": np.ceil,
 }
+TF32_LARGEST: Final = np.uint32(0x7F7FE000).view(np.float32)
 Convert = Callable[["Array"], "Array"]
 
 
 @opcode("cvt")
 def build_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`cvt.rn.f16.f32 d, a`, `cvt.rn.f16x2.f32 d, a, b`."""
-    if "pack" in instruction.modifiers:
-        raise decoder.refused(instruction, "cvt.pack is not modelled")
     to, from_ = [m for m in instruction.modifiers if m in TYPE_NAMES][:2]
     if to in PACKED and len(instruction.operands) == 3:
         return _pair(decoder, instruction, to, from_)
@@ -84,9 +84,12 @@ def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: st
         found = _between_floats(decoder, instruction, to, from_)
     elif to in FLOATS:
         target, mode = NUMPY[to], next((m for m in MODES if m in modifiers), None)
-        if mode is not None and to not in ("f32", "f64"):
-            raise decoder.refused(instruction, f"a conversion of integers to {to} by .{mode} is not modelled")
-        found = (lambda value: _float_of(value, target)) if mode is None else partial(_directed, mode, target)
+        if mode is None:
+            found = lambda value: _float_of(value, target)  # noqa: E731
+        elif to in ("f32", "f64"):
+            found = partial(_directed, mode, target)
+        else:
+            found = lambda value: narrowed(rounding.to_odd_f64(value), target, mode)  # noqa: E731
     elif from_ in FLOATS:
         rounds = next((INTEGER_ROUNDINGS[m] for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
         if rounds is None:
@@ -102,6 +105,10 @@ def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: st
     if "sat" in modifiers:
         unclamped = found
         found = lambda value: saturated(unclamped(value))  # noqa: E731
+    if "satfinite" in modifiers and to in ("f16", "bf16", "tf32"):
+        open_ = found
+        largest = float(ml_dtypes.finfo(NUMPY[to]).max) if to != "tf32" else float(TF32_LARGEST)
+        found = lambda value: _finite(open_(value), NUMPY[to], largest)  # noqa: E731
     if "relu" in modifiers:
         plain = found
         found = lambda value: plain(np.where(value > 0, value, value.dtype.type(0)))  # noqa: E731
@@ -118,13 +125,14 @@ def _between_floats(decoder: Decoder, instruction: PtxInstruction, to: str, from
         if name in modifiers:
             return lambda value: function(value.astype(np.float64)).astype(target)
     if to == "tf32":
-        if not modifiers & {"rna", "rn"}:
-            raise decoder.refused(instruction, "a conversion to tf32 needs .rna or .rn")
-        return tf32_away if "rna" in modifiers else rounding.tf32_even
-    if "rz" in modifiers and target.itemsize < NUMPY[from_].itemsize:
-        return lambda value: _towards_zero(value, target)
-    if {"rm", "rp", "rs"} & modifiers:
-        raise decoder.refused(instruction, "a conversion between floats by .rm, .rp or .rs is not modelled")
+        if not modifiers & {"rna", "rn", "rz"}:
+            raise decoder.refused(instruction, "a conversion to tf32 needs .rna, .rn or .rz")
+        return tf32_away if "rna" in modifiers else rounding.tf32_even if "rn" in modifiers else rounding.tf32
+    if "rs" in modifiers:
+        raise decoder.refused(instruction, "a conversion by random bits (.rs) is not modelled")
+    mode = next((m for m in MODES if m in modifiers), None)
+    if mode is not None and target.itemsize < NUMPY[from_].itemsize:
+        return lambda value: narrowed(value, target, mode)
     return lambda value: rounding.narrow(value, target)
 
 
@@ -139,14 +147,26 @@ def tf32_away(value: Array) -> Array:
     return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)
 
 
-def _towards_zero(value: Array, target: Dtype) -> Array:
-    near = value.astype(target)
-    back = near.astype(np.float64)
-    exact = value.astype(np.float64)
-    word = np.dtype(f"u{target.itemsize}")
-    too_large = np.abs(back) > np.abs(exact)
-    bits = near.view(word)
-    return np.where(too_large, bits - word.type(1), bits).view(target)
+def narrowed(value: Array, target: Dtype, mode: str) -> Array:
+    """Floats in a narrower type, rounded down (rm), up (rp) or towards zero (rz)."""
+    near, exact = rounding.narrow(value, target), value.astype(np.float64)
+    back, word = near.astype(np.float64), np.dtype(f"i{target.itemsize}")
+    down = (back > exact) & ((mode == "rm") | ((mode == "rz") & (exact > 0)))
+    up = (back < exact) & ((mode == "rp") | ((mode == "rz") & (exact < 0)))
+    bits = near.view(word).astype(np.int64)
+    lowest = -(1 << 8 * target.itemsize - 1)
+    ordered = np.where(bits < 0, lowest - bits, bits) - down + up  # -0.0 and 0.0 are one
+    found = np.where(ordered < 0, lowest - ordered, ordered)
+    found = np.where((ordered == 0) & np.signbit(exact), lowest, found)
+    return np.where(down | up, found, bits).astype(word).view(target)
+
+
+def _finite(value: Array, dtype: Dtype, largest: float) -> Array:
+    """Infinities as the largest number."""
+    numbers = value.view(dtype)
+    wide = numbers.astype(np.float64)
+    found: Array = np.where(np.isinf(wide), np.copysign(largest, wide), wide).astype(dtype)
+    return found
 
 
 def _float_of(value: Array, target: Dtype) -> Array:

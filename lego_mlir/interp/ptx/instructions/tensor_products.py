@@ -33,7 +33,7 @@ from lego_mlir.interp.ptx.instructions.tensor_pipe import (
 )
 from lego_mlir.interp.ptx.instructions.wgmma import shared_values
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, OperandList, PtxInstruction
+from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, OperandList, PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.tensor_formats import (
     BYTES_ALONG_K,
@@ -99,7 +99,7 @@ def build_tensor_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     scales: list[Source] = []
     while rest and isinstance(rest[0], AddressOperand):
         scales.append(decoder.address(rest.pop(0), instruction))
-    masks = [decoder.source(o, "u32", instruction) for o in _list(rest)]
+    masks = [decoder.source(o, "u32", instruction) for o in _taken_list(rest)]
     adds = decoder.source(rest[0], "pred", instruction)
     scale_d = int(rest[1].value) if len(rest) > 1 and isinstance(rest[1], Immediate) else 0
     if bool(scales) != form.kind.startswith("mx") or len(scales) not in (0, 2):
@@ -128,9 +128,13 @@ def build_tensor_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _list(rest: list) -> tuple:  # type: ignore[type-arg]
+def _taken_list(rest: list[PtxOperand]) -> tuple[PtxOperand, ...]:
     """The vector that disables lanes, taken from the operands that are left."""
-    return rest.pop(0).items if isinstance(rest[0], OperandList) else ()
+    if isinstance(rest[0], OperandList):
+        found = rest[0].items
+        rest.pop(0)
+        return found
+    return ()
 
 
 def _form(decoder: Decoder, instruction: PtxInstruction) -> TensorProductForm:

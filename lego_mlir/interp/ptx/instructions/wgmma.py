@@ -366,6 +366,13 @@ def _land(machine: PtxMachine, gang: Gang, left: int) -> None:
         pending |= queue.slots()
     _write_results(gang, results)
     gang.pending = pending
+    moves, gang.deferred = gang.deferred, ()
+    for move in moves:
+        if move.sources.isdisjoint(gang.pending):
+            move.perform(gang)
+        else:
+            gang.deferred = (*gang.deferred, move)
+            gang.pending = gang.pending | move.targets
 
 
 def _write_results(gang: Gang, results: dict[int, dict[int, Array]]) -> None:

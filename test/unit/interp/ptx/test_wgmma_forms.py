@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from lego_mlir.f2.matrix_descriptors import MatrixDescriptor
 from lego_mlir.interp.ptx import TensorMapArgument, emulate
+from lego_mlir.interp.ptx.checks import DEFAULT, TRITON
+from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid
+from lego_mlir.interp.report import Kind
 
 TYPES = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
@@ -94,6 +97,25 @@ def test_a_product(type_, swizzle, n, sign, tmp_path):
         command = ["ptxas", "-arch=sm_90a", "-o", str(tmp_path / "k.cubin"), str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_move_of_registers_in_flight_waits_in_the_text_of_triton():
+    """Triton takes accumulators apart before the wait; elsewhere that is a fault."""
+    ptx, shared = text("f16", 128, 8, 1)
+    commit = "wgmma.commit_group.sync.aligned;"
+    moved = ptx.replace(commit, f"{commit}\nmov.b32 {{%lo, %hi}}, %acc0;\nmov.b32 %r10, {{%lo, %hi}};")
+    moved = moved.replace("st.global.b32 [%rd6+0], %acc0;", "st.global.b32 [%rd6+0], %r10;")
+    moved = moved.replace(".reg .pred", ".reg .b16 %lo, %hi; .reg .pred")
+    assert moved.count("%r10") == 2
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, (rows, 64)).astype(np.float16) for rows in (ROWS, 8))
+    maps = [TensorMapArgument(x, "f16", (64, len(x)), (128,), (64, len(x)), 128) for x in (a, b)]
+    for checks, kinds in ((TRITON, set()), (DEFAULT, {Kind.PENDING})):
+        c = np.zeros((ROWS, 8), np.float32)
+        options = EmulatorOptions(checks=checks)
+        report = emulate(moved, args=[*maps, c], dynamic_shared=shared, options=options)
+        assert report.kinds() == kinds
+        assert kinds or np.array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
 @settings(deadline=None, max_examples=50)
