@@ -13,11 +13,12 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import AnyArray, Foreign
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import cast_kernel, in_packed_rows
+from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.move_kernels import build, build_added, plan_of
-from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Argument = tuple[int, str]
 """A buffer of a side: SOURCE, TARGET, or of the packed rows between them, READ and CAST."""
 SOURCE, TARGET, READ, CAST = range(4)
+BESIDE_BYTES: Final = 2**26
+"""Bytes of a copy beside an array that is converted in place: enough work for a launch."""
 Kernels = list[tuple["Kernel", list[Argument]]]
 _KNOWN: Final[dict[Hashable, Kernels]] = {}
 
@@ -43,6 +46,28 @@ def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str
     for kernel, names in kernels_of(plan):
         kernel(*(_typed(found[name], p.dtype) for name, p in zip(names, kernel.params, strict=True)))
     return {name: found[TARGET, name] for name in plan.target.buffers}
+
+
+def run_in_place_on_device(plan: Conversion, array: AnyArray) -> None:
+    """Convert a contiguous array in itself, through a copy of as many whole blocks as `BESIDE_BYTES` holds, or of one.
+
+    Raises LayoutError where `plan.in_place` does, UsageError for an array that is not contiguous.
+    """
+    block, moves = plan.in_place()
+    if not (array.is_contiguous() if hasattr(array, "is_contiguous") else array.flags.c_contiguous):
+        raise UsageError("an array that is converted in place is C-contiguous; pass a copy")
+    whole = plan.source.bytes_of(next(iter(plan.source.buffers)))
+    count = whole // block
+    together = next(k for k in range(min(count, max(1, BESIDE_BYTES // block)), 0, -1) if count % k == 0)
+    if together > 1:
+        moves = tuple(Move(((together, 8 * block, 8 * block), *m.digits), m.unit, m.start) for m in moves)
+    size = together * block
+    kernel = build(tuple((0, 0, move) for move in moves), (size,), (size,))
+    data = _typed(array, dtype_named("u8"))
+    for start in range(0, whole, size):
+        part = data[start : start + size]
+        beside = part.clone() if hasattr(part, "clone") else part.copy()
+        kernel(*(_typed(one, p.dtype) for one, p in zip((beside, part), kernel.params, strict=True)))
 
 
 def kernels_of(plan: Conversion) -> Kernels:
