@@ -17,7 +17,7 @@ from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import cast_kernel, in_packed_rows
 from lego_mlir.formats.field_moves import Move
-from lego_mlir.formats.move_kernels import build, build_added, plan_of
+from lego_mlir.formats.move_kernels import ADDED, build, build_added, plan_of
 from lego_mlir.tracing.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str
 
     Raises LayoutError for codes that are exchanged, and for casts of codings that have no kernel.
     """
-    like = next(iter(buffers.values()))
+    like, kernels = next(iter(buffers.values())), kernels_of(plan)
     found = {(SOURCE, name): array for name, array in buffers.items()}
     rows = [(READ, in_packed_rows(plan.source)), (CAST, in_packed_rows(plan.target))]
+    is_added = any(kernel.name == ADDED for kernel, _ in kernels)
     for side, format_ in ((TARGET, plan.target), *(() if plan.moves else rows)):
-        found |= {(side, name): _zeros(like, format_.bytes_of(name)) for name in format_.buffers}
-    for kernel, names in kernels_of(plan):
+        for name in format_.buffers:
+            found[side, name] = _memory(like, format_.bytes_of(name), is_added or not format_.is_full(name))
+    for kernel, names in kernels:
         kernel(*(_typed(found[name], p.dtype) for name, p in zip(names, kernel.params, strict=True)))
     return {name: found[TARGET, name] for name in plan.target.buffers}
 
@@ -119,13 +121,15 @@ def _moving(plan: Conversion) -> Kernels:
     return found
 
 
-def _zeros(like: AnyArray, size: int) -> AnyArray:
-    """Zeroed bytes on the device of an array."""
+def _memory(like: AnyArray, size: int, zeroed: bool) -> AnyArray:
+    """Bytes on the device of an array."""
     if type(like).__module__.partition(".")[0] == "torch":
-        return like.new_zeros(size, dtype=_torch("uint8"))
+        make = like.new_zeros if zeroed else like.new_empty
+        return make(size, dtype=_torch("uint8"))
     from lego_mlir.runtime.cuda import cupy
 
-    return cupy().zeros(size, cupy().uint8)
+    make = cupy().zeros if zeroed else cupy().empty
+    return make(size, cupy().uint8)
 
 
 def _typed(array: AnyArray, dtype: DType) -> AnyArray:

@@ -159,3 +159,20 @@ def test_kernels_convert_an_array_in_place_block_by_block(monkeypatch, beside):
     expected = x.reshape(6, 4, 8, 2).transpose(0, 2, 1, 3).ravel()
     device_moves.run_in_place_on_device(Conversion(source, target), x)
     assert np.array_equal(x, expected)
+
+
+@pytest.mark.parametrize("name", ["bitsandbytes.nf4", "deepgemm.scales", "gguf.q4_0"])
+def test_only_memory_that_kernels_do_not_fill_is_zeroed(monkeypatch, name):
+    """Elements that are added to a byte and padding need zeros; the other memory holds ones before."""
+    asked = []
+
+    def memory(like, size, zeroed):
+        asked.append(zeroed)
+        return np.full(size, 0 if zeroed else 255, np.uint8)
+
+    monkeypatch.setattr(device_moves, "_memory", memory)
+    format_ = FORMATS[name](**SMALL[name])
+    rows, fields = in_packed_rows(format_), made_up(format_)
+    given_ = {buffer: as_bytes(array) for buffer, array in write(rows, fields).items()}
+    found = device_moves.run_on_device(Conversion(rows, format_), given_)
+    assert same(found, write(format_, fields)) and asked == [name != "gguf.q4_0"]
