@@ -90,6 +90,7 @@ def plan_of(moves: Sequence[Placed], sources: Sequence[int], targets: Sequence[i
     return DevicePlan(tuple(copies), tuple(tiles), tuple(widths[0]), tuple(widths[1]))
 
 
+@cache
 def build(moves: tuple[Placed, ...], sources: tuple[int, ...], targets: tuple[int, ...]) -> Kernel:
     """The kernel of moves between buffers of these bytes; its tensors are `x0`, .. and `y0`, ...
 
