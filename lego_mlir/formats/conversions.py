@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lego_mlir.aliases import Array
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.formats.field_arrays import Arrays, as_bytes, empty_buffers, read, require_buffers, write
 from lego_mlir.formats.field_moves import Move, move, refined
@@ -89,32 +89,40 @@ class Conversion(Frozen):
             fields = b.uncommon(a.common(fields)) if a.codes == b.codes else b.encode(a.decode(fields))
         return write(self.target, fields)
 
-    def run_in_place(self, buffer: Array, most_bytes: int | None = None) -> int:
-        """Convert a contiguous buffer in itself; return the bytes of memory beside it that this took.
+    def in_place(self, most_bytes: int | None = None) -> tuple[int, tuple[Move, ...]]:
+        """The bytes of the aligned blocks in which the cycles of the permutation end, and the moves of one block.
 
-        The cycles of the permutation end inside aligned blocks; each is converted through one block of memory. Raises
-        LayoutError for more than one move or buffer, and for blocks of more than `most_bytes`.
+        Raises LayoutError for formats of several buffers, and for blocks of more than `most_bytes`.
+        """
+        plans = tuple(plan for _, _, plan in self.moves)
+        whole = self.source.bytes_of(next(iter(self.source.buffers)))
+        if not plans or {len(self.source.buffers), len(self.target.buffers)} != {1}:
+            raise LayoutError(f"{self.source.name} to {self.target.name} is no permutation of one buffer")
+        one, block = plans[0], whole
+        if len(plans) == 1 and one.start == (0, 0) and one.block() % 8 == 0 and 8 * whole == one.bits:
+            block = one.block() // 8
+            plans = (Move(_within(one, 8 * block), one.unit, (0, 0)),)
+        if most_bytes is not None and block > most_bytes:
+            raise LayoutError(f"the cycles of {self.source.name} to {self.target.name} reach over {block} bytes")
+        return block, plans
+
+    def run_in_place(self, buffer: Array, most_bytes: int | None = None) -> int:
+        """Convert a contiguous buffer in itself, block by block; return the bytes of memory beside it that this took.
+
+        Raises LayoutError as `in_place` does, UsageError for an array that is not contiguous.
         """
         import numpy as np
 
-        plans = [plan for _, _, plan in self.moves]
-        whole = self.source.bytes_of(next(iter(self.source.buffers)))
-        if not plans or {len(self.source.buffers), len(self.target.buffers)} != {1} or not buffer.flags.c_contiguous:
-            raise LayoutError(f"{self.source.name} to {self.target.name} is no permutation of one contiguous buffer")
-        one = plans[0]
-        block = one.block() // 8 if len(plans) == 1 and one.start == (0, 0) and one.block() % 8 == 0 else whole
-        if block * 8 < one.bits and whole * 8 != one.bits:
-            block = whole
-        if most_bytes is not None and block > most_bytes:
-            raise LayoutError(f"the cycles of {self.source.name} to {self.target.name} reach over {block} bytes")
-        data = as_bytes(buffer)
-        inner = plans if block == whole else [Move(_within(one, 8 * block), one.unit, (0, 0))]
+        block, plans = self.in_place(most_bytes)
+        if not buffer.flags.c_contiguous:
+            raise UsageError("an array that is converted in place is C-contiguous; pass a copy")
+        (data,) = require_buffers(self.source, {next(iter(self.source.buffers)): buffer}).values()
         beside = np.empty(block, np.uint8)
-        for start in range(0, whole, block):
+        for start in range(0, data.size, block):
             part = data[start : start + block]
             beside[:] = part
             part[:] = 0
-            execute_all([(plan, beside, part) for plan in inner])
+            execute_all([(plan, beside, part) for plan in plans])
         return block
 
 

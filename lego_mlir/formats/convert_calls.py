@@ -46,7 +46,7 @@ def convert(
 
     Formats are names of `lego.formats.FORMATS` with their sizes as keywords, formats, or layouts. One buffer is an
     array, several are a dictionary. NumPy arrays are converted by the processor, arrays on a CUDA device by one
-    kernel, or three for a cast. `in_place` writes a single NumPy array over itself. Inside a kernel, `convert(x,
+    kernel, or three for a cast. `in_place` writes a single contiguous array over itself. Inside a kernel, `convert(x,
     layout)` moves a spread value. Raises LayoutError for formats that cannot be converted, UsageError for buffers that
     do not fit.
     """
@@ -60,10 +60,16 @@ def convert(
             return irregular
     plan = Conversion(format_of(source, sizes, value), format_of(to, sizes, value))
     buffers = value if isinstance(value, Mapping) else {next(iter(plan.source.buffers)): value}
+    on_device = _on_device(next(iter(buffers.values())))
+    if in_place and on_device:
+        from lego_mlir.formats.device_moves import run_in_place_on_device
+
+        run_in_place_on_device(plan, value)
+        return value
     if in_place:
         plan.run_in_place(value)
         return value
-    if _on_device(next(iter(buffers.values()))):
+    if on_device:
         from lego_mlir.formats.device_moves import run_on_device
 
         found = run_on_device(plan, buffers)

@@ -13,11 +13,12 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import AnyArray, Foreign
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import cast_kernel, in_packed_rows
-from lego_mlir.formats.move_kernels import build, build_added, plan_of
-from lego_mlir.tracing.dtypes import DType
+from lego_mlir.formats.field_moves import Move
+from lego_mlir.formats.move_kernels import ADDED, build, build_added, plan_of
+from lego_mlir.tracing.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Argument = tuple[int, str]
 """A buffer of a side: SOURCE, TARGET, or of the packed rows between them, READ and CAST."""
 SOURCE, TARGET, READ, CAST = range(4)
+BESIDE_BYTES: Final = 2**26
+"""Bytes of a copy beside an array that is converted in place: enough work for a launch."""
 Kernels = list[tuple["Kernel", list[Argument]]]
 _KNOWN: Final[dict[Hashable, Kernels]] = {}
 
@@ -35,14 +38,38 @@ def run_on_device(plan: Conversion, buffers: Mapping[str, AnyArray]) -> dict[str
 
     Raises LayoutError for codes that are exchanged, and for casts of codings that have no kernel.
     """
-    like = next(iter(buffers.values()))
+    like, kernels = next(iter(buffers.values())), kernels_of(plan)
     found = {(SOURCE, name): array for name, array in buffers.items()}
     rows = [(READ, in_packed_rows(plan.source)), (CAST, in_packed_rows(plan.target))]
+    is_added = any(kernel.name == ADDED for kernel, _ in kernels)
     for side, format_ in ((TARGET, plan.target), *(() if plan.moves else rows)):
-        found |= {(side, name): _zeros(like, format_.bytes_of(name)) for name in format_.buffers}
-    for kernel, names in kernels_of(plan):
+        for name in format_.buffers:
+            found[side, name] = _memory(like, format_.bytes_of(name), is_added or not format_.is_full(name))
+    for kernel, names in kernels:
         kernel(*(_typed(found[name], p.dtype) for name, p in zip(names, kernel.params, strict=True)))
     return {name: found[TARGET, name] for name in plan.target.buffers}
+
+
+def run_in_place_on_device(plan: Conversion, array: AnyArray) -> None:
+    """Convert a contiguous array in itself, through a copy of as many whole blocks as `BESIDE_BYTES` holds, or of one.
+
+    Raises LayoutError where `plan.in_place` does, UsageError for an array that is not contiguous.
+    """
+    block, moves = plan.in_place()
+    if not (array.is_contiguous() if hasattr(array, "is_contiguous") else array.flags.c_contiguous):
+        raise UsageError("an array that is converted in place is C-contiguous; pass a copy")
+    whole = plan.source.bytes_of(next(iter(plan.source.buffers)))
+    count = whole // block
+    together = next(k for k in range(min(count, max(1, BESIDE_BYTES // block)), 0, -1) if count % k == 0)
+    if together > 1:
+        moves = tuple(Move(((together, 8 * block, 8 * block), *m.digits), m.unit, m.start) for m in moves)
+    size = together * block
+    kernel = build(tuple((0, 0, move) for move in moves), (size,), (size,))
+    data = _typed(array, dtype_named("u8"))
+    for start in range(0, whole, size):
+        part = data[start : start + size]
+        beside = part.clone() if hasattr(part, "clone") else part.copy()
+        kernel(*(_typed(one, p.dtype) for one, p in zip((beside, part), kernel.params, strict=True)))
 
 
 def kernels_of(plan: Conversion) -> Kernels:
@@ -94,13 +121,15 @@ def _moving(plan: Conversion) -> Kernels:
     return found
 
 
-def _zeros(like: AnyArray, size: int) -> AnyArray:
-    """Zeroed bytes on the device of an array."""
+def _memory(like: AnyArray, size: int, zeroed: bool) -> AnyArray:
+    """Bytes on the device of an array."""
     if type(like).__module__.partition(".")[0] == "torch":
-        return like.new_zeros(size, dtype=_torch("uint8"))
+        make = like.new_zeros if zeroed else like.new_empty
+        return make(size, dtype=_torch("uint8"))
     from lego_mlir.runtime.cuda import cupy
 
-    return cupy().zeros(size, cupy().uint8)
+    make = cupy().zeros if zeroed else cupy().empty
+    return make(size, cupy().uint8)
 
 
 def _typed(array: AnyArray, dtype: DType) -> AnyArray:

@@ -6,8 +6,9 @@ decoded, encoded and stored where a cast is between them. A new file is renamed 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, lcm, prod
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.field_arrays import read_field, write_field
 from lego_mlir.formats.field_moves import move
 from lego_mlir.formats.host_moves import execute
-from lego_mlir.formats.model_formats import MODELS, ModelFormat, model_named, sizes_of
+from lego_mlir.formats.model_formats import MODELS, ModelFormat, ModelPart, model_named, sizes_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 from lego_mlir.formats.tensor_files import TYPES, FileTensor, TensorFile, create, file_type
@@ -32,17 +33,23 @@ PIECE_BYTES: Final = 2**24
 Report = Callable[[str, int, int], None]
 """Called with the part, the bytes done and all bytes."""
 Buffers = Mapping[str, Array]
+Tensors = Mapping[str, list[Array]]
+"""The bytes of the tensors of each buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """One part of one layer: its conversion to one matrix or format, the cast of that matrix, and the tensors."""
+    """One part of one layer: its conversion to one matrix or format, the cast of that matrix, and the tensors.
+
+    Tensors are by buffer, several where each expert has one; `shapes` are those of the target's.
+    """
 
     name: str
     fused: Conversion
     cast: Conversion | None
-    sources: Mapping[str, str]
-    targets: Mapping[str, str]
+    sources: Mapping[str, tuple[str, ...]]
+    targets: Mapping[str, tuple[str, ...]]
+    shapes: Mapping[str, tuple[int, ...]]
 
     @property
     def target(self) -> StorageFormat:
@@ -65,21 +72,23 @@ def plan_model(
     mine, theirs = model_named(source), model_named(target)
     left, parts = dict(tensors), []
     for name, part in mine.parts.items():
-        if part == theirs.parts[name] and part.format == "vllm.qkv" and part.inner is None and heads is None:
+        hits = Counter(hit for tensor in tensors if (hit := part.match(tensor)))
+        if hits and name not in theirs.parts:
+            raise LayoutError(f"{target} has no {name}, a part of {source}; convert to a format of the same model")
+        if part == theirs.parts.get(name) and part.format == "vllm.qkv" and part.inner is None and heads is None:
             continue  # fused alike on both sides: copied, whatever the heads
-        found = [hit for tensor in tensors if (hit := part.match(tensor))]
-        for layer in dict.fromkeys(layer for _, layer in found):
-            names = part.tensors(layer)
-            missing = [tensor for tensor in names.values() if tensor not in tensors]
+        for layer in dict.fromkeys(layer for _, layer in hits):
+            names = part.tensors(layer, hits[next(iter(part.buffers)), layer])
+            missing = [tensor for of_buffer in names.values() for tensor in of_buffer if tensor not in tensors]
             if missing:
                 raise LayoutError(f"{source}: layer {layer} has no tensor {missing[0]}, a part of {name}")
-            parts.append(_part_plan(name, mine, theirs, layer, [tensors[t] for t in names.values()], heads, groups))
-            for tensor in names.values():
+            given = {buffer: [tensors[tensor] for tensor in own] for buffer, own in names.items()}
+            parts.append(_part_plan(name, mine, theirs, layer, names, given, heads, groups))
+            for tensor in (tensor for own in names.values() for tensor in own):
                 left.pop(tensor)
     if not parts:
-        raise LayoutError(
-            f"the file has no tensor of {source}, such as {next(iter(mine.parts['qkv'].tensors('0').values()))}"
-        )
+        first = next(iter(next(iter(mine.parts.values())).tensors("0").values()))
+        raise LayoutError(f"the file has no tensor of {source}, such as {first[0]}")
     for tensor in left:
         for other in MODELS.values():
             parts_of = [part for part in other.parts.values() if part not in mine.parts.values()]
@@ -91,32 +100,52 @@ def plan_model(
 
 
 def _part_plan(
-    name: str, mine: ModelFormat, theirs: ModelFormat, layer: str, tensors: list[FileTensor], heads: int | None,
-    groups: int | None,
+    name: str, mine: ModelFormat, theirs: ModelFormat, layer: str, names: Mapping[str, tuple[str, ...]],
+    given: Mapping[str, list[FileTensor]], heads: int | None, groups: int | None,
 ) -> PartPlan:  # fmt: skip
     there, here = mine.parts[name], theirs.parts[name]
+    tensors = [own[0] for own in given.values()]
     if there.inner is not None:
         matrix = FORMATS[there.inner](**_packed_sizes(there.inner, tensors))
         if here.inner != there.inner or here.format != there.format:
             raise LayoutError(f"{mine.name}: fused {there.inner} tensors are converted to {mine.name} only")
-        return PartPlan(name, Conversion(matrix, matrix), None, there.tensors(layer), here.tensors(layer))
+        same = Conversion(matrix, matrix)
+        return PartPlan(name, same, None, names, here.tensors(layer), _shapes(here, matrix))
     dtype = TYPES.get(tensors[0].dtype)
-    if dtype is None or any(t.dtype != tensors[0].dtype for t in tensors):
-        raise LayoutError(f"part {name} of layer {layer}: tensors of {[t.dtype for t in tensors]} are not converted")
-    sizes = sizes_of(name, [t.shape for t in tensors], heads, groups)
+    of_all = [tensor for own in given.values() for tensor in own]
+    if dtype is None or any(t.dtype != tensors[0].dtype for t in of_all):
+        kinds = list(dict.fromkeys(t.dtype for t in of_all))
+        raise LayoutError(f"part {name} of layer {layer}: tensors of {kinds} are not converted")
+    shapes = []
+    for buffer, own in given.items():
+        if any(t.shape != own[0].shape for t in own):
+            raise LayoutError(f"part {name} of layer {layer}: experts of shapes {sorted({t.shape for t in own})}")
+        shapes.append((len(own), *own[0].shape) if there.is_apart(buffer) else own[0].shape)
+    sizes = sizes_of(there.format, shapes, heads, groups)
     fused = Conversion(*(format_named(part.format)(**sizes, dtype=dtype) for part in (there, here)))
-    for (buffer, (_, shape)), tensor in zip(fused.source.buffers.items(), tensors, strict=True):
-        if prod(map(int, shape)) != prod(tensor.shape):
-            raise LayoutError(
-                f"{there.tensors(layer)[buffer]} has the shape {list(tensor.shape)}, and {show(shape)} fits"
-            )
+    for (buffer, (_, shape)), found in zip(fused.source.buffers.items(), shapes, strict=True):
+        if prod(map(int, shape)) != prod(found):
+            raise LayoutError(f"{names[buffer][0]} has the shape {list(found)}, and {show(shape)} fits")
     cast = None
     if here.inner is not None:
         (only,) = fused.target.buffers.values()
         rows, columns = map(int, only[1])
         matrix = FORMATS["hf.linear"](rows=rows, columns=columns, dtype=dtype)
         cast = Conversion(matrix, FORMATS[here.inner](rows=rows, columns=columns))
-    return PartPlan(name, fused, cast, there.tensors(layer), here.tensors(layer))
+    is_vector = len(shapes[0]) < len(next(iter(fused.source.buffers.values()))[1])
+    written = _shapes(here, fused.target if cast is None else cast.target, is_vector)
+    return PartPlan(name, fused, cast, names, here.tensors(layer, sizes.get("experts", 1)), written)
+
+
+def _shapes(part: ModelPart, format_: StorageFormat, is_vector: bool = False) -> dict[str, tuple[int, ...]]:
+    """The shapes of the tensors of each buffer: without the columns of a vector, or the experts of single matrices."""
+    found = {}
+    for buffer, (_, shape) in format_.buffers.items():
+        sizes = tuple(map(int, shape))
+        if part.last:
+            sizes = (*sizes[:-1], sizes[-1] // part.last, part.last)
+        found[buffer] = sizes[1 if part.is_apart(buffer) else 0 : -1 if is_vector else len(sizes)]
+    return found
 
 
 def _packed_sizes(inner: str, tensors: list[FileTensor]) -> dict[str, int]:
@@ -158,30 +187,66 @@ def _proceed(there: TensorFile, here: TensorFile, report: Report | None, name: s
 def _tensors(there: TensorFile, plan: ModelPlan) -> dict[str, tuple[str, tuple[int, ...]]]:
     found = {own: (there.tensors[name].dtype, there.tensors[name].shape) for name, own in plan.copied}
     for part in plan.parts:
-        for buffer, (dtype, shape) in part.target.buffers.items():
-            sizes = tuple(map(int, shape))
-            vector = len(there.tensors[next(iter(part.sources.values()))].shape) == 1
-            found[part.targets[buffer]] = (file_type(dtype), sizes[:1] if vector else sizes)
+        for buffer, (dtype, _) in part.target.buffers.items():
+            found |= dict.fromkeys(part.targets[buffer], (file_type(dtype), part.shapes[buffer]))
     return found
 
 
 def _run_part(part: PartPlan, there: TensorFile, here: TensorFile, piece_bytes: int) -> Iterator[int]:
     """Convert one part; yields the bytes of the source that each piece took."""
-    given = {buffer: there.data(tensor) for buffer, tensor in part.sources.items()}
-    out = {buffer: here.data(tensor) for buffer, tensor in part.targets.items()}
+    given, out = _data(there, part.sources), _data(here, part.targets)
     if part.cast is None:
-        for field in part.fused.source.fields:
-            for (a,), (b,) in _pieces([field], [part.fused.target[field.name]], piece_bytes):
-                execute(move(a, b), given[a.buffer], out[b.buffer])
-                yield a.bits * int(prod(a.shape)) // 8
+        for _, a, b in _field_pieces(part, piece_bytes):
+            (x, _, a), (y, _, b) = _located(a, given), _located(b, out)
+            execute(move(a, b), x, y)
+            yield a.bits * int(prod(a.shape)) // 8
         return
     for values, fields, taken in _encoded(part, given, piece_bytes):
         for field in fields:
-            write_field(field, values[field.name], out[field.buffer])
+            write_field(field, values[field.name], out[field.buffer][0])
         yield taken
 
 
-def _encoded(part: PartPlan, given: Buffers, piece_bytes: int) -> Iterator[tuple[Buffers, list[StoredField], int]]:
+def _data(file: TensorFile, tensors: Mapping[str, tuple[str, ...]]) -> dict[str, list[Array]]:
+    return {buffer: [file.data(tensor) for tensor in own] for buffer, own in tensors.items()}
+
+
+def _located(field: StoredField, tensors: Tensors) -> tuple[Array, int, StoredField]:
+    """The tensor that a field is in, its number in the buffer, and the field counted from there."""
+    own = tensors[field.buffer]
+    if len(own) == 1:
+        return own[0], 0, field
+    number, at = divmod(int(field.at), 8 * own[0].size)
+    return own[number], number, replace(field, at=at)
+
+
+def _field_pieces(part: PartPlan, piece_bytes: int) -> Iterator[tuple[tuple[int, ...], StoredField, StoredField]]:
+    """Pieces of all fields on both sides, with the index of the first element; experts one by one."""
+    for field in part.fused.source.fields:
+        target = part.fused.target[field.name]
+        for index, whole, own in _by_expert(field, target):
+            row = 0
+            for (a,), (b,) in _pieces([whole], [own], piece_bytes):
+                yield (*index, row), a, b
+                row += int(a.shape[0])
+
+
+def _by_expert(field: StoredField, target: StoredField) -> Iterator[tuple[tuple[int, ...], StoredField, StoredField]]:
+    if len(field.axes) < 3:
+        yield (), field, target
+        return
+    (a,), (b,) = field.axes[0], target.axes[0]
+    for expert in range(int(a.size)):
+        yield (
+            (expert,),
+            *(
+                replace(one, axes=one.axes[1:], at=int(one.at) + expert * int(digit.stride))
+                for one, digit in ((field, a), (target, b))
+            ),
+        )  # type: ignore[misc]
+
+
+def _encoded(part: PartPlan, given: Tensors, piece_bytes: int) -> Iterator[tuple[Buffers, list[StoredField], int]]:
     """The codes of each piece of rows, the fields in which they are stored, and the bytes of values that it took."""
     assert part.cast is not None, "parts without a cast are moved"
     values, codes = part.cast.source.coding, part.cast.target.coding
@@ -194,7 +259,7 @@ def _encoded(part: PartPlan, given: Buffers, piece_bytes: int) -> Iterator[tuple
         except LayoutError as error:
             raise LayoutError(f"{part.name}, rows {first}..{first + count} of {field.name}: {error}") from error
         for (a,), b in _pieces([field], stored_rows, piece_bytes):
-            weight = read_field(a, given[a.buffer])
+            weight = read_field(a, given[a.buffer][0])
             yield codes.encode(values.decode({"weight": weight})), b, weight.nbytes
 
 
@@ -307,27 +372,25 @@ def _compare_bytes(
 def _compare_part(
     part: PartPlan, there: TensorFile, here: TensorFile, piece_bytes: int
 ) -> Iterator[tuple[FirstDifference | None, int]]:
-    given = {buffer: there.data(tensor) for buffer, tensor in part.sources.items()}
-    out = {buffer: here.data(tensor) for buffer, tensor in part.targets.items()}
+    given, out = _data(there, part.sources), _data(here, part.targets)
     if part.cast is not None:
         row = 0
         for values, fields, taken in _encoded(part, given, piece_bytes):
             for field in fields:
-                tensors = (next(iter(part.sources.values())), part.targets[field.buffer])
-                found = read_field(field, out[field.buffer])
-                yield _first(f"{part.name}.{field.name}", tensors, values[field.name], found, row), 0
+                tensors = (next(iter(part.sources.values()))[0], part.targets[field.buffer][0])
+                found = read_field(field, out[field.buffer][0])
+                yield _first(f"{part.name}.{field.name}", tensors, values[field.name], found, (row,)), 0
             row += int(fields[0].shape[0])
             yield None, taken
         return
-    for field in part.fused.source.fields:
-        row = 0
-        for (a,), (b,) in _pieces([field], [part.fused.target[field.name]], piece_bytes):
-            tensors, mine = (part.sources[a.buffer], part.targets[b.buffer]), read_field(a, given[a.buffer])
-            yield _first(field.name, tensors, mine, read_field(b, out[b.buffer]), row), mine.nbytes
-            row += int(a.shape[0])
+    for index, a, b in _field_pieces(part, piece_bytes):
+        (x, first, a), (y, second, b) = _located(a, given), _located(b, out)
+        tensors, mine = (part.sources[a.buffer][first], part.targets[b.buffer][second]), read_field(a, x)
+        yield _first(a.name, tensors, mine, read_field(b, y), index), mine.nbytes
 
 
-def _first(name: str, tensors: tuple[str, str], a: Array, b: Array, low: int) -> FirstDifference | None:
+def _first(name: str, tensors: tuple[str, str], a: Array, b: Array, index: tuple[int, ...]) -> FirstDifference | None:
+    """The first difference of two pieces, whose first element has this index."""
     import numpy as np
 
     bits = f"u{a.itemsize}"
@@ -335,4 +398,4 @@ def _first(name: str, tensors: tuple[str, str], a: Array, b: Array, low: int) ->
     if not wrong.size:
         return None
     at = tuple(map(int, np.unravel_index(int(wrong[0]), a.shape)))
-    return FirstDifference(name, tensors, (at[0] + low, *at[1:]), (a[at], b[at]))
+    return FirstDifference(name, tensors, (*index[:-1], at[0] + index[-1], *at[1:]), (a[at], b[at]))

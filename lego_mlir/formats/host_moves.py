@@ -68,7 +68,8 @@ def _groups(moves: Sequence[Given]) -> Iterator[tuple[list[Given], int]]:
             shared.setdefault(given[1:][side - 1].ctypes.data, []).append(given)
         left = []
         for group in shared.values():
-            if len(group) > 1 and planned(_bare(group), side) is not None:
+            large = sum(plan.bits for plan, _, _ in group) >= 8 * SPLIT_BYTES
+            if len(group) > 1 and large and planned(_bare(group), side) is not None:
                 yield group, side
             else:
                 left += group

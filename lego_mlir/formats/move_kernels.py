@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
 
 THREADS: Final = 256
+ADDED: Final = "add"
+"""The name of kernels that add to bytes of others, which are 0 before."""
 Placed = tuple[int, int, Move]
 """A source buffer, a target buffer, and a move between them."""
 
@@ -88,6 +90,7 @@ def plan_of(moves: Sequence[Placed], sources: Sequence[int], targets: Sequence[i
     return DevicePlan(tuple(copies), tuple(tiles), tuple(widths[0]), tuple(widths[1]))
 
 
+@cache
 def build(moves: tuple[Placed, ...], sources: tuple[int, ...], targets: tuple[int, ...]) -> Kernel:
     """The kernel of moves between buffers of these bytes; its tensors are `x0`, .. and `y0`, ...
 
@@ -275,5 +278,6 @@ def build_added(move: Move, source_bytes: int, target_bytes: int) -> Kernel:
                 found = found | (code << lego.u32(place))
             y[here] = found.to(lego.u8)
 
+    assert add.__name__ == ADDED, "the kernel has the name of its function"
     _sign(add, {"x": lego.Tensor(lego.u8, Row(source_bytes)), "y": lego.Tensor(lego.u8, Row(target_bytes))})
     return lego.kernel(grid=-(-cells // THREADS), block=THREADS)(add)

@@ -70,6 +70,11 @@ class StorageFormat:
         """The bytes of a buffer of concrete sizes."""
         return -(-int(self.bits_of(buffer)) // 8)
 
+    def is_full(self, buffer: str) -> bool:
+        """Whether the fields of a buffer of concrete sizes fill all of its bytes."""
+        inside = (one.bits * product(one.shape) for one in self.fields if one.buffer == buffer)
+        return sum(map(int, inside)) == 8 * self.bytes_of(buffer)
+
     def check(self) -> Verdict:
         """Whether elements and the bits of the buffers, less padding, are in bijection."""
         verdicts = [one.check() for one in self.fields]

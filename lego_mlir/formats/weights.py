@@ -105,6 +105,53 @@ def expert_gate_up(experts: Size, rows: Size, columns: Size, dtype: str = "f16")
 
 
 @storage(
+    "gptoss.moe_gate_up", "experts of gate and up rows in turn", "transformers, GptOssExperts: gate_up_proj_blocks",
+    experts=1, rows=1, columns=1,
+)  # fmt: skip
+def expert_rows_in_turn(experts: Size, rows: Size, columns: Size, dtype: str = "f16") -> StorageFormat:
+    """A stack of experts, in each rows g0, u0, g1, u1, .."""
+    row, digits = BITS[dtype] * columns, {"e": experts, "r": rows, "c": columns}
+    strides = {"e": 2 * row * rows, "r": 2 * row}
+    fields = [stored(what, dtype, digits, "e | r | c", "e r c", at, strides) for what, at in (("gate", 0), ("up", row))]
+    return StorageFormat("gptoss.moe_gate_up", fields, {"data": (dtype, (experts, 2 * rows, columns))})
+
+
+@storage("moe.down", "a stack of experts", "vLLM, FusedMoE w2_weight", experts=1, rows=1, columns=1)
+def expert_stack(experts: Size, rows: Size, columns: Size, dtype: str = "f16") -> StorageFormat:
+    """One matrix of each expert."""
+    weight = stored("weight", dtype, {"e": experts, "r": rows, "c": columns}, "e | r | c", "e r c")
+    return StorageFormat("moe.down", [weight], {"data": (dtype, (experts, rows, columns))})
+
+
+def _latent_in(name: str, q_rows: Size, kv_rows: Size, inputs: Size, dtype: str, is_fused: bool) -> StorageFormat:
+    """The first projections of latent attention, in one buffer or in two."""
+    sizes, second = {"q_a": q_rows, "kv_a": kv_rows}, BITS[dtype] * q_rows * inputs
+    fields = [
+        stored(what, dtype, {"r": rows, "i": inputs}, "r | i", "r i", at if is_fused else 0,
+               buffer="data" if is_fused else f"{what}_proj")
+        for (what, rows), at in zip(sizes.items(), (0, second), strict=True)
+    ]  # fmt: skip
+    if is_fused:
+        return StorageFormat(name, fields, {"data": (dtype, (q_rows + kv_rows, inputs))})
+    return StorageFormat(name, fields, {f"{what}_proj": (dtype, (rows, inputs)) for what, rows in sizes.items()})
+
+
+@storage(
+    "hf.latent_in", "first projections of latent attention", "DeepSeek-V3: q_a_proj, kv_a_proj_with_mqa", q_rows=1,
+    kv_rows=1, inputs=1,
+)  # fmt: skip
+def latent_in_separate(q_rows: Size, kv_rows: Size, inputs: Size, dtype: str = "f16") -> StorageFormat:
+    """Two buffers."""
+    return _latent_in("hf.latent_in", q_rows, kv_rows, inputs, dtype, is_fused=False)
+
+
+@storage("vllm.latent_in", "[q_a; kv_a]: stacked", "vLLM, DeepSeek's fused_qkv_a_proj", q_rows=1, kv_rows=1, inputs=1)
+def latent_in_fused(q_rows: Size, kv_rows: Size, inputs: Size, dtype: str = "f16") -> StorageFormat:
+    """The queries' projection above that of keys and values."""
+    return _latent_in("vllm.latent_in", q_rows, kv_rows, inputs, dtype, is_fused=True)
+
+
+@storage(
     "mixtral.experts",
     "experts of separate matrices",
     "Mixtral block_sparse_moe.experts.*.w1, w3",

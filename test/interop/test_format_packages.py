@@ -46,8 +46,10 @@ def quantised(rows=ROWS, columns=COLUMNS):
     return q, scale, rng.integers(1, 16, (rows, columns // GROUP)).astype(np.uint8)
 
 
-def weights(q, scale, zero):
-    spread = [np.repeat(x.astype(np.float32), GROUP, 1) for x in (scale, zero)]
+def weights(q, scale, zero, group=None):
+    """Values of codes; `group` has the group of each input, in turn by default."""
+    group = np.arange(q.shape[1]) // GROUP if group is None else group
+    spread = [x.astype(np.float32)[:, group] for x in (scale, zero)]
     return torch.from_numpy(((q - spread[1]) * spread[0]).astype(np.float16))
 
 
@@ -60,17 +62,21 @@ def test_aiter_shuffles_weights_so():
     assert found.tobytes() == expected.tobytes()
 
 
-def test_gptq_packs_codes_zero_points_and_scales_so():
+@pytest.mark.parametrize("name", ["gptq", "gptq.act_order"])
+def test_gptq_packs_codes_zero_points_and_scales_so(name):
     stub = SimpleNamespace(pytorch_utils=SimpleNamespace(Conv1D=()))
     module = loaded("auto_gptq", "nn_modules/qlinear/qlinear_cuda.py", transformers=stub)
-    q, scale, zero = quantised()
-    layer = SimpleNamespace(bits=4, infeatures=COLUMNS, g_idx=torch.arange(COLUMNS) // GROUP)
-    linear = SimpleNamespace(weight=weights(q, scale, zero), bias=None)
-    module.QuantLinear.pack(layer, linear, torch.from_numpy(scale), torch.from_numpy(zero.astype(np.float16)))
+    (q, scale, zero), group = quantised(), np.arange(COLUMNS) // GROUP
     fields = {"q": q, "scale": scale, "zero_minus_1": zero - 1}
-    found = write(FORMATS["gptq"](rows=ROWS, columns=COLUMNS), fields)
-    for name, array in found.items():
-        assert array.tobytes() == getattr(layer, name).numpy().tobytes(), name
+    if name == "gptq.act_order":
+        group = np.random.default_rng(1).permutation(group)
+        fields["group"] = group.astype(np.int32)
+    layer = SimpleNamespace(bits=4, infeatures=COLUMNS, g_idx=torch.from_numpy(group))
+    linear = SimpleNamespace(weight=weights(q, scale, zero, group), bias=None)
+    zeros = torch.from_numpy(zero.astype(np.float16))
+    module.QuantLinear.pack(layer, linear, torch.from_numpy(scale), zeros, layer.g_idx)
+    for buffer, array in write(FORMATS[name](rows=ROWS, columns=COLUMNS), fields).items():
+        assert array.tobytes() == getattr(layer, buffer).numpy().astype(array.dtype).tobytes(), buffer
 
 
 def test_marlin_packs_codes_and_scales_so():

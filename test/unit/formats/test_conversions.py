@@ -191,6 +191,8 @@ def test_in_place_takes_one_block_of_the_cycles():
     with pytest.raises(LayoutError, match="reach over 768 bytes"):
         plan.run_in_place(x.copy(), most_bytes=512)
     whole = Conversion(format_of(Row(6, 4), {}, x), format_of(Col(6, 4), {}, x))
+    with pytest.raises(UsageError, match="is C-contiguous; pass a copy"):
+        plan.run_in_place(x.copy()[::-1])
     z = np.arange(24, dtype=np.float32)
     assert whole.run_in_place(z) == 96 and np.array_equal(z, np.arange(24).reshape(6, 4).T.ravel())
 

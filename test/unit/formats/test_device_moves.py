@@ -9,7 +9,7 @@ from ptx_runs import ptx_of
 
 from lego_mlir import interp
 from lego_mlir.errors import LayoutError
-from lego_mlir.formats import FORMATS
+from lego_mlir.formats import FORMATS, device_moves
 from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import in_packed_rows
 from lego_mlir.formats.device_moves import kernels_of
@@ -144,3 +144,35 @@ def test_what_shares_bytes_is_a_kernel_of_its_own():
     even = Move(((4, 4, 8),), 4, (0, 4))
     with pytest.raises(LayoutError, match="kernels of their own"):
         build(((0, 0, even),), (2,), (4,))
+
+
+@pytest.mark.parametrize("beside", [512, 2**20])
+def test_kernels_convert_an_array_in_place_block_by_block(monkeypatch, beside):
+    """Arrays of the processor take the same path; 6 blocks of 256 bytes, two at a time or all."""
+    monkeypatch.setattr(device_moves, "BESIDE_BYTES", beside)
+    x = np.arange(6 * 4 * 8 * 2, dtype=np.uint32)
+    source, target = (
+        StorageFormat(order, [stored("w", "f32", {"a": 6, "b": 4, "c": 8, "d": 2}, "a | b | c | d", order)],
+                      {"data": ("f32", (384,))})
+        for order in ("a b c d", "a c b d")
+    )  # fmt: skip
+    expected = x.reshape(6, 4, 8, 2).transpose(0, 2, 1, 3).ravel()
+    device_moves.run_in_place_on_device(Conversion(source, target), x)
+    assert np.array_equal(x, expected)
+
+
+@pytest.mark.parametrize("name", ["bitsandbytes.nf4", "deepgemm.scales", "gguf.q4_0"])
+def test_only_memory_that_kernels_do_not_fill_is_zeroed(monkeypatch, name):
+    """Elements that are added to a byte and padding need zeros; the other memory holds ones before."""
+    asked = []
+
+    def memory(like, size, zeroed):
+        asked.append(zeroed)
+        return np.full(size, 0 if zeroed else 255, np.uint8)
+
+    monkeypatch.setattr(device_moves, "_memory", memory)
+    format_ = FORMATS[name](**SMALL[name])
+    rows, fields = in_packed_rows(format_), made_up(format_)
+    given_ = {buffer: as_bytes(array) for buffer, array in write(rows, fields).items()}
+    found = device_moves.run_on_device(Conversion(rows, format_), given_)
+    assert same(found, write(format_, fields)) and asked == [name != "gguf.q4_0"]

@@ -14,7 +14,7 @@ from lego_mlir.cli import convert
 from lego_mlir.cli.main import main
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats import file_conversions
-from lego_mlir.formats.codings import AffineGroups
+from lego_mlir.formats.codings import AffineGroups, numpy_type
 from lego_mlir.formats.file_conversions import compare_files, convert_file, plan_model
 from lego_mlir.formats.tensor_files import TensorFile, create, file_type
 
@@ -39,7 +39,7 @@ def llama(layers=2, seed=0):
 
 
 def saved(path, tensors, metadata=None):
-    types = {"float16": "F16", "int32": "I32"}
+    types = {"float16": "F16", "float32": "F32", "int32": "I32", "uint8": "U8", "float8_e4m3fn": "F8_E4M3"}
     file = create(path, {n: (types[a.dtype.name], a.shape) for n, a in tensors.items()}, metadata or {})
     for name, array in tensors.items():
         file.data(name)[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -47,9 +47,11 @@ def saved(path, tensors, metadata=None):
 
 
 def loaded(path):
-    types = {"F16": np.float16, "I32": np.int32}
+    types = {"F16": "f16", "F32": "f32", "I32": "i32", "U8": "u8", "F8_E4M3": "e4m3"}
     with TensorFile(path) as file:
-        return {n: file.data(n).view(types[t.dtype]).reshape(t.shape).copy() for n, t in file.tensors.items()}
+        return {
+            n: file.data(n).view(numpy_type(types[t.dtype])).reshape(t.shape).copy() for n, t in file.tensors.items()
+        }
 
 
 @pytest.fixture
@@ -96,6 +98,131 @@ def test_megatron_has_heads_by_group_and_its_own_names(given, tmp_path):
         groups=GROUPS,
     )  # fmt: skip
     assert back.keys() == w.keys() and all(np.array_equal(back[n], w[n]) for n in w)
+
+
+EXPERTS = 3
+
+
+def made_up(shape, kind, seed):
+    """Random bits, but numbers in f16."""
+    rng, dtype = np.random.default_rng(seed), np.dtype(numpy_type(kind))
+    if kind == "f16":
+        return rng.standard_normal(shape).astype(np.float16)
+    return rng.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0]
+
+
+def of_attention(prefix):
+    return {f"{prefix}self_attn.{p}_proj.weight": made_up((h * DEPTH, WIDTH), "f16", h)
+            for p, h in (("q", HEADS), ("k", GROUPS), ("v", GROUPS))}  # fmt: skip
+
+
+def experts(at, names, values):
+    """Gate, up and down of each expert: kind, and sizes of the inner and outer width."""
+    kind, inner, width = values
+    shapes = ((inner, width), (inner, width), (width, inner))
+    return {at.format(e, name): made_up(shape, kind, 10 * e + k)
+            for e in range(EXPERTS) for k, (name, shape) in enumerate(zip(names, shapes, strict=True))}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "where"),
+    [("mixtral", ("w1", "w3", "w2"), "block_sparse_moe.experts"),
+     ("qwen3_moe", ("gate_proj", "up_proj", "down_proj"), "mlp.experts")],
+)  # fmt: skip
+def test_experts_are_stacked_and_come_apart_again(tmp_path, model, names, where):
+    w = {}
+    for i in range(2):
+        at = f"model.layers.{i}."
+        w |= of_attention(at) | experts(f"{at}{where}.{{}}.{{}}.weight", names, ("f16", 40, WIDTH))
+        w[f"{at}{where.removesuffix('.experts')}.gate.weight"] = made_up((EXPERTS, WIDTH), "f16", i)
+    path = saved(tmp_path / "hf.safetensors", w)
+    out = tmp_path / "out.safetensors"
+    found = converted(path, f"hf.{model}", f"vllm.{model}", out)
+    gate, up, down = (
+        np.stack([w[f"model.layers.1.{where}.{e}.{name}.weight"] for e in range(EXPERTS)]) for name in names
+    )
+    assert np.array_equal(found[f"model.layers.1.{where}.w13_weight"], np.concatenate([gate, up], axis=1))
+    assert np.array_equal(found[f"model.layers.1.{where}.w2_weight"], down)
+    back = converted(out, f"vllm.{model}", f"hf.{model}", tmp_path / "back", heads=HEADS, groups=GROUPS)
+    assert back.keys() == w.keys() and all(np.array_equal(back[n], w[n]) for n in w)
+    with TensorFile(out, writable=True) as file:
+        file.data(f"model.layers.1.{where}.w13_weight").view(np.float16)[(2 * 80 + 43) * WIDTH + 7] = 9
+        other = TensorFile(path)
+        difference = compare_files(path, out, plan_model(other.tensors, f"hf.{model}", f"vllm.{model}"))
+    assert difference.index == (2, 3, 7) and difference.tensors[0] == f"model.layers.1.{where}.2.{names[1]}.weight"
+
+
+def test_deepseek_has_latent_projections_and_scales_of_tiles(tmp_path):
+    w, names = {}, ("gate_proj", "up_proj", "down_proj")
+    for i, kind in ((0, "dense"), (1, "experts")):
+        at = f"model.layers.{i}."
+        for suffix, dtype, tile in (("weight", "e4m3", 1), ("weight_scale_inv", "f32", 128)):
+            for name, rows in (("q_a_proj", 256), ("kv_a_proj_with_mqa", 192)):
+                w[f"{at}self_attn.{name}.{suffix}"] = made_up((-(-rows // tile), 256 // tile), dtype, i)
+            sizes = dtype, 384 // tile, 256 // tile
+            if kind == "experts":
+                w |= experts(f"{at}mlp.experts.{{}}.{{}}.{suffix}", names, sizes)
+            where = "mlp" if kind == "dense" else "mlp.shared_experts"
+            for k, name in enumerate(("gate_proj", "up_proj")):
+                w[f"{at}{where}.{name}.{suffix}"] = made_up(sizes[1:], dtype, 50 + k)
+    path = saved(tmp_path / "hf.safetensors", w)
+    found = converted(path, "hf.deepseek", "vllm.deepseek", tmp_path / "out.safetensors")
+    bits = {name: array.view(f"u{array.itemsize}") for name, array in (w | found).items()}
+    for suffix in ("weight", "weight_scale_inv"):
+        latent = [bits[f"model.layers.0.self_attn.{n}.{suffix}"] for n in ("q_a_proj", "kv_a_proj_with_mqa")]
+        assert np.array_equal(bits[f"model.layers.0.self_attn.fused_qkv_a_proj.{suffix}"], np.concatenate(latent))
+        for where, layer in (("mlp", 0), ("mlp.shared_experts", 1)):
+            at = f"model.layers.{layer}.{where}"
+            parts = [bits[f"{at}.{n}.{suffix}"] for n in names[:2]]
+            assert np.array_equal(bits[f"{at}.gate_up_proj.{suffix}"], np.concatenate(parts))
+        at = "model.layers.1.mlp.experts"
+        expected = [[bits[f"{at}.{e}.{n}.{suffix}"] for n in names] for e in range(EXPERTS)]
+        assert np.array_equal(bits[f"{at}.w13_{suffix}"], np.stack([np.concatenate(one[:2]) for one in expected]))
+        assert np.array_equal(bits[f"{at}.w2_{suffix}"], np.stack([one[2] for one in expected]))
+    with TensorFile(tmp_path / "out.safetensors") as file, pytest.raises(LayoutError, match="does not tell where"):
+        plan_model(file.tensors, "vllm.deepseek", "hf.deepseek")
+
+
+def test_gpt_oss_has_rows_in_turn_apart_and_keeps_its_codes(tmp_path):
+    at, rows, width = "model.layers.0.mlp.experts.", 32, 64
+    w = {
+        f"{at}gate_up_proj_blocks": made_up((EXPERTS, 2 * rows, width // 32, 16), "u8", 0),
+        f"{at}gate_up_proj_scales": made_up((EXPERTS, 2 * rows, width // 32), "u8", 1),
+        f"{at}gate_up_proj_bias": made_up((EXPERTS, 2 * rows), "f16", 2),
+        f"{at}down_proj_blocks": made_up((EXPERTS, width, rows // 32, 16), "u8", 3),
+        f"{at}down_proj_scales": made_up((EXPERTS, width, rows // 32), "u8", 4),
+        f"{at}down_proj_bias": made_up((EXPERTS, width), "f16", 5),
+    } | of_attention("model.layers.0.")
+    path = saved(tmp_path / "hf.safetensors", w)
+    found = converted(path, "hf.gpt_oss", "vllm.gpt_oss", tmp_path / "out.safetensors")
+    for there, here in (("blocks", "weight"), ("scales", "weight_scale"), ("bias", "bias")):
+        given_ = w[f"{at}gate_up_proj_{there}"].reshape(EXPERTS, 2 * rows, -1)
+        expected = np.concatenate([given_[:, ::2], given_[:, 1::2]], axis=1)
+        assert found[f"{at}w13_{here}"].tobytes() == expected.tobytes()
+        assert found[f"{at}w2_{here}"].tobytes() == w[f"{at}down_proj_{there}"].tobytes()
+    assert found[f"{at}w13_weight"].shape == (EXPERTS, 2 * rows, 32) and found[f"{at}w13_bias"].ndim == 2
+    options = {"heads": HEADS, "groups": GROUPS}
+    back = converted(tmp_path / "out.safetensors", "vllm.gpt_oss", "hf.gpt_oss", tmp_path / "back", **options)
+    assert back.keys() == w.keys() and all(back[n].shape == w[n].shape and np.array_equal(back[n], w[n]) for n in w)
+
+
+def test_an_expert_that_lacks_or_differs_is_named(tmp_path):
+    where = "model.layers.0.mlp.experts"
+    w = experts(f"{where}.{{}}.{{}}.weight", ("gate_proj", "up_proj", "down_proj"), ("f16", 40, WIDTH))
+    other = {n: a for n, a in w.items() if n != f"{where}.1.up_proj.weight"}
+    with TensorFile(saved(tmp_path / "a", other)) as file:
+        with pytest.raises(LayoutError, match=r"layer 0 has no tensor model.layers.0.mlp.experts.1.up_proj.weight"):
+            plan_model(file.tensors, "hf.qwen3_moe", "vllm.qwen3_moe")
+        with pytest.raises(LayoutError, match=r"a tensor of hf.qwen3_moe and not of hf.llama|no tensor of hf.llama"):
+            plan_model(file.tensors, "hf.llama", "vllm.llama")
+        with pytest.raises(LayoutError, match=r"vllm.llama has no experts_weight, a part of hf.qwen3_moe"):
+            plan_model(file.tensors, "hf.qwen3_moe", "vllm.llama")
+    w[f"{where}.1.up_proj.weight"] = np.zeros((8, WIDTH), np.float16)
+    with (
+        TensorFile(saved(tmp_path / "b", w)) as file,
+        pytest.raises(LayoutError, match=r"experts of shapes \[\(8, 128\), \(40, 128\)\]"),
+    ):
+        plan_model(file.tensors, "hf.qwen3_moe", "vllm.qwen3_moe")
 
 
 def test_marlin_has_the_codes_of_the_fused_matrix(given, tmp_path):

@@ -95,7 +95,7 @@ def test_the_page_draws_every_format():
     page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text()
     names = {"lego": lego, "FORMATS": FORMATS}
     for example in doctest.DocTestParser().get_examples(page):
-        if "drawn(" in example.source or example.source.startswith(("divided", "whole")):
+        if "drawn(" in example.source or example.source.startswith(("divided", "whole", "stacks")):
             exec(example.source, names)
     pictures = [names[mark] for mark in re.findall(r"<!-- picture (\w+):", page) if mark in names]
     assert {panel.title.partition(":")[0] for picture in pictures for panel in picture.panels} == set(FORMATS)
