@@ -242,9 +242,9 @@ class PackedView(Uncompared):
     def _bits(self, index: Sequence[IndexLike]) -> tuple[tuple[IndexLike, ...], IndexLike, IndexLike]:
         """The index of an element's first byte, the bytes to its last one, and the shift of its first bit."""
         bytes_, size = self.packing.bytes, self.dtype.bits
-        at = [Index(self._tracer.index(i)) for i in index]
-        number = at[bytes_.axis] % bytes_.unit
-        inside = (number if bytes_.slots == tuple(range(bytes_.unit)) else self._slot(at)) * size
+        element = [Index(self._tracer.index(i)) for i in index]
+        number = element[bytes_.axis] % bytes_.unit
+        inside = (number if bytes_.slots == tuple(range(bytes_.unit)) else self._slot(element)) * size
         if bytes_.unit_bytes == 1:
             return self._byte_index(index), 0, inside
         first = inside // BYTE
