@@ -13,7 +13,7 @@ from lego_mlir import Row, bf16, f32, i32
 
 T, WIDTH = 256, 8
 M = lego.size("M")
-P = lego.size("P", min=1, multiple_of=WIDTH)  # columns with padding
+P = lego.size("P", min=1, max=1 << 20, multiple_of=WIDTH)  # columns with padding
 V = lego.size("V", min=1, max=P)
 
 

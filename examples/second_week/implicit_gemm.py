@@ -11,15 +11,15 @@ import lego_mlir as lego
 from lego_mlir import Row, f2, f16, f32, gallery
 
 PIXELS, FILTERS, DEPTH = 64, 64, 32
-H, W = lego.size("H"), lego.size("W")
-C, F = lego.size("C", multiple_of=DEPTH), lego.size("F", multiple_of=8)
+H, W = lego.size("H", max=4096), lego.size("W", max=4096)
+C, F = lego.size("C", max=4096, multiple_of=DEPTH), lego.size("F", max=4096, multiple_of=8)
 WARPS = f2.MmaSync((4, 1))
 OF_SUMS = WARPS.layout((PIXELS, FILTERS))
 OF_LOADS = f2.Blocked((1, 8), (8, 4), (4, 1), order=(1, 0)).layout((PIXELS, DEPTH))
 OF_FILTERS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((DEPTH, FILTERS))
 
 
-@lego.kernel(grid=(lego.cdiv(W, PIXELS), H, lego.cdiv(F, FILTERS)), block=128)
+@lego.kernel(grid=(lego.cdiv(W, PIXELS), H, lego.cdiv(F, FILTERS)), block=128, max_registers=88)
 def implicit_gemm(
     x: lego.Tensor(f16, Row(H, W, C)),
     filters: lego.Tensor(f16, Row(9, C, F)),

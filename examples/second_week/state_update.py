@@ -15,7 +15,7 @@ LANES, V = 8, 2  # lanes of a row, states of a lane
 B = lego.size("B")
 
 
-@lego.kernel(grid=(CHANNELS * LANES // T, B), block=T)
+@lego.kernel(grid=(CHANNELS * LANES // T, B), block=T, max_registers=24)
 def state_update(
     state: lego.Tensor(f32, Row(B, CHANNELS, STATES)),
     x: lego.Tensor(f32, Row(B, CHANNELS)),

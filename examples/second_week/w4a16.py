@@ -12,7 +12,8 @@ import lego_mlir as lego
 from lego_mlir import Row, f2, f16, f32, gallery, i4
 
 ROWS, COLUMNS, GROUP = 32, 64, 128
-M, N, K = lego.size("M"), lego.size("N"), lego.size("K", multiple_of=GROUP)
+M, N = lego.size("M", max=1 << 16), lego.size("N", max=1 << 16)
+K = lego.size("K", max=1 << 16, multiple_of=GROUP)
 WARPS = f2.MmaSync((1, 4))
 OF_SUMS, OF_COLUMNS = WARPS.layout((ROWS, COLUMNS)), f2.Sliced(0, WARPS).layout((COLUMNS,))
 OF_WEIGHTS = f2.MmaOperand(1, WARPS, k_width=8).layout((GROUP, COLUMNS))

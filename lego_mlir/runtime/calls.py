@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.launches import CudaBackend
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.specialised import SizeFacts
 
 Parameters = Mapping[str, int | bool]
 FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to lanes, whatever copies them
+SPECIAL: Final = 16  # kernels for sizes with some facts that one kernel has; further ones run the kernel for all sizes
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
 
 
@@ -152,13 +154,7 @@ class Calls:
                 f"{binding.device_name(device)}; pass NumPy arrays"
             )
         backend = self.backend(device, check)
-        entry = backend.entry
-        values, sizes = binding.arrange(entry, given, named)
-        described = [
-            _tensor_facts(entry, argument, value) if argument.kind == "tensor" else None
-            for argument, value in zip(entry.arguments, values, strict=True)
-        ]
-        bound = binding.bind(entry, described, sizes, first)
+        bound, values = _launch_of(backend.entry, given, named, first)
         library = _numpy_library() if first is None else library_of(like)
         return backend, bound, [value for value in values if value is not MISSING], library
 
@@ -171,6 +167,18 @@ class Calls:
                 if found is None:
                     found = self._backends[device, checked] = self._backend_for(device, checked)
         return found
+
+
+def _launch_of(
+    entry: KernelEntry, given: Sequence[Given], named: Mapping[str, Given], like: ArrayFacts | None
+) -> tuple[binding.Bound, list[Given]]:
+    """The launch, and a value for every parameter, MISSING for results that were left out."""
+    values, sizes = binding.arrange(entry, given, named)
+    described = [
+        _tensor_facts(entry, argument, value) if argument.kind == "tensor" else None
+        for argument, value in zip(entry.arguments, values, strict=True)
+    ]
+    return binding.bind(entry, described, sizes, like), values
 
 
 def _facts(value: Given) -> ArrayFacts | None:
@@ -205,6 +213,30 @@ class TracedKernelCalls(Calls):
     def __init__(self, kernel: Kernel, script: str | Path | None = None, parameters: Parameters | None = None) -> None:
         super().__init__(kernel.name, self._compiled)
         self.kernel, self.script, self.parameters = kernel, script, parameters
+        self.special: dict[SizeFacts, TracedKernelCalls] = {}
+        """The kernels for sizes with some facts, at most SPECIAL of them; others run this one."""
+
+    def _bound(
+        self, given: Sequence[Given], named: Mapping[str, Given], check: bool
+    ) -> tuple[Backend, binding.Bound, list[Given], ArrayLibrary | None]:
+        if self.kernel.specialise and not check:
+            launch, _ = _launch_of(self.host_entry, given, named, None)
+            sizes = {size.name: n for size, n in zip(self.host_entry.sizes, launch.sizes, strict=True)}
+            special = None if launch.is_empty else self._special_for(sizes)
+            if special is not None:
+                kept = {size.name: sizes[size.name] for size in special.host_entry.sizes}
+                arrays = {name: value for name, value in named.items() if name not in sizes}
+                return special._bound(given, arrays | kept, check)
+        return super()._bound(given, named, check)
+
+    def _special_for(self, sizes: Mapping[str, int]) -> TracedKernelCalls | None:
+        """The calls of the kernel for sizes like these; None for this kernel."""
+        from lego_mlir.tracing.specialised import SizeFacts, specialised
+
+        facts = SizeFacts.of(self.kernel.sizes, sizes)
+        if facts and facts not in self.special and len(self.special) < SPECIAL:
+            self.special[facts] = TracedKernelCalls(specialised(self.kernel, facts), self.script, self.parameters)
+        return self.special.get(facts)
 
     def transformed(self, script: str | Path, **parameters: int | bool) -> TracedKernelCalls:
         """The kernel through a transform script where it is compiled for a GPU."""

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.roundings import Roundings
     from lego_mlir.tracing.schedules.composition import Schedule
 
-_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks", "fast")
+_OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks", "fast", "specialise")
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
@@ -95,6 +95,11 @@ class Parameter:
 class Kernel(Referenced, OnArrays):
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
+    specialise = False
+    """Whether calls with sizes of 1, or divisible by 16, have kernels of their own: `tracing.specialised`."""
+    assumed: tuple[Requirement, ...] = ()
+    """What the sizes of a specialised kernel satisfy."""
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -107,6 +112,7 @@ class Kernel(Referenced, OnArrays):
         max_registers: Any = None,
         min_blocks: Any = None,
         fast: Any = False,
+        specialise: Any = False,
     ) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -128,7 +134,12 @@ class Kernel(Referenced, OnArrays):
                 f"{self.source}: fast={fast!r} is True or False: whether division, roots, exp, log, sin and cos of f32 "
                 "are approximate; a call takes fast=True too"
             )
-        self.contract, self.fast = contract, fast
+        if not isinstance(specialise, bool):
+            raise TraceError(
+                f"{self.source}: specialise={specialise!r} is True or False: whether sizes that are 1, or divisible by "
+                "16, make a kernel of their own when it is called"
+            )
+        self.contract, self.fast, self.specialise = contract, fast, specialise
         self.signature = signature_of(function, self.source, names)
         update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
@@ -194,6 +205,9 @@ class Kernel(Referenced, OnArrays):
         """The function's statements; with a choice of layouts, those of the tiles in their layouts."""
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
         tracer.contracts, tracer.fast = self.contract, self.fast
+        for requirement in self.assumed:
+            tracer.assume(requirement.condition)
+            tracer.requirements.append(requirement)
         if choice is not None:
             from lego_mlir.tracing.spread.open_layouts import OpenLayouts
 
@@ -395,6 +409,7 @@ def kernel(
     max_registers: Any = None,
     min_blocks: Any = None,
     fast: Any = False,
+    specialise: Any = False,
     **other: Any,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
@@ -402,7 +417,8 @@ def kernel(
     `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
     `tracing.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
     `tracing.contraction`. `max_registers` and `min_blocks` limit the registers of a thread: `tracing.launch_bounds`.
-    `fast=True` makes division and functions approximate: `tracing.functions`.
+    `fast=True` makes division and functions approximate: `tracing.functions`. `specialise=True` makes kernels of their
+    own for calls with sizes that are 1 or divisible by 16: `tracing.specialised`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
@@ -418,7 +434,9 @@ def kernel(
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         names = sys._getframe(1).f_locals
-        return Kernel(function, grid, block, name, names, cluster, contract, max_registers, min_blocks, fast)
+        return Kernel(
+            function, grid, block, name, names, cluster, contract, max_registers, min_blocks, fast, specialise
+        )
 
     return decorate
 

@@ -25,6 +25,7 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
+from lego_mlir.layout.current_names import formulas
 from lego_mlir.layout.packed_bytes import BYTE, PackedBytes
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.tracing.dtypes import DType, u8, u32
@@ -131,8 +132,13 @@ class PackedView(Uncompared):
         if width == 1 and self.packing.bytes.unit > 1:
             return self._one(index, cache, evict)
         at, size = self._whole(index, width)
-        held = _as_words([self._byte_vector(at, first, n, cache, evict) for first, n in _pieces(size)])
-        return PackedNumbers(self.dtype, codes_in(self.dtype, held, width), None if width == 1 else width)
+        loaded = []
+        for first, n in self._pieces(size):
+            view, place = self._along(self._moved(at, first))
+            loaded.append(cast(Scalar, view.load(*place, width=n, cache=cache, evict=evict)))
+        held = _as_words(loaded)
+        codes = codes_in(self.dtype, held, width)
+        return PackedNumbers(self.dtype, [codes[k] for k in self._order(width)], None if width == 1 else width)
 
     def store(self, value: Operand, *index: IndexLike, cache: Cache | None = None, evict: Evict | None = None) -> None:
         """Store a number of this type, or a vector of them, at a logical index.
@@ -148,8 +154,11 @@ class PackedView(Uncompared):
             self._change(value, index)
             return
         at, size = self._whole(index, value.width or 1)
-        words = packed_words(value)
-        for first, n in _pieces(size):
+        order = self._order(len(value.codes))
+        places = sorted(range(len(order)), key=order.__getitem__)
+        words = packed_words(PackedNumbers(value.dtype, [value.codes[k] for k in places], value.width))
+        for first, n in self._pieces(size):
+            view, place = self._along(self._moved(at, first))
             if n < WORD:
                 shift = first % WORD * BYTE
                 word = words[first // WORD]
@@ -158,14 +167,15 @@ class PackedView(Uncompared):
             else:
                 part = words[first // WORD : (first + n) // WORD]
                 held = reinterpreted(part[0] if len(part) == 1 else vector(*part), u8, n)
-            self.bytes.store(held, *self._moved(at, first), cache=cache, evict=evict)
+            view.store(held, *place, cache=cache, evict=evict)
 
     def widest(self, *index: IndexLike) -> int:
         """The largest width that is proved for an access at this index; 1 where it does not begin a byte."""
         bytes_, width = self.packing.bytes, 1
         if not self._begins_unit(index, bytes_.unit):
             return 1
-        place = self.bytes.place(*self._byte_index(index))
+        view, at = self._along(self._byte_index(index))
+        place = view.place(*at)
         for size in (1, 2, 4, 8, 16):
             if not place.fits(size):
                 break
@@ -193,35 +203,58 @@ class PackedView(Uncompared):
             )
         return self._byte_index(index), width * self.dtype.bits // BYTE
 
+    def _order(self, width: int) -> list[int]:
+        """The places in memory of the elements of a vector, in numbers from its first one."""
+        slots = self.packing.bytes.slots
+        return [k // len(slots) * len(slots) + slots[k % len(slots)] for k in range(width)]
+
     def _byte_index(self, index: Sequence[IndexLike]) -> tuple[IndexLike, ...]:
         bytes_ = self.packing.bytes
-        return tuple(
-            Index(self._tracer.index(i)) // bytes_.unit * bytes_.unit_bytes if axis == bytes_.axis else i
-            for axis, i in enumerate(index)
-        )
+
+        def byte(i: IndexLike) -> IndexLike:
+            return (
+                Index(self._tracer.simplified(as_expr(Index(self._tracer.index(i)) // bytes_.unit))) * bytes_.unit_bytes
+            )
+
+        return tuple(byte(i) if axis == bytes_.axis else i for axis, i in enumerate(index))
 
     def _moved(self, at: Sequence[IndexLike], by: IndexLike) -> tuple[IndexLike, ...]:
         axis = self.packing.bytes.axis
         return tuple(i + by if k == axis else i for k, i in enumerate(at))
 
-    def _byte_vector(
-        self, at: Sequence[IndexLike], first: int, size: int, cache: Cache | None, evict: Evict | None
-    ) -> Scalar:
-        axis, moved = self.packing.bytes.axis, self._moved(at, first)
-        if axis == len(at) - 1 or size == 1:
-            return cast(Scalar, self.bytes.load(*moved, width=size, cache=cache, evict=evict))
-        turned = View(self._tracer, self.buffer, Transposed(self.bytes.layout), self.boundary)
-        return cast(Scalar, turned.load(*moved[::-1], width=size, cache=cache, evict=evict))
+    def _along(self, at: Sequence[IndexLike]) -> tuple[View, Sequence[IndexLike]]:
+        """The bytes and an index with the packed axis last, along which vectors run."""
+        if not self._is_turned():
+            return self.bytes, at
+        return View(self._tracer, self.buffer, Transposed(self.bytes.layout), self.boundary), at[::-1]
+
+    def _is_turned(self) -> bool:
+        return self.packing.bytes.axis == 0 and len(self.dims()) == 2
+
+    def _pieces(self, size: int) -> list[tuple[int, int]]:
+        """The first byte and the number of bytes of each access: powers of two, which whole units align."""
+        bytes_, width = self.packing.bytes, min(size & -size, WIDEST_ACCESS)
+        along = self._is_turned() or bytes_.axis == len(self.dims()) - 1
+        if not along or (width < WORD and size != width):
+            width = 1
+        return [(first, width) for first in range(0, size, width)]
 
     def _bits(self, index: Sequence[IndexLike]) -> tuple[tuple[IndexLike, ...], IndexLike, IndexLike]:
         """The index of an element's first byte, the bytes to its last one, and the shift of its first bit."""
         bytes_, size = self.packing.bytes, self.dtype.bits
-        inside = Index(self._tracer.index(index[bytes_.axis])) % bytes_.unit * size
+        element = [Index(self._tracer.index(i)) for i in index]
+        number = element[bytes_.axis] % bytes_.unit
+        inside = (number if bytes_.slots == tuple(range(bytes_.unit)) else self._slot(element)) * size
         if bytes_.unit_bytes == 1:
             return self._byte_index(index), 0, inside
         first = inside // BYTE
         at = self._moved(self._byte_index(index), first)
         return at, (inside + (size - 1)) // BYTE - first, inside % BYTE
+
+    def _slot(self, index: Sequence[Index]) -> Index:
+        """The place of an element in its unit: the last digits of its position."""
+        with formulas():
+            return Index(as_expr(self.layout.apply(*index))) % self.packing.bytes.unit
 
     def _one(self, index: Sequence[IndexLike], cache: Cache | None, evict: Evict | None) -> PackedNumbers:
         at, further, shift = self._bits(index)
@@ -247,14 +280,6 @@ class PackedView(Uncompared):
         old = cast(Scalar, self.bytes.load(*at).to(u32))
         mask = convert((1 << self.dtype.bits) - 1, u32)
         self.bytes.store((old & ~(mask << by) | code << by).to(u8), *at)
-
-
-def _pieces(size: int) -> list[tuple[int, int]]:
-    """The first byte and the number of bytes of each access: powers of two, which whole units align."""
-    width = min(size & -size, WIDEST_ACCESS)
-    if width < WORD and size != width:
-        width = 1
-    return [(first, width) for first in range(0, size, width)]
 
 
 def _as_words(loaded: Sequence[Scalar]) -> list[Scalar]:

@@ -7,8 +7,11 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import (
     Col,
+    GenP,
     LayoutError,
     LegoError,
+    OrderBy,
+    RegP,
     Row,
     bf16,
     f2,
@@ -31,6 +34,7 @@ from lego_mlir import (
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.toolchain import compile_kernel
+from lego_mlir.tracing.trace import Load
 
 HOST = {
     u4: ml_dtypes.uint4, i4: ml_dtypes.int4, f4e2m1fn: ml_dtypes.float4_e2m1fn, f6e2m3fn: ml_dtypes.float6_e2m3fn,
@@ -227,6 +231,56 @@ def test_shared_tiles_columns_and_swizzles_of_packed_numbers():
     index = np.indices((16, 64))
     placed[gallery.xor_swizzle(16, 64, 8).apply(*index)] = codes
     np.testing.assert_array_equal(y, packed(placed, 4))
+
+
+def high_first(rows, columns):
+    """The first number of a byte in its high half, as bitsandbytes has it."""
+    pairs = GenP([2], lambda i: 1 - i, lambda p: 1 - p)
+    return OrderBy(Row(rows * columns // 2), pairs).GroupBy([rows, columns])
+
+
+def awq(rows, columns):
+    """Columns 0 2 4 6 1 3 5 7 of a word, as AWQ has them."""
+    return OrderBy(RegP([rows, columns // 8, 4, 2], [1, 2, 4, 3])).GroupBy([rows, columns])
+
+
+@pytest.mark.parametrize(("layout", "slots"), [(high_first, (1, 0)), (awq, (0, 4, 1, 5, 2, 6, 3, 7))])
+def test_numbers_in_another_order_within_bytes_and_words(layout, slots):
+    placed = layout(3, 32)
+
+    @lego.kernel(grid=3, block=4)
+    def ordered(x: lego.Tensor(u4, placed), y: lego.Tensor(f16, Row(3, 32)), z: lego.Tensor(u4, placed)):
+        i, j = lego.block_id[0], lego.thread_id[0] * 8
+        numbers = x.load(i, j, width=8)
+        z.store(numbers, i, j)
+        for k in range(8):
+            y[i, j + k] = numbers[k].to(f16) + 16.0 * x[i, j + k].to(f16)
+
+    assert lego.Tensor(u4, placed).layout.slots == slots
+    codes = all_codes(u4, 3, 32)
+    memory = np.zeros(96, np.uint8)
+    memory[np.asarray(placed.apply(*np.indices((3, 32)))).reshape(-1)] = codes.reshape(-1)
+    x, y, z = packed(memory, 4), np.zeros((3, 32), np.float16), np.zeros(48, np.uint8)
+    assert interp.launch(ordered.mlir(), grid=3, block=4, args=[x, y.reshape(-1), z]).clean
+    np.testing.assert_array_equal(y, 17.0 * codes)
+    np.testing.assert_array_equal(z, x)
+
+
+def test_a_transposed_view_is_loaded_in_words():
+    @lego.kernel(grid=1, block=8)
+    def turned(x: lego.Tensor(i4, Row(8, 64)), y: lego.Tensor(f16, Row(8, 64))):
+        t = lego.thread_id[0]
+        for k in range(0, 64, 32):
+            numbers = x.T.load(k, t, width=None).to(f16)
+            for lane in range(32):
+                y[t, k + lane] = numbers[lane]
+
+    loads = [s.access.width for s in turned.trace().statements() if isinstance(s, Load)]
+    assert loads == [16, 16]
+    codes = all_codes(i4, 8, 64)
+    y = np.zeros((8, 64), np.float16)
+    assert interp.launch(turned.mlir(), grid=1, block=8, args=[packed(codes, 4).reshape(-1), y.reshape(-1)]).clean
+    np.testing.assert_array_equal(y, numbers(i4, codes))
 
 
 def bits_of(bitcast_to, width, given=u32, count=8):
