@@ -119,7 +119,8 @@ def _planned(found: ConversionPlan) -> str:
 def written(layout: LinearLayout, shape: tuple[int, ...], warps: int) -> str:
     """A canonical layout as the expression that makes it: an encoding where one is equal, else its bases."""
     if len(shape) == 2:
-        if (parent := accumulators(shape, warps).get(layout)) is not None:
+        parent = accumulators(shape, warps).get(layout)
+        if parent is not None and _same(parent, layout, shape):
             return f"f2.MmaSync({parent.warps}).layout({shape})"
         for division in (accumulators((16 * warps, 8 * warps), warps)).values():
             for index, width in ((k, w) for k in (0, 1) for w in (2, 1, 4)):

@@ -7,7 +7,7 @@ exchange through shared memory, as the bits of the axis are placed. K. E. Batche
 applications", 1968, in the form without directions.
 
 Numbers are ordered as NumPy does, with NaN after all others; from the greatest down NaN comes first. Of several tiles
-the first is the key, and equal keys keep their order.
+the first is the key, and equal keys keep their order. A key of integers alone is ordered by a minimum and a maximum.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2.axis_bits import resized
 from lego_mlir.tracing import functions
 from lego_mlir.tracing.dtypes import i32
-from lego_mlir.tracing.scalar import Scalar, select
+from lego_mlir.tracing.scalar import Scalar, compute, select
 from lego_mlir.tracing.spread.axis_exchange import AxisExchange, Held, exchange_along, of_numbers
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
@@ -106,7 +106,18 @@ def _compared(exchange: AxisExchange, held: Held, levels: int, descending: bool)
             continue
         other = others[element]
         is_upper = exchange.bits.along(element) >> top & 1
-        if in_thread:
+        if len(mine) == 1 and not mine[0].dtype.is_float:
+            names = ("maximum", "minimum") if descending else ("minimum", "maximum")
+            first, last = (compute(name, mine[0], other[0]) for name in names)
+            if in_thread:
+                found[element], found[element ^ levels << exchange.bits.start] = (
+                    ((last,), (first,)) if is_upper else ((first,), (last,))
+                )
+            elif upper is None:
+                found[element] = (last if is_upper else first,)
+            else:
+                found[element] = (select(upper, last, first),)
+        elif in_thread:
             low, high = (other, mine) if is_upper else (mine, other)
             swap = _precedes(high, low, descending)
             pair = _chosen(swap, high, low), _chosen(swap, low, high)
@@ -127,6 +138,8 @@ def _precedes(a: Values, b: Values, descending: bool) -> Scalar:
     less, same = x < y, x == y
     if x.dtype.is_float:
         nan_x, nan_y = functions.isnan(x), functions.isnan(y)
+        if len(a) == 1:  # of two NaN alone either may come first
+            return cast(Scalar, less | nan_y)
         less, same = less | (nan_y & ~nan_x), same | (nan_x & nan_y)
     return cast(Scalar, less | (same & (a[1] < b[1])) if len(a) > 1 else less)
 
