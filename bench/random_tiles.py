@@ -3,10 +3,10 @@
     python bench/random_tiles.py static FIRST LAST     compile programs of these seeds for sm_90, and keep the counts
     python bench/random_tiles.py table                 the table of docs/results/layout-engine.md
 
-The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes that
-are powers of two, since Triton takes no others. Instructions are those of the machine code, by ptxas for both, of one
-thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR, by
-which it stages operands. No GPU is needed.
+The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes
+that are powers of two, since Triton takes no others. Instructions are those of the machine code, by ptxas for both, of
+one thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR,
+by which it stages operands. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ def table() -> None:
     refused = found["refused"]
     text = (
         f"{found['programs']} programs, of which ours refuses {refused['ours']} and Triton {refused['Triton']}. Of the "
-        f"other {found['both']}, ours has fewer instructions in {found['fewer']}, as many in {found['equal']}. Triton's "
-        f"over ours: {found['mean']:.2f} in geometric mean, {found['worst']:.2f} to {found['best']:.2f}.\n\n"
+        f"other {found['both']}, ours has fewer instructions in {found['fewer']}, as many in {found['equal']}. "
+        f"Triton's over ours: {found['mean']:.2f} in geometric mean, {found['worst']:.2f} to {found['best']:.2f}.\n\n"
     )
     lines = [[kind, *(f"{n:,}" for n in pair)] for kind, pair in found["totals"].items()]
     mlir_kernels.put_into(PAGE, "random-tiles", text, mlir_kernels.table("all programs together|ours|Triton", lines))

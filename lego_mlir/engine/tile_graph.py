@@ -246,6 +246,12 @@ class TileNode:
         )
 
     @property
+    def has_no_layout(self) -> bool:
+        """Whether the result is no tile: an effect, or data."""
+        to_data = isinstance(self.operation, ReduceTile) and len(self.operands[0].shape) == 1
+        return to_data or isinstance(self.operation, StoreTile | ScatterTile | AssignTile | PinTile | VoteTile)
+
+    @property
     def state_shape(self) -> tuple[int, ...]:
         """The shape of the tile whose layout is the state."""
         of_operand = self.narrows or isinstance(self.operation, StoreTile | ScatterTile)
@@ -304,8 +310,12 @@ class TileGraph:
 
     @cached_property
     def chosen(self) -> list[TileNode]:
-        """The nodes whose layouts are chosen: all but those that are free anywhere, and new labels."""
-        return [n for n in self.nodes if not isinstance(n.operation, (*RELABELS, FreeTile))]
+        """The nodes whose layouts are chosen: all but those that are free anywhere, new labels, and unused values."""
+        used = set[TileNode]()
+        for n in reversed(self.nodes):  # users come after
+            if n.has_no_layout or any(user in used for user in n.users):
+                used.add(n)
+        return [n for n in self.nodes if n in used and not isinstance(n.operation, (*RELABELS, FreeTile))]
 
 
 def accumulators(shape: Sequence[int], warps: int) -> dict[LinearLayout, MmaSync]:
