@@ -34,16 +34,18 @@ from lego_mlir.f2.queries import canonical
 
 @dataclass(frozen=True, slots=True)
 class LoadTile:
-    """A tile from memory."""
+    """A tile from memory, in a layout that a person may have pinned."""
 
     memory: TileMemory | None
+    pinned: LinearLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoreTile:
-    """A tile into memory."""
+    """A tile into memory, in a layout that a person may have pinned."""
 
     memory: TileMemory | None
+    pinned: LinearLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,14 @@ class TileNode:
         return isinstance(self.operation, ReduceTile) or (
             isinstance(self.operation, AlongTile) and self.operation.size is not None
         )
+
+    @property
+    def given_layout(self) -> LinearLayout | None:
+        """The layout that a person gave, in which alone the operation computes."""
+        operation = self.operation
+        if isinstance(operation, GivenTile | PinTile):
+            return operation.layout
+        return operation.pinned if isinstance(operation, LoadTile | StoreTile) else None
 
     @property
     def has_no_layout(self) -> bool:
