@@ -26,6 +26,8 @@ NAMES = (
     "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm",
 )  # fmt: skip
 WARPS = (4, 8, 16)
+PRODUCTS = ("gemm", "fp8_gemm")
+"""Kernels that multiply tiles; the others are over rows."""
 
 
 def label(name: str, size: Sequence[int]) -> str:
@@ -60,7 +62,7 @@ def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, An
     """The arrays of a case on the device, the wanted outputs, and the tolerance."""
     import torch
 
-    if name in ("gemm", "fp8_gemm"):
+    if name in PRODUCTS:
         m, n, k = size
         kind = torch.float8_e4m3fn if name == "fp8_gemm" else torch.float16
         a, b = (torch.randn(rows, k, device="cuda").to(kind) for rows in (m, n))
@@ -81,7 +83,7 @@ def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: i
     import triton_layout_free as rivals
 
     given = list(tensors.values())
-    if name in ("gemm", "fp8_gemm"):
+    if name in PRODUCTS:
         if warps > 8:
             return None
         m, n, k = size
@@ -120,15 +122,22 @@ def table(_: Sequence[str]) -> None:
     if results is None:
         sys.exit(f"no results of {NAME}; run the step `time` on a GPU")
     rows = {(r["case"][0], r["size"], r["kernel"]): r for r in results["rows"]}
-    lines, ratios = [], []
+    lines: list[list[str]] = []
+    ratios: dict[str, list[float]] = {"rows": [], "products": []}
     for name, size in dict.fromkeys((n, s) for n, s, _ in rows):
         ours, theirs = rows[name, size, "ours"], rows[name, size, "Triton"]
-        ratios.append(theirs["ms"] / ours["ms"])
+        ratio = theirs["ms"] / ours["ms"]
+        ratios["products" if name in PRODUCTS else "rows"].append(ratio)
         times = [f"{1000 * row['ms']:.1f}" for row in (ours, theirs)]
-        lines.append([name, size, *times, f"{ratios[-1]:.2f}"])
-    lines.append(["geometric mean", "", "", "", f"{geometric_mean(ratios):.2f}"])
+        lines.append([name, size, *times, f"{ratio:.2f}"])
     made = mlir_kernels.table("kernel|size|ours, us|Triton, us|Triton's time over ours", lines)
-    heading = f"{mlir_kernels.circumstances(NAME, results, 'torch', 'triton')}.\n\n"
+    means = ", ".join(
+        f"{kind} {geometric_mean(found):.2f} ({min(found):.2f} to {max(found):.2f})" for kind, found in ratios.items()
+    )
+    heading = (
+        f"{mlir_kernels.circumstances(NAME, results, 'torch', 'triton')}. Triton's time over ours in geometric mean, "
+        f"and least and most: {means}.\n\n"
+    )
     mlir_kernels.put_into(PAGE, "layout-free", heading, made)
 
 
