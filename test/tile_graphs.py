@@ -103,7 +103,11 @@ def _states(graph, layouts, node):
 
 def best_by_enumeration(graph, layouts, twice=True):
     """The cost of the best choice of layouts."""
-    nodes = [n for n in graph.nodes if not isinstance(n.operation, (*RELABELS, FreeTile))][::-1]  # users come first
+    unused = [n for n in graph.nodes if not n.users and not isinstance(n.operation, StoreTile)]
+    for n in unused:  # grows: an operand of unused values alone is unused
+        unused += [u for u in n.operands if u not in unused and all(user in unused for user in u.users)]
+    kept = [n for n in graph.nodes if n not in unused]
+    nodes = [n for n in kept if not isinstance(n.operation, (*RELABELS, FreeTile))][::-1]  # users come first
     choices = []
     for n in nodes:
         states = list(_states(graph, layouts, n))

@@ -19,7 +19,6 @@ from lego_mlir.engine.tile_graph import (
     GivenTile,
     MapTile,
     MultiplyTiles,
-    PinTile,
     ReadTile,
     TileGraph,
     TileNode,
@@ -76,7 +75,7 @@ class Alternatives:
         """The ways to compute a node, the cheapest of each result and needs."""
         source = n.operands[0] if n.narrows else n
         found: dict[tuple[int, tuple[int, ...]], StateOption] = {}
-        fixed = n.operation.layout if isinstance(n.operation, GivenTile | PinTile) else None
+        fixed = n.given_layout
         for state in self.layouts[source]:
             if fixed is not None and state != fixed:
                 continue

@@ -13,10 +13,8 @@ from itertools import permutations
 from lego_mlir.engine.layout_choice import ChosenValue, LayoutChoice
 from lego_mlir.engine.operation_costs import plan, plan_slots, reduction
 from lego_mlir.engine.tile_graph import (
-    GivenTile,
     LoadTile,
     MultiplyTiles,
-    PinTile,
     ReduceTile,
     StoreTile,
     TileNode,
@@ -69,7 +67,7 @@ def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
         return f"{found.combinations} combinations, {found.shuffles} shuffles{across}"
     if isinstance(operation, MultiplyTiles):
         return f"{len(accumulators(node.shape, choice.alternatives.graph.warps))} divisions of the warps were compared"
-    if isinstance(operation, GivenTile | PinTile):
+    if node.given_layout is not None:
         return "a person gave it"
     if isinstance(operation, TileState):
         return "held from its first value on"
@@ -119,7 +117,8 @@ def _planned(found: ConversionPlan) -> str:
 def written(layout: LinearLayout, shape: tuple[int, ...], warps: int) -> str:
     """A canonical layout as the expression that makes it: an encoding where one is equal, else its bases."""
     if len(shape) == 2:
-        if (parent := accumulators(shape, warps).get(layout)) is not None:
+        parent = accumulators(shape, warps).get(layout)
+        if parent is not None and _same(parent, layout, shape):
             return f"f2.MmaSync({parent.warps}).layout({shape})"
         for division in (accumulators((16 * warps, 8 * warps), warps)).values():
             for index, width in ((k, w) for k in (0, 1) for w in (2, 1, 4)):

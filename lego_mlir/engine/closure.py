@@ -15,10 +15,8 @@ from typing import Final
 
 from lego_mlir.engine.anchors import Order, anchors, inside_first, orders_of
 from lego_mlir.engine.tile_graph import (
-    GivenTile,
     LoadTile,
     MultiplyTiles,
-    PinTile,
     StoreTile,
     TileGraph,
     TileNode,
@@ -66,8 +64,8 @@ def _fixed(graph: TileGraph) -> Iterator[list[Seed]]:
         if isinstance(n.operation, MultiplyTiles):
             for layout in accumulators(n.shape, graph.warps):
                 yield [(n, layout), *zip(n.operands, required(n, layout, graph.warps) or (), strict=False)]
-        elif isinstance(n.operation, GivenTile | PinTile):
-            yield [(n, n.operation.layout)]
+        elif n.given_layout is not None:
+            yield [(n, n.given_layout)]
 
 
 def _accesses(
@@ -75,6 +73,8 @@ def _accesses(
 ) -> Iterator[LinearLayout]:
     """The anchors of a load or store, the cheapest first: of its own order of memory, then of two orders."""
     if not isinstance(node.operation, LoadTile | StoreTile) or node.operation.memory is None:
+        return
+    if node.given_layout is not None:
         return
     vectors = node.operation.memory.vectors()
     own = anchors(node.shape, [inside_first(node.operation.memory, node.shape)], vectors, graph.warp_bits)

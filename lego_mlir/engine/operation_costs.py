@@ -122,7 +122,7 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
     match operation:
-        case LoadTile(memory) | StoreTile(memory) if memory is not None:
+        case LoadTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
             stored = isinstance(operation, StoreTile)
             made = n / state.in_sizes["register"]
             if memory.space != "global":

@@ -27,23 +27,25 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.axis_bits import resized
 from lego_mlir.f2.boxed import boxed, linear, padded
-from lego_mlir.f2.encodings import MmaOperand, MmaSync
+from lego_mlir.f2.encodings import Encoding, MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTile:
-    """A tile from memory."""
+    """A tile from memory, in a layout that a person may have pinned."""
 
     memory: TileMemory | None
+    pinned: LinearLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoreTile:
-    """A tile into memory."""
+    """A tile into memory, in a layout that a person may have pinned."""
 
     memory: TileMemory | None
+    pinned: LinearLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,20 @@ class TileNode:
         )
 
     @property
+    def given_layout(self) -> LinearLayout | None:
+        """The layout that a person gave, in which alone the operation computes."""
+        operation = self.operation
+        if isinstance(operation, GivenTile | PinTile):
+            return operation.layout
+        return operation.pinned if isinstance(operation, LoadTile | StoreTile) else None
+
+    @property
+    def has_no_layout(self) -> bool:
+        """Whether the result is no tile: an effect, or data."""
+        to_data = isinstance(self.operation, ReduceTile) and len(self.operands[0].shape) == 1
+        return to_data or isinstance(self.operation, StoreTile | ScatterTile | AssignTile | PinTile | VoteTile)
+
+    @property
     def state_shape(self) -> tuple[int, ...]:
         """The shape of the tile whose layout is the state."""
         of_operand = self.narrows or isinstance(self.operation, StoreTile | ScatterTile)
@@ -304,25 +320,47 @@ class TileGraph:
 
     @cached_property
     def chosen(self) -> list[TileNode]:
-        """The nodes whose layouts are chosen: all but those that are free anywhere, and new labels."""
-        return [n for n in self.nodes if not isinstance(n.operation, (*RELABELS, FreeTile))]
+        """The nodes whose layouts are chosen: all but those that are free anywhere, new labels, and unused values."""
+        used = set[TileNode]()
+        for n in reversed(self.nodes):  # users come after
+            if n.has_no_layout or any(user in used for user in n.users):
+                used.add(n)
+        return [n for n in self.nodes if n in used and not isinstance(n.operation, (*RELABELS, FreeTile))]
 
 
 def accumulators(shape: Sequence[int], warps: int) -> dict[LinearLayout, MmaSync]:
-    """The layouts of an accumulator, one for each division of the warps, with their encodings."""
+    """The layouts of an accumulator, one for each division of the warps, with their encodings.
+
+    Where no division of all warps fits the tile, as of 48 x 48 by 4 warps, it is divided by half of them, and so on;
+    the others hold copies.
+    """
     return _accumulators(tuple(shape), warps)
 
 
 @lru_cache(maxsize=256)
 def _accumulators(shape: tuple[int, ...], warps: int) -> dict[LinearLayout, MmaSync]:
     found: dict[LinearLayout, MmaSync] = {}
-    for k in range(warps.bit_length()):
-        parent = MmaSync((warps >> k, 1 << k))
-        try:
-            found.setdefault(canonical(linear(parent.layout(shape))), parent)
-        except LayoutError:
-            continue  # the tile ends inside a piece
+    dividing = warps
+    while dividing and not found:
+        for k in range(dividing.bit_length()):
+            parent = MmaSync((dividing >> k, 1 << k))
+            try:
+                found.setdefault(placed(parent, shape, warps), parent)
+            except LayoutError:
+                continue  # the tile ends inside a piece
+        dividing //= 2
     return found
+
+
+def placed(encoding: Encoding, shape: Sequence[int], warps: int) -> LinearLayout:
+    """The canonical layout of an encoding in a block of so many warps, which hold copies if it has fewer.
+
+    Raises LayoutError for a tile that ends inside a piece.
+    """
+    layout = canonical(linear(encoding.layout(tuple(shape))))
+    bases = layout.bases
+    bases["warp"] = [*bases["warp"], *[(0,) * len(shape)] * (warps.bit_length() - 1 - len(bases["warp"]))]
+    return LinearLayout(bases, layout.out_sizes)
 
 
 def required(node: TileNode, state: LinearLayout, warps: int = 0) -> tuple[LinearLayout, ...] | None:
@@ -342,7 +380,7 @@ def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLa
             return ()
         case MultiplyTiles() as product:
             parent = accumulators(node.shape, warps).get(state)
-            return None if parent is None else (*_operands_of(node, product, parent), state)
+            return None if parent is None else (*_operands_of(node, product, parent, warps), state)
         case GatherTile(axis):
             return (canonical(resized(state, axis, node.operands[0].padded[axis])), state)
         case _ if node.narrows:
@@ -403,11 +441,11 @@ def _carried(operation: TileOperation, shape: tuple[int, ...], layout: LinearLay
             return layout
 
 
-def _operands_of(node: TileNode, product: MultiplyTiles, parent: MmaSync) -> list[LinearLayout]:
+def _operands_of(node: TileNode, product: MultiplyTiles, parent: MmaSync, warps: int) -> list[LinearLayout]:
     """The layouts of the operands in registers."""
     found = []
     for index, tile in zip(product.tiles, node.operands, strict=False):
-        found.append(canonical(linear(MmaOperand(index, parent, product.neighbours).layout(tile.shape))))
+        found.append(placed(MmaOperand(index, parent, product.neighbours), tile.shape, warps))
     return found
 
 

@@ -56,12 +56,14 @@ def load(
     other: Operand = 0,
     cache: Cache | None = None,
     evict: Evict | None = None,
+    pin: LinearLayout | None = None,
 ) -> Spread:
     """The tile of `source` whose first element is at the index `at`, spread over the threads of the block by `layout`.
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
     fewer dimensions spans the last ones. Elements outside the tensor are `other`. `cache` and `evict` are hints: see
-    `tracing.cache_hints`. A shape in place of a layout leaves it to the engine: see docs/reference/layout-engine.md.
+    `tracing.cache_hints`. A shape in place of a layout leaves it to the engine, to which `pin` gives the layout
+    of the load alone: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")
     if isinstance(source, PackedView):
@@ -75,7 +77,12 @@ def load(
     if isinstance(layout, tuple | list):
         from lego_mlir.tracing.spread.open_tiles import load as open_load
 
-        return open_load(source, layout, at, other, cache, evict)
+        return open_load(source, layout, at, other, cache, evict, pin)
+    if pin is not None:
+        raise tracer.error(
+            "lego.load: pin is for a tile whose layout is open, and this one has a layout; leave one of them out",
+            LayoutError,
+        )
     layout = checked_layout(layout)
     tile = _Tile.located(tracer, "lego.load", source, layout, at)
     found: dict[int, Scalar] = {}

@@ -132,15 +132,22 @@ class Spread(PerElement):
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
+        pin: LinearLayout | None = None,
     ) -> None:
         """Store the tile with its first element at the index `at` of a tensor or shared tile, in this element type.
 
         `at` has one index for each dimension of the target; without it the tile starts at the first element. Elements
         outside the target are not stored, and an element that several threads hold is stored by one of them. `cache`
-        and `evict` are hints: see `tracing.cache_hints`.
+        and `evict` are hints: see `tracing.cache_hints`. `pin` is the layout of the store, of a tile without one.
         """
         from lego_mlir.tracing.spread.accesses import store
 
+        if pin is not None:
+            raise current("a store").error(
+                f"a store of {self!r}: pin is for a tile whose layout is open, and this one has a layout; use "
+                "lego.convert(x, to=layout)",
+                LayoutError,
+            )
         store(target, self, at, cache, evict)
 
     def copy_out(self, target: View, at: Sequence[Operand], through: View | Part, *, again: bool = True) -> None:

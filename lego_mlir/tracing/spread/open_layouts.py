@@ -19,24 +19,18 @@ from lego_mlir.aliases import Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
 from lego_mlir.engine.tile_graph import (
     RELABELS,
-    AssignTile,
     FreeTile,
     GivenTile,
     GrowTile,
     HalfTile,
     NewAxis,
     PartOfTiles,
-    PinTile,
-    ReduceTile,
     ReshapeTile,
-    ScatterTile,
-    StoreTile,
     TileGraph,
     TileNode,
     TileOperation,
     TileState,
     TransposeTile,
-    VoteTile,
     carried_back,
     required,
 )
@@ -179,22 +173,27 @@ class OpenLayouts:
         if self.is_recording:
             element = sample()
             node = self.node(operation(), nodes, shape, dtype or _type_of(element), word)
-            return element if _has_no_layout(node) else OpenTile(self, node, node.element, element)
+            return element if node.has_no_layout else OpenTile(self, node, node.element, element)
         node = self._met(word, tuple(shape))
         found = self._computed(node, compute)
-        if _has_no_layout(node):
+        if node.has_no_layout:
             return found
         return OpenTile(self, node, node.element, None)
 
     def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
-        """The spread values of a node in all of its chosen layouts; the result of one without any."""
+        """The spread values of a node in all of its chosen layouts; the result of one without any.
+
+        What nothing uses is not computed.
+        """
         assert self.choice is not None and self.graph is not None
+        if node not in self.choice.values:
+            return None
         chosen, values = self.choice.values[node], self._values.setdefault(node, {})
         for state, result in chosen.computed:
             needed = required(node, state, self.graph.warps) or ()
             given = [self._fetched(u, layout) for u, layout in zip(node.operands, needed, strict=True)]
             made = compute(given, boxed(state, node.state_shape))
-            if _has_no_layout(node):
+            if node.has_no_layout:
                 return made
             values[result] = made if isinstance(node.operation, TileState) else _as(made, result, node.shape)
         for source, target in chosen.moved:
@@ -251,8 +250,7 @@ class OpenLayouts:
 
         layout = canonical(linear(x.layout))
         node = self.node(GivenTile(layout), (), x.shape, x.dtype, "a tile with a layout")
-        if not self.is_recording:
-            assert self.choice is not None
+        if self.choice is not None and node in self.choice.values:
             values = self._values.setdefault(node, {layout: _as(x, layout, node.shape)})
             for source, target in self.choice.values[node].moved:
                 values[target] = _as(values[source], target, node.shape)
@@ -313,13 +311,6 @@ def _labelled(operation: TileOperation, x: Spread, layout: LinearLayout, shape: 
         case GrowTile():
             return x.broadcast_to(boxed(layout, shape))
     raise AssertionError(f"{operation!r} changes more than labels")
-
-
-def _has_no_layout(node: TileNode) -> bool:
-    """Whether the result of a node is no tile."""
-    operation = node.operation
-    to_data = isinstance(operation, ReduceTile) and len(node.operands[0].shape) == 1
-    return to_data or isinstance(operation, StoreTile | ScatterTile | AssignTile | PinTile | VoteTile)
 
 
 def _type_of(element: Operand) -> DType:

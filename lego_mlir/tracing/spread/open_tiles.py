@@ -37,7 +37,7 @@ from lego_mlir.engine.tile_graph import (
     VoteTile,
 )
 from lego_mlir.errors import LayoutError, LegoError, brief
-from lego_mlir.f2.boxed import linear, padded
+from lego_mlir.f2.boxed import linear, padded, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
@@ -150,6 +150,7 @@ class OpenTile(Spread):
         at: Sequence[Operand] | None = None,
         cache: Cache | None = None,
         evict: Evict | None = None,
+        pin: LinearLayout | None = None,
     ) -> None:
         """Store the tile with its first element at the index `at`: `Spread.store`."""
         x = self.get()
@@ -166,9 +167,11 @@ class OpenTile(Spread):
                 f".to(lego.{view.dtype})"
             )
 
+        fixed = _pinned(tracer, "a store", x.shape, pin)
+
         def operation() -> StoreTile:
             bits = _warp_bits(tracer)
-            return StoreTile(accesses.first_access("a store", target, x.shape, at, bits, stored=True)[0])
+            return StoreTile(accesses.first_access("a store", target, x.shape, at, bits, stored=True)[0], fixed)
 
         def compute(given: Sequence[Spread], _: LinearLayout) -> None:
             accesses.store(target, given[0], at, cache, evict)
@@ -382,13 +385,14 @@ def load(
     other: Operand,
     cache: Cache | None,
     evict: Evict | None,
+    pin: LinearLayout | None,
 ) -> OpenTile:
     """The tile of `source` of this shape, whose first element is at the index `at`: `lego.load`."""
     tracer = current("lego.load")
     shape, layouts = _checked(tracer, "lego.load", shape), layouts_of(tracer)
     bits = _warp_bits(tracer)
     found = accesses.first_access("lego.load", source, shape, at, bits) if layouts.is_recording else None
-    view = source.view if isinstance(source, Part) else source
+    view, fixed = source.view if isinstance(source, Part) else source, _pinned(tracer, "lego.load", shape, pin)
 
     def sample() -> Scalar:
         assert found is not None
@@ -399,7 +403,7 @@ def load(
             return result if access.width == 1 else result[0]
 
     return layouts.tile(
-        lambda: LoadTile(None if found is None else found[0]),
+        lambda: LoadTile(None if found is None else found[0], fixed),
         (),
         shape,
         sample,
@@ -488,6 +492,19 @@ def _checked(tracer: Tracer, called: str, shape: Sequence[int]) -> tuple[int, ..
     if not shape or not all(type(n) is int and n > 0 for n in shape):
         raise tracer.error(f"{called}: the shape of a tile is a tuple of positive ints, got {shape!r}", LayoutError)
     return tuple(shape)
+
+
+def _pinned(tracer: Tracer, called: str, shape: tuple[int, ...], layout: LinearLayout | None) -> LinearLayout | None:
+    """The canonical layout that a person gave for an access. Raises LayoutError for that of another shape."""
+    if layout is None:
+        return None
+    found = checked_layout(layout)
+    if shape_of_box(found) != shape:
+        raise tracer.error(
+            f"{called}: pin is a layout of {list(shape_of_box(found))}, and the tile has the shape {list(shape)}",
+            LayoutError,
+        )
+    return canonical(linear(found))
 
 
 def _warp_bits(tracer: Tracer) -> int:

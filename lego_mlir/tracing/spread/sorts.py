@@ -7,7 +7,8 @@ exchange through shared memory, as the bits of the axis are placed. K. E. Batche
 applications", 1968, in the form without directions.
 
 Numbers are ordered as NumPy does, with NaN after all others; from the greatest down NaN comes first. Of several tiles
-the first is the key, and equal keys keep their order.
+the first is the key, and equal keys keep their order. A key of integers alone is ordered by a minimum and a maximum; so
+are floats of at most 32 bits, as integers of the same order: negative ones with all bits but the sign inverted.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import TypeAlias, cast
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.axis_bits import resized
 from lego_mlir.tracing import functions
-from lego_mlir.tracing.dtypes import i32
-from lego_mlir.tracing.scalar import Scalar, select
+from lego_mlir.tracing.dtypes import DType, f32, i32
+from lego_mlir.tracing.scalar import Scalar, compute, select
 from lego_mlir.tracing.spread.axis_exchange import AxisExchange, Held, exchange_along, of_numbers
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import arange, require_axis
 from lego_mlir.tracing.spread.gather import gather
+from lego_mlir.tracing.trace import MlirOperation
 from lego_mlir.tracing.tracer import current
 
 Values: TypeAlias = tuple[Scalar, ...]
@@ -43,10 +45,33 @@ def sort(tiles: Spread | Sequence[Spread], axis: int = -1, descending: bool = Fa
         return open_orders.sort(tiles, axis, descending)
     given = of_numbers("lego.sort", tiles)
     if not several:
-        return _network("lego.sort", given, axis, descending)[0]
+        return _sorted_alone(given[0], axis, descending)
     place = arange(given[0].layout, axis).to(i32)
     key, _, *others = _network("lego.sort", [given[0], place, *given[1:]], axis, descending)
     return key, *others
+
+
+def _sorted_alone(x: Spread, axis: int, descending: bool) -> Spread:
+    """A tile in order, without others that move with it."""
+    if not x.dtype.is_float or x.dtype.bits > f32.bits:
+        return _network("lego.sort", [x], axis, descending)[0]
+    wide = x.to(f32)
+    keys = wide.map(lambda v: _mirrored(_cast(functions.where(functions.isnan(v), abs(v), v), i32)), wide)
+    ordered = _network("lego.sort", [keys], axis, descending)[0]
+    return ordered.map(lambda k: _cast(_mirrored(k), f32), ordered).to(x.dtype)
+
+
+def _mirrored(bits: Scalar) -> Scalar:
+    """The bits of a float as an integer of the same order, and back: the mapping is its own inverse."""
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def _cast(value: Scalar, dtype: DType) -> Scalar:
+    """The same bits as another type."""
+    tracer = current("a sort")
+    result = tracer.value(dtype)
+    tracer.append(MlirOperation((result,), "arith.bitcast", (tracer.use(value.value),), (), tracer.here()))
+    return Scalar(result)
 
 
 def argsort(x: Spread, axis: int, descending: bool) -> Spread:
@@ -106,7 +131,18 @@ def _compared(exchange: AxisExchange, held: Held, levels: int, descending: bool)
             continue
         other = others[element]
         is_upper = exchange.bits.along(element) >> top & 1
-        if in_thread:
+        if len(mine) == 1 and not mine[0].dtype.is_float:
+            names = ("maximum", "minimum") if descending else ("minimum", "maximum")
+            first, last = (compute(name, mine[0], other[0]) for name in names)
+            if in_thread:
+                found[element], found[element ^ levels << exchange.bits.start] = (
+                    ((last,), (first,)) if is_upper else ((first,), (last,))
+                )
+            elif upper is None:
+                found[element] = (last if is_upper else first,)
+            else:
+                found[element] = (select(upper, last, first),)
+        elif in_thread:
             low, high = (other, mine) if is_upper else (mine, other)
             swap = _precedes(high, low, descending)
             pair = _chosen(swap, high, low), _chosen(swap, low, high)
@@ -127,6 +163,8 @@ def _precedes(a: Values, b: Values, descending: bool) -> Scalar:
     less, same = x < y, x == y
     if x.dtype.is_float:
         nan_x, nan_y = functions.isnan(x), functions.isnan(y)
+        if len(a) == 1:  # of two NaN alone either may come first
+            return cast(Scalar, less | nan_y)
         less, same = less | (nan_y & ~nan_x), same | (nan_x & nan_y)
     return cast(Scalar, less | (same & (a[1] < b[1])) if len(a) > 1 else less)
 

@@ -1,0 +1,145 @@
+"""Kernels of TritonBench without a layout, next to the same programs in Triton.
+
+    python bench/layout_free.py render [NAME ..]    our PTX, for sm_90a; no GPU
+    python bench/layout_free.py time [NAME ..]      on the GPU machine: correctness, then times
+    python bench/layout_free.py table               the table of docs/results/layout-free.md
+
+Both are checked against NumPy before they are timed, and Triton's with 4, 8 and 16 warps, of which the fastest counts;
+ours has the warps of its program. A division is rounded in both, an exponential approximate in both.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET = "layout_free", "results/layout-free.md", "sm_90a"
+NAMES = (
+    "vector_exp", "softmax", "layer_norm", "rms_norm", "cross_entropy", "embedding", "rope", "swiglu", "geglu",
+    "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm",
+)  # fmt: skip
+WARPS = (4, 8, 16)
+PRODUCTS = ("gemm", "fp8_gemm")
+"""Kernels that multiply tiles; the others are over rows."""
+
+
+def label(name: str, size: Sequence[int]) -> str:
+    return "-".join([name, *map(str, size)])
+
+
+def render(names: Sequence[str]) -> None:
+    """The kernels of some names, and the arrays that they take."""
+    import layout_free_kernels
+
+    from lego_mlir.toolchain import compile_kernel
+
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        build, sizes = layout_free_kernels.CASES[name]
+        for size in sizes:
+            made = build(*size)
+            mlir_kernels.keep(folder, label(name, size), compile_kernel(made.kernel, target=TARGET))
+            print(label(name, size), flush=True)
+    cases = {name: [list(size) for size in layout_free_kernels.CASES[name][1]] for name in NAMES}
+    (folder / "cases.json").write_text(json.dumps(cases) + "\n")
+
+
+def time(names: Sequence[str]) -> int:
+    folder = harness.ARTIFACTS / NAME
+    cases = json.loads(harness.rendered(folder / "cases.json").read_text())
+    return harness.time_cases(NAME, folder, [(name, *size) for name in names for size in cases[name]], contenders)
+
+
+def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, Any], float]:
+    """The arrays of a case on the device, the wanted outputs, and the tolerance."""
+    import torch
+
+    if name in PRODUCTS:
+        m, n, k = size
+        kind = torch.float8_e4m3fn if name == "fp8_gemm" else torch.float16
+        a, b = (torch.randn(rows, k, device="cuda").to(kind) for rows in (m, n))
+        c = torch.zeros(m, n, device="cuda", dtype=torch.float16)
+        return {"a": a, "b": b, "c": c}, {"c": a.float() @ b.float().T}, 1e-2
+    import layout_free_kernels
+    import numpy as np
+
+    made = layout_free_kernels.CASES[name][0](*size)
+    given = made.inputs(np.random.default_rng(0))
+    wanted = {key: torch.from_numpy(value.astype(np.float32)).cuda() for key, value in made.expected(given).items()}
+    return {key: torch.from_numpy(array).cuda() for key, array in given.items()}, wanted, made.tolerance
+
+
+def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: int) -> Callable[[], Any] | None:
+    """The launch of Triton's kernel; None where it has another number of warps."""
+    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+    import triton_layout_free as rivals
+
+    given = list(tensors.values())
+    if name in PRODUCTS:
+        if warps > 8:
+            return None
+        m, n, k = size
+        tile = (128, 128, 64) if name == "gemm" else (128, 128, 128)
+        grid = (n // tile[1], m // tile[0])
+        return lambda: rivals.product[grid](*given, m, n, k, *tile, num_warps=warps, num_stages=4)
+    kernel = rivals.row_sum if name == "sum" else getattr(rivals, name)
+    if name in ("vector_exp", "low_mem_dropout"):
+        n, block = size[0], 1024
+        return lambda: kernel[(-(-n // block),)](*given, n, block, num_warps=warps)
+    rows, columns = size[0], size[1] // 2 if name == "rope" else size[1]
+    extra = (32,) if name == "jagged_sum" else ()
+    block = 1024 if name == "welford" else 1 << (columns - 1).bit_length()
+    return lambda: kernel[(rows,)](*given, columns, block, *extra, num_warps=warps)
+
+
+def contenders(folder: Path, name: str, *size: int) -> list[harness.Contender]:
+    import cupy as cp
+    import torch
+
+    tensors, wanted, tolerance = arrays(name, size)
+    launch = mlir_kernels.launcher(folder, label(name, size))
+    memory = [cp.from_dlpack(t.view(torch.uint8) if t.element_size() == 1 else t).reshape(-1) for t in tensors.values()]
+    facts = {"size": "x".join(map(str, size))}
+    results = [(tensors[key], value) for key, value in wanted.items()]
+    ours = {"chosen": lambda: launch(*memory)}
+    theirs = {w: run for w in WARPS if (run := triton_run(name, size, tensors, w)) is not None}
+    return [
+        harness.fastest(who, runs, results, tolerance, **facts) for who, runs in (("ours", ours), ("Triton", theirs))
+    ]
+
+
+def table(_: Sequence[str]) -> None:
+    """The newest times: Triton's over ours."""
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        sys.exit(f"no results of {NAME}; run the step `time` on a GPU")
+    rows = {(r["case"][0], r["size"], r["kernel"]): r for r in results["rows"]}
+    lines: list[list[str]] = []
+    ratios: dict[str, list[float]] = {"rows": [], "products": []}
+    for name, size in dict.fromkeys((n, s) for n, s, _ in rows):
+        ours, theirs = rows[name, size, "ours"], rows[name, size, "Triton"]
+        ratio = theirs["ms"] / ours["ms"]
+        ratios["products" if name in PRODUCTS else "rows"].append(ratio)
+        times = [f"{1000 * row['ms']:.1f}" for row in (ours, theirs)]
+        lines.append([name, size, *times, f"{ratio:.2f}"])
+    made = mlir_kernels.table("kernel|size|ours, us|Triton, us|Triton's time over ours", lines)
+    means = ", ".join(
+        f"{kind} {geometric_mean(found):.2f} ({min(found):.2f} to {max(found):.2f})" for kind, found in ratios.items()
+    )
+    heading = (
+        f"{mlir_kernels.circumstances(NAME, results, 'torch', 'triton')}. Triton's time over ours in geometric mean, "
+        f"and least and most: {means}.\n\n"
+    )
+    mlir_kernels.put_into(PAGE, "layout-free", heading, made)
+
+
+if __name__ == "__main__":
+    mlir_kernels.main(__doc__, {"render": render, "time": time, "table": table}, NAMES, str)

@@ -1,0 +1,375 @@
+"""Kernels of TritonBench in this language, with no layout in any of them: the layout engine finds all.
+
+`CASES` has a builder for each: sizes -> the kernel, the arrays that it takes, and what it computes by NumPy. The
+programs have the shape that TritonBench gives them in Triton (`rivals/triton_layout_free.py`): a block a row, a tile a
+block, or a tile of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import lego_mlir as lego
+from lego_mlir import Row, f8e4m3fn, f16, f32, gallery, i32
+
+Arrays = dict[str, np.ndarray]
+LOG2E = math.log2(math.e)
+
+
+@dataclass(frozen=True)
+class LayoutFree:
+    """One kernel of given sizes; `inputs` draws its arrays, outputs zero, `expected` are the outputs by name."""
+
+    kernel: Any
+    inputs: Callable[[np.random.Generator], Arrays]
+    expected: Callable[[Arrays], Arrays]
+    tolerance: float = 2e-3
+
+
+def padded(n: int) -> int:
+    """The next power of two."""
+    return 1 << (n - 1).bit_length()
+
+
+def drawn(rng: np.random.Generator, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return rng.standard_normal(shape, np.float32).astype(dtype)
+
+
+def warps_for(columns: int) -> int:
+    """The warps of a block for a row."""
+    return 4 if columns <= 2048 else 8 if columns <= 8192 else 16
+
+
+def sigmoid(x: Any) -> Any:
+    return 1.0 / (1.0 + lego.exp2(x * -LOG2E, fast=True))
+
+
+def np_sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def vector_exp(n: int) -> LayoutFree:
+    @lego.kernel(grid=lego.cdiv(n, 1024), block=128)
+    def vector_exp(x: lego.Tensor(f32, Row(n)), y: lego.Tensor(f32, Row(n))):
+        at = (lego.block_id[0] * 1024,)
+        lego.exp2(lego.load(x, (1024,), at=at) * LOG2E, fast=True).store(y, at=at)
+
+    return LayoutFree(
+        vector_exp, lambda rng: {"x": drawn(rng, n), "y": np.zeros(n, np.float32)}, lambda a: {"y": np.exp(a["x"])}
+    )
+
+
+def softmax(m: int, n: int) -> LayoutFree:
+    @lego.kernel(grid=m, block=32 * warps_for(n))
+    def softmax(x: lego.Tensor(f32, Row(m, n)), y: lego.Tensor(f32, Row(m, n))):
+        at = (lego.block_id[0], 0)
+        row = lego.load(x, (padded(n),), at=at, other=-math.inf)
+        e = lego.exp2((row - row.max(0)) * LOG2E, fast=True)
+        (e * (1.0 / e.sum(0))).store(y, at=at)
+
+    def expected(a: Arrays) -> Arrays:
+        e = np.exp(a["x"] - a["x"].max(1, keepdims=True))
+        return {"y": e / e.sum(1, keepdims=True)}
+
+    return LayoutFree(softmax, lambda rng: {"x": drawn(rng, m, n), "y": np.zeros((m, n), np.float32)}, expected)
+
+
+def layer_norm(m: int, n: int) -> LayoutFree:
+    vector = lego.Tensor(f32, Row(n))
+
+    @lego.kernel(grid=m, block=32 * warps_for(n))
+    def layer_norm(x: lego.Tensor(f32, Row(m, n)), w: vector, b: vector, y: lego.Tensor(f32, Row(m, n))):
+        at, shape = (lego.block_id[0], 0), (padded(n),)
+        row = lego.load(x, shape, at=at)
+        mean = row.sum(0) * (1.0 / n)
+        centred = row - mean
+        if padded(n) != n:
+            centred = lego.where(lego.arange(shape) < n, centred, 0.0)
+        scale = lego.rsqrt((centred * centred).sum(0) * (1.0 / n) + 1e-5)
+        (centred * scale * lego.load(w, shape) + lego.load(b, shape)).store(y, at=at)
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {"x": drawn(rng, m, n), "w": drawn(rng, n), "b": drawn(rng, n), "y": np.zeros((m, n), np.float32)}
+
+    def expected(a: Arrays) -> Arrays:
+        c = a["x"] - a["x"].mean(1, keepdims=True)
+        return {"y": c / np.sqrt((c * c).mean(1, keepdims=True) + 1e-5) * a["w"] + a["b"]}
+
+    return LayoutFree(layer_norm, inputs, expected)
+
+
+def rms_norm(m: int, n: int) -> LayoutFree:
+    @lego.kernel(grid=m, block=32 * warps_for(n))
+    def rms_norm(x: lego.Tensor(f32, Row(m, n)), w: lego.Tensor(f32, Row(n)), y: lego.Tensor(f32, Row(m, n))):
+        at, shape = (lego.block_id[0], 0), (padded(n),)
+        row = lego.load(x, shape, at=at)
+        (row * lego.rsqrt((row * row).sum(0) * (1.0 / n) + 1e-6) * lego.load(w, shape)).store(y, at=at)
+
+    def expected(a: Arrays) -> Arrays:
+        return {"y": a["x"] / np.sqrt((a["x"] ** 2).mean(1, keepdims=True) + 1e-6) * a["w"]}
+
+    return LayoutFree(
+        rms_norm,
+        lambda rng: {"x": drawn(rng, m, n), "w": drawn(rng, n), "y": np.zeros((m, n), np.float32)},
+        expected,
+    )
+
+
+def cross_entropy(m: int, n: int) -> LayoutFree:
+    @lego.kernel(grid=m, block=32 * warps_for(n))
+    def cross_entropy(
+        x: lego.Tensor(f32, Row(m, n)), target: lego.Tensor(i32, Row(m), range=(0, n)), y: lego.Tensor(f32, Row(m))
+    ):
+        r = lego.block_id[0]
+        row = lego.load(x, (padded(n),), at=(r, 0), other=-math.inf)
+        most = row.max(0)
+        total = lego.exp2((row - most) * LOG2E, fast=True).sum(0)
+        with lego.when(lego.thread_id[0] < 1):
+            y[r] = lego.log(total) + most - x[r, lego.index(target[r])]
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        target = rng.integers(0, n, m).astype(np.int32)
+        return {"x": drawn(rng, m, n), "target": target, "y": np.zeros(m, np.float32)}
+
+    def expected(a: Arrays) -> Arrays:
+        most = a["x"].max(1)
+        total = np.log(np.exp(a["x"] - most[:, None]).sum(1)) + most
+        return {"y": total - a["x"][np.arange(m), a["target"]]}
+
+    return LayoutFree(cross_entropy, inputs, expected)
+
+
+def embedding(m: int, n: int) -> LayoutFree:
+    rows = 4096
+
+    @lego.kernel(grid=m, block=128)
+    def embedding(
+        i: lego.Tensor(i32, Row(m), range=(0, rows)),
+        table: lego.Tensor(f32, Row(rows, n)),
+        y: lego.Tensor(f32, Row(m, n)),
+    ):
+        r = lego.block_id[0]
+        lego.load(table, (padded(n),), at=(lego.index(i[r]), 0)).store(y, at=(r, 0))
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {
+            "i": rng.integers(0, rows, m).astype(np.int32),
+            "table": drawn(rng, rows, n),
+            "y": np.zeros((m, n), np.float32),
+        }
+
+    return LayoutFree(embedding, inputs, lambda a: {"y": a["table"][a["i"]]})
+
+
+def rope(m: int, n: int) -> LayoutFree:
+    half = n // 2
+    angles = lego.Tensor(f32, Row(m, half))
+
+    @lego.kernel(grid=m, block=128)
+    def rope(x: lego.Tensor(f32, Row(m, 2, half)), c: angles, s: angles, y: lego.Tensor(f32, Row(m, 2, half))):
+        r, shape = lego.block_id[0], (padded(half),)
+        first, second = (lego.load(x, shape, at=(r, k, 0)) for k in (0, 1))
+        cosine, sine = lego.load(c, shape, at=(r, 0)), lego.load(s, shape, at=(r, 0))
+        (first * cosine - second * sine).store(y, at=(r, 0, 0))
+        (second * cosine + first * sine).store(y, at=(r, 1, 0))
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {
+            "x": drawn(rng, m, 2, half),
+            "c": drawn(rng, m, half),
+            "s": drawn(rng, m, half),
+            "y": np.zeros((m, 2, half), np.float32),
+        }
+
+    def expected(a: Arrays) -> Arrays:
+        first, second = a["x"][:, 0], a["x"][:, 1]
+        return {"y": np.stack([first * a["c"] - second * a["s"], second * a["c"] + first * a["s"]], 1)}
+
+    return LayoutFree(rope, inputs, expected)
+
+
+def _gated(name: str, m: int, n: int, gate: Callable[[Any], Any], np_gate: Callable[[Any], Any]) -> LayoutFree:
+    tensor = lego.Tensor(f32, Row(m, n))
+
+    def gated(a: Any, b: Any, y: Any) -> None:
+        at, shape = (lego.block_id[0], 0), (padded(n),)
+        (gate(lego.load(a, shape, at=at)) * lego.load(b, shape, at=at)).store(y, at=at)
+
+    gated.__name__ = gated.__qualname__ = name
+    gated.__annotations__ = {"a": tensor, "b": tensor, "y": tensor}
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {"a": drawn(rng, m, n), "b": drawn(rng, m, n), "y": np.zeros((m, n), np.float32)}
+
+    kernel = lego.kernel(grid=m, block=32 * warps_for(n))(gated)
+    return LayoutFree(kernel, inputs, lambda given: {"y": np_gate(given["a"]) * given["b"]})
+
+
+def swiglu(m: int, n: int) -> LayoutFree:
+    return _gated("swiglu", m, n, lambda x: x * sigmoid(x), lambda x: x * np_sigmoid(x))
+
+
+def geglu(m: int, n: int) -> LayoutFree:
+    def inner(x: Any) -> Any:  # gelu by tanh: x / 2 (1 + tanh(u)) is x sigmoid(2 u)
+        return (x + x * x * x * 0.044715) * (2 * math.sqrt(2 / math.pi))
+
+    return _gated("geglu", m, n, lambda x: x * sigmoid(inner(x)), lambda x: x * np_sigmoid(inner(x)))
+
+
+def jagged_sum(b: int, n: int) -> LayoutFree:
+    longest, tile = 128, (32, padded(n))
+    total = b * longest
+
+    @lego.kernel(grid=b, block=128)
+    def jagged_sum(
+        x: lego.Tensor(f32, Row(total, n)),
+        ends: lego.Tensor(i32, Row(b + 1), range=(0, total + 1)),
+        y: lego.Tensor(f32, Row(b, n)),
+    ):
+        r = lego.block_id[0]
+        start, end = lego.index(ends[r]), lego.index(ends[r + 1])
+        sums = lego.register(lego.zeros(f32, tile))
+        for first in lego.range(start, end, tile[0]):
+            rows = first + lego.arange(tile, 0)
+            sums += lego.where(rows < end, lego.load(x, tile, at=(first, 0)), 0.0)
+        sums.get().sum(0).store(y, at=(r, 0))
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        lengths = rng.integers(1, longest + 1, b)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return {"x": drawn(rng, total, n), "ends": ends, "y": np.zeros((b, n), np.float32)}
+
+    def expected(a: Arrays) -> Arrays:
+        return {"y": np.stack([a["x"][i:j].sum(0) for i, j in zip(a["ends"], a["ends"][1:], strict=False)])}
+
+    return LayoutFree(jagged_sum, inputs, expected)
+
+
+def row_sum(m: int, n: int) -> LayoutFree:
+    @lego.kernel(grid=m, block=32 * warps_for(n))
+    def row_sum(x: lego.Tensor(f32, Row(m, n)), y: lego.Tensor(f32, Row(m))):
+        total = lego.load(x, (padded(n),), at=(lego.block_id[0], 0)).sum(0)
+        with lego.when(lego.thread_id[0] < 1):
+            y[lego.block_id[0]] = total
+
+    return LayoutFree(
+        row_sum,
+        lambda rng: {"x": drawn(rng, m, n), "y": np.zeros(m, np.float32)},
+        lambda a: {"y": a["x"].sum(1)},
+    )
+
+
+def welford(m: int, n: int) -> LayoutFree:
+    chunk = 1024
+    assert n % chunk == 0
+
+    @lego.kernel(grid=m, block=128)
+    def welford(x: lego.Tensor(f32, Row(m, n)), y: lego.Tensor(f32, Row(m, 2))):
+        r = lego.block_id[0]
+        mean, spread = (lego.register(lego.zeros(f32, (chunk,))) for _ in range(2))
+        count = lego.register(f32, 0.0)
+        for first in lego.range(0, n, chunk):
+            count += 1.0
+            part = lego.load(x, (chunk,), at=(r, first))
+            delta = part - mean.get()
+            mean.set(mean.get() + delta * (1.0 / count.get()))
+            spread.set(spread.get() + delta * (part - mean.get()))
+        of_all = mean.get().sum(0) * (1.0 / chunk)
+        off = mean.get() - of_all
+        total = spread.get().sum(0) + (off * off).sum(0) * (n // chunk)
+        with lego.when(lego.thread_id[0] < 1):
+            y[r, 0], y[r, 1] = of_all, total * (1.0 / n)
+
+    return LayoutFree(
+        welford,
+        lambda rng: {"x": drawn(rng, m, n), "y": np.zeros((m, 2), np.float32)},
+        lambda a: {"y": np.stack([a["x"].mean(1), a["x"].var(1)], 1)},
+    )
+
+
+def low_mem_dropout(n: int) -> LayoutFree:
+    @lego.kernel(grid=lego.cdiv(n, 1024), block=128)
+    def low_mem_dropout(x: lego.Tensor(f32, Row(n)), keep: lego.Tensor(i32, Row(n)), y: lego.Tensor(f32, Row(n))):
+        at = (lego.block_id[0] * 1024,)
+        kept = lego.load(keep, (1024,), at=at)
+        lego.where(kept != 0, lego.load(x, (1024,), at=at) * 2.0, 0.0).store(y, at=at)
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {"x": drawn(rng, n), "keep": rng.integers(0, 2, n).astype(np.int32), "y": np.zeros(n, np.float32)}
+
+    return LayoutFree(low_mem_dropout, inputs, lambda a: {"y": np.where(a["keep"] != 0, 2 * a["x"], 0)})
+
+
+def _product(name: str, m: int, n: int, k: int, dtype: Any, tile: tuple[int, int, int], draw: Any) -> LayoutFree:
+    bm, bn, bk = tile
+    stages, group = 3, 16 // dtype.bytes
+
+    def product(a: Any, b: Any, c: Any) -> None:
+        row, column = lego.block_id[1] * bm, lego.block_id[0] * bn
+        rings = [lego.shared(dtype, gallery.xor_swizzle(stages * rows, bk, group, 1, 8)) for rows in (bm, bn)]
+        acc = lego.register(lego.zeros(f32, (bm, bn)))
+
+        def fetch(step: Any) -> None:
+            for source, ring, first, rows in ((a, rings[0], row, bm), (b, rings[1], column, bn)):
+                lego.copy_async(source, ring.part((step % stages * rows, 0), (rows, bk)), at=(first, step * bk))
+
+        for step in range(stages - 1):
+            fetch(step)
+            lego.commit_copies()
+        for step in lego.range(k // bk):
+            lego.wait_copies(stages - 2)
+            lego.barrier()
+            with lego.when(step + stages - 1 < k // bk):
+                fetch(step + stages - 1)
+            lego.commit_copies()
+            x, y = (
+                ring.part((step % stages * rows, 0), (rows, bk)) for ring, rows in zip(rings, (bm, bn), strict=True)
+            )
+            acc.set(lego.mma(x, y.T, acc.get()))
+        acc.get().to(f16).store(c, at=(row, column))
+
+    product.__name__ = product.__qualname__ = name
+    product.__annotations__ = {
+        "a": lego.Tensor(dtype, Row(m, k)), "b": lego.Tensor(dtype, Row(n, k)), "c": lego.Tensor(f16, Row(m, n)),
+    }  # fmt: skip
+    kernel = lego.kernel(grid=(lego.cdiv(n, bn), lego.cdiv(m, bm)), block=128)(product)
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {"a": draw(rng, m, k), "b": draw(rng, n, k), "c": np.zeros((m, n), np.float16)}
+
+    return LayoutFree(kernel, inputs, lambda g: {"c": (g["a"].astype(np.float32) @ g["b"].astype(np.float32).T)}, 1e-2)
+
+
+def gemm(m: int, n: int, k: int) -> LayoutFree:
+    return _product("gemm", m, n, k, f16, (128, 128, 64), lambda rng, *s: drawn(rng, *s, dtype=np.float16))
+
+
+def fp8_gemm(m: int, n: int, k: int) -> LayoutFree:
+    return _product(
+        "fp8_gemm", m, n, k, f8e4m3fn, (128, 128, 128), lambda rng, *s: drawn(rng, *s).astype(f8e4m3fn.numpy)
+    )
+
+
+CASES: dict[str, tuple[Callable[..., LayoutFree], tuple[tuple[int, ...], ...]]] = {
+    "vector_exp": (vector_exp, ((2**24,), (10_000_019,))),
+    "softmax": (softmax, ((4096, 1024), (4096, 8192), (4096, 1000))),
+    "layer_norm": (layer_norm, ((4096, 1024), (4096, 8192), (4096, 1000))),
+    "rms_norm": (rms_norm, ((4096, 1024), (4096, 8192), (4096, 1000))),
+    "cross_entropy": (cross_entropy, ((4096, 8192), (4096, 5000))),
+    "embedding": (embedding, ((16384, 1024), (16384, 768))),
+    "rope": (rope, ((32768, 128), (32768, 256))),
+    "swiglu": (swiglu, ((4096, 8192), (4096, 5000))),
+    "geglu": (geglu, ((4096, 8192), (4096, 5000))),
+    "jagged_sum": (jagged_sum, ((2048, 128), (2048, 96))),
+    "sum": (row_sum, ((4096, 8192), (4096, 5000))),
+    "welford": (welford, ((4096, 8192), (4096, 3072))),
+    "low_mem_dropout": (low_mem_dropout, ((2**24,), (10_000_019,))),
+    "gemm": (gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
+    "fp8_gemm": (fp8_gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
+}
+"""Name -> builder, and the sizes of TritonBench and odd ones."""

@@ -1,0 +1,241 @@
+"""Random tile programs without layouts, compiled by this project and by Triton: instructions and conversions.
+
+    python bench/random_tiles.py static FIRST LAST     compile programs of these seeds for sm_90, and keep the counts
+    python bench/random_tiles.py table                 the table of docs/results/layout-engine.md
+
+The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes
+that are powers of two, since Triton takes no others. Instructions are those of the machine code, by ptxas for both, of
+one thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR,
+by which it stages operands. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import mlir_kernels
+from reductions import COUNTED, IDLE
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "test"))
+PAGE, TARGET = "results/layout-engine.md", "sm_90"
+KEPT = ROOT / "bench" / "results" / "static" / f"random_tiles-{TARGET}.json"
+POINTERS = {"f32": "*fp32", "f16": "*fp16", "i32": "*i32"}
+HEAD = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def wrap(x):
+    return tl.minimum(tl.maximum(x, -8), 8).to(x.dtype)
+
+
+@triton.jit
+def tiles({arguments}):
+"""
+
+
+def drawn(seed: int) -> Any:
+    """The program of a seed, of sizes that are powers of two."""
+    import tile_programs
+
+    return tile_programs.program(random.Random(seed), tile_programs.WHOLE_SIZES)
+
+
+# -- Triton's text
+
+
+def triton_text(made: Any) -> str:
+    """The program as a Triton kernel."""
+    names = [f"x{k}" for k in range(len(made.inputs))] + [f"y{k}" for k in range(len(made.outputs))]
+    body = [f"v{k} = tl.load(x{k} + {_place(shape)})" for k, shape in enumerate(made.inputs)]
+    for number, step in enumerate(made.steps, len(made.inputs)):
+        body += [line.replace("$", f"v{number}") for line in _lines(made, step)]
+    for k, (value, axis) in enumerate(made.outputs):
+        shape = made.known[value] if axis is None else (made.known[value][1 - axis],)
+        found = f"v{value}" if axis is None else f"tl.max(v{value}, {axis})"
+        body.append(f"tl.store(y{k} + {_place(shape)}, {found})")
+    return HEAD.format(arguments=", ".join(names)) + "".join(f"    {line}\n" for line in body)
+
+
+def _place(shape: tuple[int, ...]) -> str:
+    if len(shape) == 1:
+        return f"tl.arange(0, {shape[0]})"
+    return f"(tl.arange(0, {shape[0]})[:, None] * {shape[1]} + tl.arange(0, {shape[1]})[None, :])"
+
+
+def _lines(made: Any, step: tuple[str, tuple[int, ...], Any]) -> Iterator[str]:
+    """The lines of one step, whose value is `$`."""
+    word, operands, choice = step
+    x, *others = (f"v{k}" for k in operands)
+    m, n = made.known[operands[0]]
+    dtype = str(made.dtype)
+    match word:
+        case "add" | "mul":
+            yield f"$ = wrap({x} {'+' if word == 'add' else '*'} {others[0]})"
+        case "transpose":
+            yield f"$ = tl.trans({x})"
+        case "reduce":
+            axis, how = choice
+            yield f"$ = wrap({x} - tl.{how}({others[0]}, {axis}){'[:, None]' if axis else '[None, :]'})"
+        case "vector":
+            yield f"$ = wrap({x} + {others[0]}{'[None, :]' if choice else '[:, None]'})"
+        case "reshape":
+            yield f"$ = tl.reshape({x}, {choice})"
+        case "scale":
+            yield f"$ = wrap({x} * 3)"
+        case "scan":
+            yield f"$ = wrap(tl.cumsum({x}, {choice}))"
+        case "sort" if choice == 1:
+            yield f"$ = tl.sort({x}, 1)"
+        case "sort":
+            yield f"$ = tl.trans(tl.sort(tl.trans({x}), 1))"
+        case "flip":
+            yield f"$ = tl.flip({x}, {choice})"
+        case "gather":
+            yield f"$ = tl.gather({x}, {x}.to(tl.int32) & {(m, n)[choice] - 1}, {choice})"
+        case "mask":
+            yield f"$ = tl.where(tl.arange(0, {m})[:, None] >= tl.arange(0, {n})[None, :], {x}, 0).to({x}.dtype)"
+        case "pairs":
+            yield f"$a, $b = tl.split(tl.reshape({x}, ({m}, {n // 2}, 2)))"
+            yield f"$ = tl.reshape(tl.join($b, $a), ({m}, {n}))"
+        case "quads":
+            yield f"$w = tl.reshape({x}, ({m}, {n // 4}, 4))"
+            yield f"$ = wrap(tl.reshape($w - tl.max($w, 2)[:, :, None], ({m}, {n})))"
+        case "loop":
+            yield f"$ = {x}"
+            yield "for _ in range(2):"
+            yield f"    $ = wrap($ + {x})"
+        case "cast":
+            other = {"f32": "float16", "f16": "float32", "i32": "int16"}[dtype]
+            yield f"$ = {x}.to(tl.{other}).to({x}.dtype)"
+        case "product":
+            yield f"$h = {x}.to(tl.float16)"
+            yield f"$ = wrap(tl.dot($h, tl.trans($h))).to({x}.dtype)"
+
+
+# -- counts
+
+
+def counted(cubin: bytes) -> dict[str, int]:
+    from lego_mlir.toolchain import sass
+
+    names = [i.name.partition(".")[0] for i in sass.disassemble(cubin)]
+    found = {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
+    return {**found, "instructions": sum(name not in IDLE for name in names)}
+
+
+def ours(made: Any) -> dict[str, int]:
+    """The counts of this project's kernel."""
+    import tile_programs
+
+    from lego_mlir.engine.operation_costs import plan
+    from lego_mlir.f2.conversion import Renamed, Unchanged
+    from lego_mlir.toolchain import compile_kernel
+
+    kernel = tile_programs.kernel_of(made)
+    cubin = compile_kernel(kernel, target=TARGET, emit="cubin").bytes
+    assert kernel.layout_choice is not None
+    moves = [plan(a, b, v.node.bits) for v in kernel.layout_choice.values.values() for a, b in v.moved]
+    return {**counted(cubin), "conversions": sum(not isinstance(move, Unchanged | Renamed) for move in moves)}
+
+
+def tritons(made: Any) -> dict[str, int]:
+    """The counts of Triton's kernel."""
+    import importlib.util
+
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tiles.py"
+        path.write_text(triton_text(made))
+        spec = importlib.util.spec_from_file_location("random_tile_program", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        names = module.tiles.arg_names
+        signature = dict.fromkeys(names, POINTERS[str(made.dtype)])
+        aligned = {(k,): [["tt.divisibility", 16]] for k in range(len(names))}
+        text = ASTSource(module.tiles, signature, constexprs={}, attrs=aligned)
+        found = triton.compile(text, target=GPUTarget("cuda", 90, 32), options={"num_warps": made.block // 32})
+    ir = found.asm["ttgir"]
+    return {
+        **counted(found.asm["cubin"]),
+        "conversions": ir.count("= ttg.convert_layout") + ir.count("= ttg.local_alloc"),
+    }
+
+
+def static(first: int, last: int) -> None:
+    """Count the programs of some seeds, and keep the others that are there."""
+    rows = {row["seed"]: row for row in json.loads(KEPT.read_text())} if KEPT.is_file() else {}
+    for seed in range(first, last):
+        made = drawn(seed)
+        row: dict[str, Any] = {"seed": seed, "words": [word for word, _, _ in made.steps]}
+        for who, count in (("ours", ours), ("Triton", tritons)):
+            try:
+                row[who] = count(made)
+            except Exception as error:  # what one of them refuses is counted, too
+                row[who] = {"refused": f"{type(error).__name__}: {str(error)[:200]}"}
+        rows[seed] = row
+        print(json.dumps(row), flush=True)
+        KEPT.write_text("[\n" + ",\n".join(json.dumps(rows[seed]) for seed in sorted(rows)) + "\n]\n")
+
+
+# -- the table
+
+
+def summary() -> dict[str, Any]:
+    """The figures of the kept counts."""
+    rows = json.loads(KEPT.read_text())
+    both = [row for row in rows if "refused" not in row["ours"] and "refused" not in row["Triton"]]
+    ratios = [row["Triton"]["instructions"] / row["ours"]["instructions"] for row in both]
+    totals = {
+        kind: [sum(row[who][kind] for row in both) for who in ("ours", "Triton")]
+        for kind in ("instructions", "conversions", *COUNTED)
+    }
+    return {
+        "programs": len(rows),
+        "refused": {who: sum("refused" in row[who] for row in rows) for who in ("ours", "Triton")},
+        "fewer": sum(ratio > 1 for ratio in ratios),
+        "equal": sum(ratio == 1 for ratio in ratios),
+        "both": len(both),
+        "mean": geometric_mean(ratios),
+        "worst": min(ratios),
+        "best": max(ratios),
+        "totals": totals,
+    }
+
+
+def table() -> None:
+    """Write the table into the page."""
+    found = summary()
+    refused = found["refused"]
+    text = (
+        f"{found['programs']} programs, of which ours refuses {refused['ours']} and Triton {refused['Triton']}. Of the "
+        f"other {found['both']}, ours has fewer instructions in {found['fewer']}, as many in {found['equal']}. "
+        f"Triton's over ours: {found['mean']:.2f} in geometric mean, {found['worst']:.2f} to {found['best']:.2f}.\n\n"
+    )
+    lines = [[kind, *(f"{n:,}" for n in pair)] for kind, pair in found["totals"].items()]
+    mlir_kernels.put_into(PAGE, "random-tiles", text, mlir_kernels.table("all programs together|ours|Triton", lines))
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["static"] and len(sys.argv) == 4:
+        static(int(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:] == ["table"]:
+        table()
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Kernels of TritonBench in Triton, written for the comparison: the programs of `layout_free_kernels` in its words."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def vector_exp(x, y, N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.exp(tl.load(x + i, mask=i < N)), mask=i < N)
+
+
+@triton.jit
+def softmax(x, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(x + r * N + c, mask=c < N, other=-float("inf"))
+    e = tl.exp(t - tl.max(t, 0))
+    tl.store(y + r * N + c, e / tl.sum(e, 0), mask=c < N)
+
+
+@triton.jit
+def layer_norm(x, w, b, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(x + r * N + c, mask=c < N, other=0.0)
+    d = tl.where(c < N, t - tl.sum(t, 0) / N, 0.0)
+    s = tl.rsqrt(tl.sum(d * d, 0) / N + 1e-5)
+    out = d * s * tl.load(w + c, mask=c < N) + tl.load(b + c, mask=c < N)
+    tl.store(y + r * N + c, out, mask=c < N)
+
+
+@triton.jit
+def rms_norm(x, w, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(x + r * N + c, mask=c < N, other=0.0)
+    s = tl.rsqrt(tl.sum(t * t, 0) / N + 1e-6)
+    tl.store(y + r * N + c, t * s * tl.load(w + c, mask=c < N), mask=c < N)
+
+
+@triton.jit
+def cross_entropy(x, target, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(x + r * N + c, mask=c < N, other=-float("inf"))
+    most = tl.max(t, 0)
+    total = tl.sum(tl.exp(t - most), 0)
+    tl.store(y + r, tl.log(total) + most - tl.load(x + r * N + tl.load(target + r)))
+
+
+@triton.jit
+def embedding(i, table, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    tl.store(y + r * N + c, tl.load(table + tl.load(i + r) * N + c, mask=c < N), mask=c < N)
+
+
+@triton.jit
+def rope(x, c, s, y, H, B: tl.constexpr):
+    r, k = tl.program_id(0), tl.arange(0, B)
+    inside = k < H
+    first, second = tl.load(x + r * 2 * H + k, mask=inside), tl.load(x + (r * 2 + 1) * H + k, mask=inside)
+    cosine, sine = tl.load(c + r * H + k, mask=inside), tl.load(s + r * H + k, mask=inside)
+    tl.store(y + r * 2 * H + k, first * cosine - second * sine, mask=inside)
+    tl.store(y + (r * 2 + 1) * H + k, second * cosine + first * sine, mask=inside)
+
+
+@triton.jit
+def swiglu(a, b, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(a + r * N + c, mask=c < N)
+    tl.store(y + r * N + c, t * tl.sigmoid(t) * tl.load(b + r * N + c, mask=c < N), mask=c < N)
+
+
+@triton.jit
+def geglu(a, b, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    t = tl.load(a + r * N + c, mask=c < N)
+    u = (t + t * t * t * 0.044715) * 1.5957691216057308
+    tl.store(y + r * N + c, t * tl.sigmoid(u) * tl.load(b + r * N + c, mask=c < N), mask=c < N)
+
+
+@triton.jit
+def jagged_sum(x, ends, y, N, B: tl.constexpr, ROWS: tl.constexpr):
+    r, c, k = tl.program_id(0), tl.arange(0, B), tl.arange(0, ROWS)
+    start, end = tl.load(ends + r), tl.load(ends + r + 1)
+    total = tl.zeros((ROWS, B), tl.float32)
+    for first in range(start, end, ROWS):
+        row = first + k
+        inside = (row < end)[:, None] & (c < N)[None, :]
+        total += tl.load(x + row[:, None] * N + c[None, :], mask=inside, other=0.0)
+    tl.store(y + r * N + c, tl.sum(total, 0), mask=c < N)
+
+
+@triton.jit
+def row_sum(x, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    tl.store(y + r, tl.sum(tl.load(x + r * N + c, mask=c < N, other=0.0), 0))
+
+
+@triton.jit
+def welford(x, y, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    mean = tl.zeros((B,), tl.float32)
+    spread = tl.zeros((B,), tl.float32)
+    count = 0.0
+    for first in range(0, N, B):
+        count += 1.0
+        part = tl.load(x + r * N + first + c)
+        delta = part - mean
+        mean += delta / count
+        spread += delta * (part - mean)
+    of_all = tl.sum(mean, 0) / B
+    off = mean - of_all
+    total = tl.sum(spread, 0) + tl.sum(off * off, 0) * count
+    tl.store(y + 2 * r, of_all)
+    tl.store(y + 2 * r + 1, total / N)
+
+
+@triton.jit
+def low_mem_dropout(x, keep, y, N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    kept = tl.load(keep + i, mask=i < N)
+    tl.store(y + i, tl.where(kept != 0, tl.load(x + i, mask=i < N) * 2.0, 0.0), mask=i < N)
+
+
+@triton.jit
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n, k = tl.program_id(1) * BM + tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    left, right = a + m[:, None] * K + k[None, :], b + n[None, :] * K + k[:, None]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(left), tl.load(right), acc)
+        left += BK
+        right += BK
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
