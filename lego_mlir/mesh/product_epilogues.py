@@ -34,8 +34,6 @@ class MeshEpilogue:
     def __init__(self, plan: MeshProductPlan, rank: int) -> None:
         self.plan, self.rank = plan, rank
         place = dict(zip(plan.grid.order, map(int, plan.c.source.mesh_of(np.asarray(rank))), strict=True))
-        self.part = place["l"]
-        """Which part of a sum this rank's block is."""
         block = plan.c.source.local_shape(rank)
         grid = dict(zip("ij", plan.grid.sizes, strict=False))
         starts = [place[axis] * -(-n // grid[axis]) for axis, n in zip("ij", plan.c.shape, strict=True)]
@@ -50,9 +48,7 @@ class MeshEpilogue:
         for name, sizes in fits.items():
             if name in found and found[name].numel() not in sizes:
                 wanted = " or ".join(map(str, dict.fromkeys(sizes)))
-                raise UsageError(
-                    f"{name} has {found[name].numel()} numbers; for the whole C of {m} x {n} it is {wanted}"
-                )
+                raise UsageError(f"{name} has {found[name].numel()} numbers; C of {m} x {n} takes {wanted}")
         held = self.plan.c.target.capacity(self.rank)
         if residual is not None and residual.numel() != held:
             raise UsageError(
