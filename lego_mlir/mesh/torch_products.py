@@ -76,6 +76,7 @@ class MeshProduct:
         self.epilogue = MeshEpilogue(plan, self.rank)
         self._signals = PeerSignals(SUMMED + 1, self.device)
         self._unmet: dict[int, set[int]] = {}
+        self._held = [moves.source.capacity(self.rank) for moves in (plan.a, plan.b)]
         self._failure: str | None = None
 
     @property
@@ -101,8 +102,7 @@ class MeshProduct:
         waits until all ranks have their parts, for so many seconds at most. Raises UsageError on every rank where one
         ended or did not come in that time, and for parts of another size; the old parts are as they were.
         """
-        for name, part, moves in (("A", a, self.plan.a), ("B", b, self.plan.b)):
-            wanted = moves.source.capacity(self.rank)
+        for name, part, wanted in zip("AB", (a, b), self._held, strict=True):
             if part.numel() != wanted:
                 raise UsageError(f"rank {self.rank} holds {wanted} elements of {name}, and its part has {part.numel()}")
         if self._failure is not None:
