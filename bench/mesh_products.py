@@ -23,13 +23,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import harness
 import hopper
 import mlir_kernels
 from mesh_stage import Stage, by_torch, circumstances, keep, ranks_of, spawned
-from mesh_tables import circumstances_of
+from mesh_tables import GPUS, circumstances_of
 
 NAME, PAGE = "mesh_products", "results/mesh.md"
 FOLDER = harness.ARTIFACTS / NAME
@@ -260,29 +261,35 @@ def time(options: argparse.Namespace) -> int:
     return max(map(abs, spawned(time_rank, ranks_of(options), options)))
 
 
+WAYS = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product alone", "ours alone")
+
+
 def table(options: Any) -> int:
-    """The table of the documentation, from the newest results of each number of GPUs."""
-    cells = []
-    for ranks in (2, 4, 8):
+    """The tables of the documentation, from the newest results of each number of GPUs."""
+    parts: list[str | mlir_kernels.Table] = []
+    for ranks in GPUS:
         found = mlir_kernels.latest(f"mesh-products-{ranks}")
         if found is None or found["device"] == "CPU":
             continue
+        cells, every = [], []
         for name, size, moves in CASES:
             ms = {
                 row["contender"]: row["ms"]["steady"] for row in found["rows"]
                 if (row["case"], row["moves"]) == (name, moves) and "ms" in row
             }  # fmt: skip
-            ways = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product alone")
-            ratios = [
-                f"{ms[way] / ms['ours']:.2f}" if {way, "ours"} <= ms.keys() else "" for way in ("sequence", "fused")
-            ]
+            alone = min(ms["product alone"], ms["ours alone"])
+            ratios = [ms[way] / least for way in ("sequence", "fused") for least in (ms["ours"], alone)]
+            every.append(ratios)
             cells.append([
-                f"{ranks} {found['device']}", name, " x ".join(map(str, size)), moves,
-                *(f"{ms[way]:.3f}" if way in ms else "" for way in ways), *ratios,
+                name, " x ".join(map(str, size)), moves, *(f"{ms[way]:.3f}" if way in ms else "" for way in WAYS),
+                *(f"{ratio:.2f}" for ratio in ratios),
             ])  # fmt: skip
-    columns = "GPUs|product|M x N x K|moves|ours ms|ours, copied|ours, cuBLAS|sequence|fused|product alone"
-    columns += "|sequence / ours|fused / ours"
-    mlir_kernels.put_into(PAGE, "products", circumstances_of("mesh-products"), mlir_kernels.table(columns, cells))
+        means = [geometric_mean(column) for column in zip(*every, strict=True)]
+        cells.append(["geometric mean", *[""] * (2 + len(WAYS)), *(f"{mean:.2f}" for mean in means)])
+        columns = "product|M x N x K|moves|ours ms|" + "|".join(WAYS[1:])
+        columns += "|sequence / ours|sequence / alone|fused / ours|fused / alone"
+        parts += [circumstances_of("mesh-products", ranks) + ".\n\n", mlir_kernels.table(columns, cells)]
+    mlir_kernels.put_into(PAGE, "products", *parts)
     return 0
 
 

@@ -33,9 +33,9 @@ class MeshEpilogue:
 
     def __init__(self, plan: MeshProductPlan, rank: int) -> None:
         self.plan, self.rank = plan, rank
+        self.held = plan.c.target.capacity(rank)
+        """Elements of C in this rank's part."""
         place = dict(zip(plan.grid.order, map(int, plan.c.source.mesh_of(np.asarray(rank))), strict=True))
-        self.part = place["l"]
-        """Which part of a sum this rank's block is."""
         block = plan.c.source.local_shape(rank)
         grid = dict(zip("ij", plan.grid.sizes, strict=False))
         starts = [place[axis] * -(-n // grid[axis]) for axis, n in zip("ij", plan.c.shape, strict=True)]
@@ -50,13 +50,10 @@ class MeshEpilogue:
         for name, sizes in fits.items():
             if name in found and found[name].numel() not in sizes:
                 wanted = " or ".join(map(str, dict.fromkeys(sizes)))
-                raise UsageError(
-                    f"{name} has {found[name].numel()} numbers; for the whole C of {m} x {n} it is {wanted}"
-                )
-        held = self.plan.c.target.capacity(self.rank)
-        if residual is not None and residual.numel() != held:
+                raise UsageError(f"{name} has {found[name].numel()} numbers; C of {m} x {n} takes {wanted}")
+        if residual is not None and residual.numel() != self.held:
             raise UsageError(
-                f"rank {self.rank} holds {held} elements of C, and its part of residual has {residual.numel()}"
+                f"rank {self.rank} holds {self.held} elements of C, and its part of residual has {residual.numel()}"
             )
         return found
 

@@ -201,13 +201,14 @@ class ProductMemory:
             return driver().copier(target.data_ptr(), source.data_ptr(), size, device, stream.cuda_stream)
 
         def copied() -> None:
-            with _on(stream):
+            with on_stream(stream):
                 target.copy_(source)
 
         return copied
 
 
-def _on(stream: Foreign) -> AbstractContextManager[Foreign]:
+def on_stream(stream: Foreign) -> AbstractContextManager[Foreign]:
+    """What is launched inside runs on a stream of a GPU; None is a CPU."""
     if stream is None:
         return nullcontext()
     import torch

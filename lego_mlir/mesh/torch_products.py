@@ -6,7 +6,8 @@
 
 On GPUs transfers are copies between memories of peers (`PeerMemory`) on two streams of their own, so that those of one
 strip run while another is multiplied; copy engines do contiguous ones, and ranks wait for each other by `PeerSignals`,
-so that neither takes a multiprocessor from products. On a CPU the same steps run one after the other.
+so that neither takes a multiprocessor from products. Every other strip is launched on a stream beside the caller's, so
+that its blocks begin where those of the strip before have ended. On a CPU the same steps run one after the other.
 
 Sums go around a ring where their parts are rows: the epilogue of a strip's product adds what arrived from the rank
 before, in f32, and the last strips are the ones that this rank keeps. Other parts of a sum arrive in places of their
@@ -18,12 +19,13 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.peer_signals import PeerSignals
 from lego_mlir.mesh.product_epilogues import Fused, MeshEpilogue
-from lego_mlir.mesh.strip_steps import ProductMemory, StripStep
+from lego_mlir.mesh.strip_steps import ProductMemory, StripStep, on_stream
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -66,14 +68,15 @@ class MeshProduct:
         if dist.get_world_size() != plan.ranks:
             raise UsageError(f"the product is over {plan.ranks} ranks, and the group has {dist.get_world_size()}")
         on_gpu = self.device.type == "cuda"
-        self._arrivals, self._departures = (
-            torch.cuda.Stream(self.device, priority=-1) if on_gpu else None for _ in range(2)
+        self._arrivals, self._departures, self._beside = (
+            torch.cuda.Stream(self.device, priority=priority) if on_gpu else None for priority in (-1, -1, 0)
         )
         self._reached = torch.cuda.Event() if on_gpu else None
         self.memory = ProductMemory(plan, (dtype, self.result), self.device, (self._arrivals, self._departures))
         self.epilogue = MeshEpilogue(plan, self.rank)
         self._signals = PeerSignals(SUMMED + 1, self.device)
         self._unmet: dict[int, set[int]] = {}
+        self._held = [moves.source.capacity(self.rank) for moves in (plan.a, plan.b)]
         self._failure: str | None = None
 
     @property
@@ -99,8 +102,7 @@ class MeshProduct:
         waits until all ranks have their parts, for so many seconds at most. Raises UsageError on every rank where one
         ended or did not come in that time, and for parts of another size; the old parts are as they were.
         """
-        for name, part, moves in (("A", a, self.plan.a), ("B", b, self.plan.b)):
-            wanted = moves.source.capacity(self.rank)
+        for name, part, wanted in zip("AB", (a, b), self._held, strict=True):
             if part.numel() != wanted:
                 raise UsageError(f"rank {self.rank} holds {wanted} elements of {name}, and its part has {part.numel()}")
         if self._failure is not None:
@@ -139,21 +141,25 @@ class MeshProduct:
         for other in memory.senders:
             self._meet(READY, other, self._arrivals)
             self._signals.raised(TAKEN, other, self._arrivals)
-        sums = None
+        sums, arrived = None, None
+        going_on = any(step.strip.sums for step in memory.steps)
         for number, step in enumerate(memory.steps):
-            if step.arrived is not None:
-                step.arrived.wait(here)
+            stream = self._beside if number % 2 and not going_on else here
+            arrived = step.arrived or arrived
+            if arrived is not None:
+                arrived.wait(stream)
             more = {} if follows else self.epilogue.of_strip(fused, step.strip)
             if step.before is not None and memory.ring is not None:
-                self._signals.awaited(SUMMED, memory.ring.before, here)
+                self._signals.awaited(SUMMED, memory.ring.before, stream)
                 more["residual"] = step.before
             elif step.strip.sums:
                 more["residual"] = sums
             out = memory.rows_of(step.strip, kept) if step.out is None else step.out
             if number + 1 < len(memory.steps) and memory.steps[number + 1].strip.sums:
                 sums = out = out.new_empty(out.shape, dtype=_wide()) if sums is None else sums
-            self._multiply(*memory.matrices(step, a, b), out, more)
-            self._send(step, here)
+            with nullcontext() if stream is here else on_stream(stream):
+                self._multiply(*memory.matrices(step, a, b), out, more)
+            self._send(step, (stream,) if memory.ring is not None else (here, self._beside))
         found = self._received(kept, here)
         return self.epilogue.applied(fused if follows else {}, found, self.result)
 
@@ -174,7 +180,7 @@ class MeshProduct:
         for there, part in zip(memory.operands, parts, strict=True):
             if there is not None and part.data_ptr() != there.own.data_ptr():
                 there.own[: part.numel()].copy_(part)
-        self._follow(here, self._arrivals, self._departures)
+        self._follow(here, self._arrivals, self._departures, self._beside)
         for kind, ranks in ((READY, memory.readers), (FREE, memory.storing)):
             for other in ranks:
                 self._signals.raised(kind, other, self._arrivals)
@@ -193,11 +199,12 @@ class MeshProduct:
             self._unmet[kind].remove(other)
             self._signals.awaited(kind, other, stream)
 
-    def _send(self, step: StripStep, here: Foreign) -> None:
-        """Send what a strip gives, on the ring or to the parts of its receivers."""
+    def _send(self, step: StripStep, streams: tuple[Foreign, ...]) -> None:
+        """Send what a strip gives when streams have computed it, on the ring or to the parts of its receivers."""
         if not step.sends:
             return
-        self._follow(here, self._departures)
+        for stream in streams:
+            self._follow(stream, self._departures)
         for receiver, copy in step.sends:
             self._meet(FREE, receiver, self._departures)
             copy()
@@ -211,7 +218,7 @@ class MeshProduct:
             self._meet(FREE, other, self._departures)
             if memory.ring is None:
                 self._signals.raised(STORED, other, self._departures)
-        for stream in (self._arrivals, self._departures):
+        for stream in (self._arrivals, self._departures, self._beside):
             self._follow(stream, here)
         for other in memory.readers:
             self._signals.awaited(TAKEN, other, here)

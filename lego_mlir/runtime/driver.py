@@ -255,7 +255,7 @@ class Driver:
         addresses = ctypes.c_uint64(target), ctypes.c_uint64(source)
         return self._prepared("cuMemcpyAsync", device, *addresses, ctypes.c_size_t(size), ctypes.c_void_p(stream))
 
-    def _prepared(self, function: str, device: int, *arguments: Any) -> Callable[[], None]:
+    def _prepared(self, function: str, device: int, *arguments: object) -> Callable[[], None]:
         """A call whose arguments are made once."""
         call = getattr(self.library, function)
 
@@ -296,7 +296,7 @@ class Driver:
         self.library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
         return name.value.decode() if name.value else f"CUDA error {code}"
 
-    def _require(self, function: str, *arguments: Any) -> None:
+    def _require(self, function: str, *arguments: object) -> None:
         code = getattr(self.library, function)(*arguments)
         if code:
             reason = self.describe(code)

@@ -14,7 +14,9 @@ import mesh_processes as mesh  # noqa: E402
 import torch.multiprocessing as processes  # noqa: E402
 
 import lego_mlir as lego  # noqa: E402
+from lego_mlir.distributions import Sharded  # noqa: E402
 from lego_mlir.errors import UsageError  # noqa: E402
+from lego_mlir.mesh.product_epilogues import MeshEpilogue  # noqa: E402
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -46,6 +48,20 @@ def test_stores_at_peers_of_another_size_or_type_are_refused():
     ):
         with pytest.raises(UsageError, match=message):
             exchange(*wrong)
+
+
+@pytest.mark.parametrize(("name", "numbers", "message"), [
+    ("bias", 1, "bias has 1 numbers; C of 12 x 20 takes 20"),
+    ("scale_a", 20, "scale_a has 20 numbers; C of 12 x 20 takes 1 or 12"),
+    ("amax", 2, "amax has 2 numbers"),
+    ("residual", 240, "rank 0 holds 120 elements of C, and its part of residual has 240"),
+])  # fmt: skip
+def test_epilogues_of_another_size_are_refused(name, numbers, message):
+    target = mesh.division_pair(2)[1]
+    inner = [Sharded(shape, {"r": 2}, [[], []]) for shape in ((12, 4), (4, 20))]
+    plan = lego.mesh.plan_product(*inner, target)
+    with pytest.raises(UsageError, match=message):
+        MeshEpilogue(plan, 0).given(**{name: torch.zeros(numbers)})
 
 
 def test_a_rank_that_dies_is_reported_on_every_other():
