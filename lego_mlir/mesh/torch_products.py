@@ -6,8 +6,7 @@
 
 On GPUs transfers are copies between memories of peers (`PeerMemory`) on two streams of their own, so that those of one
 strip run while another is multiplied; copy engines do contiguous ones, and ranks wait for each other by `PeerSignals`,
-so that neither takes a multiprocessor from products. Every other strip is launched on a stream beside the caller's, so
-that its blocks begin where those of the strip before have ended. On a CPU the same steps run one after the other.
+so that neither takes a multiprocessor from products. On a CPU the same steps run one after the other.
 
 Sums go around a ring where their parts are rows: the epilogue of a strip's product adds what arrived from the rank
 before, in f32, and the last strips are the ones that this rank keeps. Other parts of a sum arrive in places of their
@@ -19,13 +18,12 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.peer_signals import PeerSignals
 from lego_mlir.mesh.product_epilogues import Fused, MeshEpilogue
-from lego_mlir.mesh.strip_steps import ProductMemory, StripStep, on_stream
+from lego_mlir.mesh.strip_steps import ProductMemory, StripStep
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
@@ -68,8 +66,8 @@ class MeshProduct:
         if dist.get_world_size() != plan.ranks:
             raise UsageError(f"the product is over {plan.ranks} ranks, and the group has {dist.get_world_size()}")
         on_gpu = self.device.type == "cuda"
-        self._arrivals, self._departures, self._beside = (
-            torch.cuda.Stream(self.device, priority=priority) if on_gpu else None for priority in (-1, -1, 0)
+        self._arrivals, self._departures = (
+            torch.cuda.Stream(self.device, priority=-1) if on_gpu else None for _ in range(2)
         )
         self._reached = torch.cuda.Event() if on_gpu else None
         self.memory = ProductMemory(plan, (dtype, self.result), self.device, (self._arrivals, self._departures))
@@ -142,24 +140,21 @@ class MeshProduct:
             self._meet(READY, other, self._arrivals)
             self._signals.raised(TAKEN, other, self._arrivals)
         sums, arrived = None, None
-        going_on = any(step.strip.sums for step in memory.steps)
         for number, step in enumerate(memory.steps):
-            stream = self._beside if number % 2 and not going_on else here
             arrived = step.arrived or arrived
             if arrived is not None:
-                arrived.wait(stream)
+                arrived.wait(here)
             more = {} if follows else self.epilogue.of_strip(fused, step.strip)
             if step.before is not None and memory.ring is not None:
-                self._signals.awaited(SUMMED, memory.ring.before, stream)
+                self._signals.awaited(SUMMED, memory.ring.before, here)
                 more["residual"] = step.before
             elif step.strip.sums:
                 more["residual"] = sums
             out = memory.rows_of(step.strip, kept) if step.out is None else step.out
             if number + 1 < len(memory.steps) and memory.steps[number + 1].strip.sums:
                 sums = out = out.new_empty(out.shape, dtype=_wide()) if sums is None else sums
-            with nullcontext() if stream is here else on_stream(stream):
-                self._multiply(*memory.matrices(step, a, b), out, more)
-            self._send(step, (stream,) if memory.ring is not None else (here, self._beside))
+            self._multiply(*memory.matrices(step, a, b), out, more)
+            self._send(step, here)
         found = self._received(kept, here)
         return self.epilogue.applied(fused if follows else {}, found, self.result)
 
@@ -180,7 +175,7 @@ class MeshProduct:
         for there, part in zip(memory.operands, parts, strict=True):
             if there is not None and part.data_ptr() != there.own.data_ptr():
                 there.own[: part.numel()].copy_(part)
-        self._follow(here, self._arrivals, self._departures, self._beside)
+        self._follow(here, self._arrivals, self._departures)
         for kind, ranks in ((READY, memory.readers), (FREE, memory.storing)):
             for other in ranks:
                 self._signals.raised(kind, other, self._arrivals)
@@ -199,12 +194,11 @@ class MeshProduct:
             self._unmet[kind].remove(other)
             self._signals.awaited(kind, other, stream)
 
-    def _send(self, step: StripStep, streams: tuple[Foreign, ...]) -> None:
-        """Send what a strip gives when streams have computed it, on the ring or to the parts of its receivers."""
+    def _send(self, step: StripStep, here: Foreign) -> None:
+        """Send what a strip gives when it is computed, on the ring or to the parts of its receivers."""
         if not step.sends:
             return
-        for stream in streams:
-            self._follow(stream, self._departures)
+        self._follow(here, self._departures)
         for receiver, copy in step.sends:
             self._meet(FREE, receiver, self._departures)
             copy()
@@ -218,7 +212,7 @@ class MeshProduct:
             self._meet(FREE, other, self._departures)
             if memory.ring is None:
                 self._signals.raised(STORED, other, self._departures)
-        for stream in (self._arrivals, self._departures, self._beside):
+        for stream in (self._arrivals, self._departures):
             self._follow(stream, here)
         for other in memory.readers:
             self._signals.awaited(TAKEN, other, here)
