@@ -366,7 +366,7 @@ class _Plan:
         lego.barrier()
         return c, at
 
-    def store(self, out: Any, c: Any, at: tuple[Any, Any], by: ElementFunction) -> None:
+    def store(self, out: View, c: View, at: tuple[IndexLike, IndexLike], by: ElementFunction) -> None:
         """Store the tile of C from shared memory through the epilogue."""
         m, n = out.dims()
         target = self.target(c)
@@ -386,19 +386,20 @@ class _Plan:
                 self.store_one(out, target, at, place, width, by)
 
     def store_one(
-        self, out: Any, target: Any, at: tuple[Any, Any], inside: tuple[Any, Any], width: int, by: ElementFunction
-    ) -> None:
+        self, out: View, target: View, at: tuple[IndexLike, IndexLike], inside: tuple[IndexLike, IndexLike], width: int,
+        by: ElementFunction,
+    ) -> None:  # fmt: skip
         """Store one contiguous vector of the tile."""
         m, n = out.dims()
         value, place = out.load(*inside, width=width), VectorPlace(at[0] * m + inside[0], at[1] * n + inside[1], width)
         with lego.when(target.layout.mask(*at, *inside)):
             target.store(by(value, place), *at, *inside)
 
-    def target(self, c: Any) -> Any:
+    def target(self, c: View) -> View:
         """C, as it is computed, in tiles."""
         return c.tile_by(self.tiles, list(self.shape))
 
-    def width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
+    def width(self, target: View, at: tuple[IndexLike, IndexLike], n: int) -> int:
         """The width of the stores: what C allows, of 16 bytes of the tile in shared memory."""
         width = WIDEST_ACCESS // self.through.bytes
         while width > 1:
