@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the next argument: n=512, x=f32[1024,512]:normal, x=FILE.npz:NAME",
     )  # fmt: skip
     parser.add_argument("--target", default="sm_90", help="the architecture that a .cu or .mlir is compiled for")
+    parser.add_argument("--compiler", choices=("nvcc", "clang"), help="what compiles a .cu (nvcc where it is found)")
     parser.add_argument("--transform", metavar="FILE", help="a transform script, for a .mlir file")
     parser.add_argument("--seed", type=options.at_least(0), default=0, help="the seed of input and of all orders")
     parser.add_argument("--blocks", type=options.at_least(1), metavar="N", help="run a spread-out sample of N blocks")
@@ -163,7 +164,7 @@ def _launch(
 def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKernel:
     """The file's module, with any of its entries."""
     from lego_mlir.interp.ptx.ptx_reader import read_ptx
-    from lego_mlir.sanitize import nvcc_ptx
+    from lego_mlir.sanitize import cuda_text
     from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 
     path = request.file
@@ -173,7 +174,7 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
         raise UsageError(f"{path}: {error.strerror}") from error
     source, name = "", str(path)
     if path.suffix == CUDA:
-        source, text = text, nvcc_ptx.compile_to_ptx(text, path, args.target)
+        source, text = text, cuda_text.compile_to_ptx(text, path, args.target, compiler=args.compiler)
     elif path.suffix == MLIR:
         from lego_mlir.toolchain import compile_kernel
 

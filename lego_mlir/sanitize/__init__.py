@@ -11,7 +11,7 @@ sanitized_kernels   `cuda`, `ptx`, `traced`: something to subscript with a launc
 storages            arrays and tensors as arguments: views of one memory share a buffer; memory that nobody wrote
 drawn_arguments     `x=f32[1024,512]:normal`, as the command line and launch files have it
 launch_files        many launches in one TOML file
-nvcc_ptx            CUDA C++ to PTX with line numbers
+cuda_text           CUDA C++ to PTX with line numbers, by nvcc or clang
 triton_driver       a driver under which Triton's kernels run in the emulator
 cuda_stand_in       PyTorch's device "cuda" as the CPU, for projects that name it
 sessions            what to do about a fault: raise, warn or collect

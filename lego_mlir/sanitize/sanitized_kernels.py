@@ -12,7 +12,7 @@ from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, Extents, PtxArgument, emulate
 from lego_mlir.interp.ptx.ptx_reader import PtxModule, read_ptx
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
-from lego_mlir.sanitize import nvcc_ptx
+from lego_mlir.sanitize import cuda_text
 from lego_mlir.sanitize.sessions import Session, current
 from lego_mlir.sanitize.storages import bound
 
@@ -42,7 +42,7 @@ class SanitizedKernel:
     def names(self) -> list[str]:
         """The parameters, as the source or else the PTX has them."""
         declared = [parameter.name for parameter in self.module.entry(self.entry).parameters]
-        found = nvcc_ptx.parameter_names(self.source, nvcc_ptx.plain_name(self.entry))
+        found = cuda_text.parameter_names(self.source, cuda_text.plain_name(self.entry))
         return found if len(found) == len(declared) else declared
 
     def __getitem__(self, launch: Extents | tuple[PtxArgument, ...]) -> SanitizedLaunch:
@@ -87,15 +87,20 @@ def ptx(text: str | Path, entry: str | None = None) -> SanitizedKernel:
 
 
 def cuda(
-    source: str | Path, entry: str | None = None, *, target: str = "sm_90", options: Sequence[str] = ()
+    source: str | Path,
+    entry: str | None = None,
+    *,
+    target: str = "sm_90",
+    options: Sequence[str] = (),
+    compiler: str | None = None,
 ) -> SanitizedKernel:
-    """A kernel of a CUDA text, or of a file, compiled by nvcc for a target; `options` go to nvcc.
+    """A kernel of a CUDA text, or of a file, compiled for a target by nvcc or clang, to which `options` go.
 
-    Raises DependencyError without nvcc, ToolchainError with its message where it fails.
+    Raises UsageError for another `compiler`, DependencyError without one, ToolchainError with its message.
     """
     path = _as_path(source, ".cu", ".cuh", ".cc", ".cpp")
     text = _read(path) if path is not None else str(source)
-    module = read_ptx(nvcc_ptx.compile_to_ptx(text, path, target, options), str(path or "<cuda>"))
+    module = read_ptx(cuda_text.compile_to_ptx(text, path, target, options, compiler), str(path or "<cuda>"))
     return SanitizedKernel(module, entry_name(module, entry), text)
 
 
@@ -115,7 +120,7 @@ def entry_name(module: PtxModule, wanted: str | None) -> str:
     """The entry of a name, mangled or not. Raises UsageError."""
     if wanted is None and len(module.entries) == 1:
         return next(iter(module.entries))
-    fits = [name for name in module.entries if wanted in (name, nvcc_ptx.plain_name(name))]
+    fits = [name for name in module.entries if wanted in (name, cuda_text.plain_name(name))]
     if len(fits) == 1:
         return fits[0]
     known = ", ".join(module.entries) or "none"
@@ -123,7 +128,7 @@ def entry_name(module: PtxModule, wanted: str | None) -> str:
         raise UsageError(f"{module.source}: name one of the kernels: {known}")
     if fits:
         raise UsageError(f"{module.source}: {wanted} is the name of several kernels; use one of: {', '.join(fits)}")
-    hint = did_you_mean(wanted, [nvcc_ptx.plain_name(name) for name in module.entries])
+    hint = did_you_mean(wanted, [cuda_text.plain_name(name) for name in module.entries])
     raise UsageError(f"{module.source}: no kernel {wanted}{hint}; it has: {known}")
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lego_mlir import sanitize
+from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import gang_scheduler
 from lego_mlir.interp.ptx.checks import Checks
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.interp.ptx.regions import hot_regions
 from lego_mlir.interp.report import Kind
-from lego_mlir.sanitize.nvcc_ptx import compile_to_ptx
+from lego_mlir.sanitize.cuda_text import CLANGS, compile_to_ptx
 from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 from lego_mlir.toolchain import nvidia_tools
 
@@ -57,6 +59,36 @@ PLANTED = planted()
 @pytest.fixture(scope="module")
 def module():
     return read_ptx(compile_to_ptx(TEXT, FILE), str(FILE))
+
+
+CLANG = next(filter(None, map(shutil.which, CLANGS)), None)
+SMALL = """
+__global__ void reversed(const float *x, float *y, int n) {
+  __shared__ float tile[64];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  tile[threadIdx.x] = x[i];
+  y[i] = expf(tile[63 - threadIdx.x]);  // HERE
+}
+"""
+
+
+@pytest.mark.skipif(CLANG is None, reason="needs clang")
+@pytest.mark.parametrize("text", [SMALL, SMALL.replace("  y[i]", "  __syncthreads();\n  y[i]")], ids=["race", "clean"])
+def test_clang_compiles_with_lines(text):
+    x, y = np.linspace(-1, 1, 128, dtype=np.float32), np.zeros(128, np.float32)
+    with sanitize.session(on_fault="collect"):
+        report = sanitize.cuda(text, "reversed", compiler="clang")[2, 64](x, y, 128)
+    if "__syncthreads" in text:
+        assert report.clean, report.faults[0]
+        np.testing.assert_allclose(y.reshape(2, 64), np.exp(x.reshape(2, 64)[:, ::-1]), rtol=1e-5)
+    else:
+        here = next(number for number, line in enumerate(text.splitlines(), 1) if line.endswith("HERE"))
+        assert {(fault.kind, fault.place.line) for fault in report.faults} == {(Kind.RACE, here)}
+
+
+def test_an_unknown_compiler_is_refused():
+    with pytest.raises(UsageError, match="unknown compiler 'clong'; did you mean clang"):
+        sanitize.cuda(SMALL, "reversed", compiler="clong")
 
 
 def report(module, name: str, seed: int = 0):

@@ -10,7 +10,7 @@ import pytest
 
 from lego_mlir import sanitize
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
-from lego_mlir.sanitize.nvcc_ptx import compile_to_ptx
+from lego_mlir.sanitize.cuda_text import compile_to_ptx
 from lego_mlir.sanitize.sanitized_kernels import SanitizedKernel
 from lego_mlir.toolchain import nvidia_tools
 

@@ -15,7 +15,7 @@ from lego_mlir import sanitize
 from lego_mlir.cli.main import main
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.report import Fault, Kind, Report, SourceLocation
-from lego_mlir.sanitize import nvcc_ptx
+from lego_mlir.sanitize import cuda_text
 from lego_mlir.sanitize.drawn_arguments import DTYPES, FILLS, drawn
 from lego_mlir.sanitize.fault_page import fault_page
 from lego_mlir.sanitize.launch_files import read_launches
@@ -236,9 +236,9 @@ def test_a_page_of_no_source_has_the_faults_as_notes():
 
 def test_names_of_parameters_and_mangled_kernels():
     text = "template <int N>\n__global__ void __launch_bounds__(64) f(const float (*x)[4], int n, T* y) {\n f(a); }"
-    assert nvcc_ptx.parameter_names(text, "g") == []
-    assert nvcc_ptx.parameter_names("void f(float* x, const int n[3])", "f") == ["x", "n"]
-    assert nvcc_ptx.plain_name("_ZN3foo3barIfEEvPT_") == "bar"
+    assert cuda_text.parameter_names(text, "g") == []
+    assert cuda_text.parameter_names("void f(float* x, const int n[3])", "f") == ["x", "n"]
+    assert cuda_text.plain_name("_ZN3foo3barIfEEvPT_") == "bar"
 
 
 def test_storage_of_a_view():
