@@ -8,8 +8,9 @@ has one; otherwise few blocks compute all of them. The blocks of a cluster compu
 K of one tile (`cluster_k`); or any blocks have parts of K, and a workspace (`split_k`).
 
 >>> from lego_mlir.kernels.warpgroup_choices import choose
->>> ScheduledProduct(choose(4096, 4096, 4096, 132), "NT").text(blocks=132, once=False)
-'persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), lockstep(every=32), roles'
+>>> product = ScheduledProduct(choose(4096, 4096, 4096, 132), "NT")
+>>> product.text(blocks=132, once=False).split(", ")[2:]
+['copied_out(buffers=2)', 'pipeline(stages=4)', 'clusters(blocks=2)', 'lockstep(every=32)', 'roles']
 """
 
 from __future__ import annotations
