@@ -41,7 +41,9 @@ def derive(
         for extent, value, where in waiting:
             unknown = names_in(str(extent)) - known.keys()
             name = next(iter(unknown)) if len(unknown) == 1 else ""
-            found = _solution(str(extent), name, value, known, (multiples or {}).get(name, 1)) if name else None
+            steps = dict.fromkeys(((multiples or {}).get(name, 1), 1)) if name else ()  # a wrong size is told as one
+            solved = (_solution(str(extent), name, value, known, step) for step in steps)
+            found = next((size for size in solved if size is not None), None)
             if found is not None:
                 known[name] = found
             elif unknown:
