@@ -1,7 +1,7 @@
 """CUDA C++ to PTX with the numbers of its lines, by nvcc or clang, and what its text says about a kernel's parameters.
 
-clang needs the headers and libdevice of a CUDA toolkit. Its wrapper includes a header of curand, which NVIDIA's wheels do
-not have beside the others; an empty one takes its place where it is missing.
+clang needs the headers and libdevice of a CUDA toolkit. Its wrapper includes a header of curand, which NVIDIA's wheels
+do not have beside the others; an empty one takes its place where it is missing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _program(compiler: str | None) -> tuple[str, Path]:
 
 
 def _toolkit(folder: Path) -> list[str]:
-    """Where clang finds the toolkit: that of CUDA_HOME, CUDA_PATH or nvcc, or a usual place; or where it looks itself."""
+    """Where clang finds the toolkit: CUDA_HOME's, CUDA_PATH's, nvcc's, a usual place, or where it looks itself."""
     named = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     nvcc = nvidia_tools.find("nvcc")
     of_nvcc = [nvcc.resolve().parents[1]] if nvcc is not None else []
