@@ -218,10 +218,6 @@ class BitMatrix(Frozen):
         mask = (1 << max(0, high - low)) - 1
         return BitMatrix([c >> low & mask for c in self.columns[columns]], max(0, high - low))
 
-    def block_diagonal(self, other: BitMatrix) -> BitMatrix:
-        """This matrix and another along the diagonal, this one first."""
-        return BitMatrix([*self.columns, *(c << self.rows for c in other.columns)], self.rows + other.rows)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BitMatrix) and self._arguments() == other._arguments()
 

@@ -31,15 +31,6 @@ def contiguous(layout: LinearLayout, source: str = "register") -> int:
     return 1 << count
 
 
-def contiguous_any_order(layout: LinearLayout, source: str = "register") -> int:
-    """Like `contiguous`, if registers may be renumbered: code generation is free to do so (section 5.3)."""
-    columns = set(layout.with_outs(layout.outs[::-1]).columns_of(source))
-    count = 0
-    while 1 << count in columns:
-        count += 1
-    return 1 << count
-
-
 def copies(layout: LinearLayout) -> dict[str, int]:
     """For each input the number of its values that hold one element, where more than one: free bits of the map.
 

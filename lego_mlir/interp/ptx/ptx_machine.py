@@ -17,7 +17,7 @@ from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory, Located
 from lego_mlir.interp.ptx.checks import DEFAULT, Checks
-from lego_mlir.interp.ptx.gangs import Gang, Registers
+from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.global_shadow import GlobalRequest
 from lego_mlir.interp.ptx.request_counts import RequestCounts
 from lego_mlir.interp.ptx.warp_shadow import WarpShadow
@@ -328,10 +328,6 @@ class PtxMachine:
         fits &= offset + size <= self.shape.shared_bytes
         return self.shared, at, fits
 
-    def shared_address(self, slot: int) -> int:
-        """What is added to an offset for an address of shared memory that names its block."""
-        return self.rank(slot) << spaces.RANK_SHIFT
-
     def _describe(self, space: str, address: int) -> str:
         if space == "shared":
             rank, offset = address >> spaces.RANK_SHIFT, address & spaces.OFFSET_MASK
@@ -554,8 +550,3 @@ class GangDivergence:
 Outcome = str | GangDivergence | None
 """What an instruction returns: None to continue at the gang's `pc`."""
 Step = Callable[[Gang], Outcome]
-
-
-def initial_registers(count: int) -> Registers:
-    """A register file in which nothing was written."""
-    return [None] * count

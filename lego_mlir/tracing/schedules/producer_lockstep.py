@@ -64,14 +64,6 @@ class Lockstep:
         return Scheduled(kernel, _InStep(self.every, self.back), str(self))
 
 
-def is_filling(statement: Statement) -> bool:
-    """Whether a statement is a loop whose steps fill stages of rings."""
-    return isinstance(statement, For) and any(
-        isinstance(s, If) and isinstance(s.mark, RingPass) and (s.mark.kind, s.mark.side) == ("wait", COPIES)
-        for s in statement.body
-    )
-
-
 class _InStep(Replay):
     def __init__(self, every: int, back: bool) -> None:
         self.every, self.back = every, back
