@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import sympy
+from sympy.logic.boolalg import Boolean
 
 from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import ScheduleError
@@ -31,7 +32,7 @@ from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace import For, FromIndex, If, ToIndex, Value
+from lego_mlir.tracing.trace import For, FromIndex, If, Load, Statement, ToIndex, Value, statements_in
 
 SWIZZLED_ROWS = 8  # a part of a ring's tile begins at a multiple of these. PTX ISA, swizzling modes of tensor copies
 
@@ -105,7 +106,6 @@ class _Clustered(Replay):
         self.words = {RingMade: self._make, RingPass: self._pass, RingCopy: self._copy_tile}
         self.rings: dict[Value, BarrierRing] = {}
         self.last = last_ring(self.trace)
-        self.shared()
         copies = list(words_in(self.trace.body, RingCopy))
         if not copies:
             raise refused(
@@ -120,6 +120,9 @@ class _Clustered(Replay):
                 f"no tile is the same for {self.blocks} blocks that follow each other ({lines}); order the tiles along "
                 "one row, for example by lego.schedule.grouped",
             )
+        for statement in self.trace.statements():
+            self._require_one_way(statement)
+        self.shared()
         self.body(self.trace.body)
         with self.tracer.word(OnSide("block")):
             cluster_barrier()
@@ -149,11 +152,41 @@ class _Clustered(Replay):
                 same.append(rank)
         return [ranks for _, ranks in classes]
 
+    def _require_one_way(self, statement: Statement) -> None:
+        """Refuse a branch or loop that blocks of a cluster may take differently, and that passes their common rings."""
+        ways: tuple[Expr, ...]
+        if isinstance(statement, If):
+            ways, bodies = (statement.condition,), statement.then + statement.otherwise
+        elif isinstance(statement, For):
+            ways, bodies = (statement.lo, statement.hi, statement.step), statement.body
+        else:
+            return
+        if isinstance(statement, For) and any(statement.symbol in numbers for numbers in self._numbers):
+            return  # a loop over tiles, in which all have equal numbers of turns
+        if not any(isinstance(s, If) and isinstance(s.mark, (RingPass, RingCopy)) for s in statements_in(bodies)):
+            return
+        first, *others = (tuple(self._through(way).xreplace(numbers) for way in ways) for numbers in self._numbers)
+        if not all(map(self._is_same, first * len(others), (way for other in others for way in other))):
+            what = "the condition" if isinstance(statement, If) else "the bounds of this loop"
+            raise refused(
+                statement.source,
+                f"{what} may differ between the {self.blocks} blocks of a cluster, which wait for each other inside; "
+                "order the tiles so that such blocks decide alike, or leave out clusters",
+            )
+
+    def _is_same(self, one: Expr, other: Expr) -> bool:
+        """Whether two indices, or two conditions, are proved to be equal."""
+        if one == other:
+            return True
+        if not isinstance(one, Boolean) or one.is_integer:  # SymPy's symbols of integers are Booleans too
+            return isinstance(self.tracer.prove(Eq(one, other)), Proved)
+        if any(isinstance(s, sympy.Symbol) and not s.is_integer for s in (one, other)):
+            return False  # what a comparison of data found
+        ways = (sympy.Or(sympy.Not(a), b) for a, b in ((one, other), (other, one)))
+        return all(isinstance(self.tracer.prove(way), Proved) for way in ways)
+
     def _are_equal(self, at: tuple[Expr, ...], first: tuple[Expr, ...]) -> bool:
-        return all(
-            one == other or isinstance(self.tracer.prove(Eq(one, other)), Proved)
-            for one, other in zip(at, first, strict=True)
-        )
+        return all(map(self._is_same, at, first))
 
     def _through(self, index: Expr) -> Expr:
         """An index in which data that is computed from an index is that index again."""
@@ -179,7 +212,24 @@ class _Clustered(Replay):
         for rank in range(self.blocks):
             own = {block: self.blocks * cluster + rank}
             found.append({**own, **{tile: number.xreplace(own) for tile, number in turns.items()}})
+        self._tell_data_apart(found)
         return found
+
+    def _tell_data_apart(self, numbers: list[dict[Symbol, Expr]]) -> None:
+        """Give each block symbols of its own for data, but for what all load from one place of global memory."""
+        loads = {s.result.number: s.access for s in self.trace.statements() if isinstance(s, Load)}
+        for symbol, operand in ((s.symbol, s.operand) for s in self.trace.statements() if isinstance(s, ToIndex)):
+            access = loads.get(operand.number)
+            if symbol in self._indices:
+                continue
+            if access is not None and access.buffer.space != "workgroup":
+                first, *others = (tuple(self._through(i).xreplace(own) for i in access.index) for own in numbers)
+                if all(other == first for other in others):
+                    continue
+            for rank, own in enumerate(numbers):
+                own[symbol] = sympy.Symbol(f"{symbol}of{rank}", integer=True)
+                if symbol in self.tracer.ranges:
+                    self.tracer.ranges[own[symbol]] = self.tracer.ranges[symbol]
 
     def _turns(self, block: Symbol) -> dict[Symbol, Expr]:
         """The variables of loops that begin at the block's number, as that number and the loop's turn."""

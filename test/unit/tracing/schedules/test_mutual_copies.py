@@ -3,11 +3,13 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
 
-from lego_mlir import Col, Row, f16
-from lego_mlir.errors import InterpreterError
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, i32
+from lego_mlir.errors import InterpreterError, ScheduleError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.schedule import nested
@@ -55,6 +57,51 @@ def test_blocks_share_rows_and_columns(down, across):
     assert text.count("multicast::cluster [") == 3 * ((down > 1) + (across > 1))  # in each step
     expected = re.findall(r"mov\.b32\s+(%r\d+), (\d+);\n\s*mbarrier\.expect_tx\S*\s+\[[^]]*\], \1;", text)
     assert {int(count) for _, count in expected} == {TILE_BYTES}
+
+
+def experts(of, steps=lambda which: 1):
+    """Tiles of A times the matrix of B that the data names: the tile's own, or one for all."""
+
+    @lego.kernel(grid=2, block=T.threads)
+    def product(
+        a: lego.Tensor(f16, Row(128, 64)), which: lego.Tensor(i32, Row(2), range=(0, 2)),
+        b: lego.Tensor(f16, Col(128, 64)), c: lego.Tensor(f16, Row(128, 64)),
+    ):  # fmt: skip
+        (ta, tb), out, at = T.operands(), lego.shared(f16, Row(T.m, T.n)), (lego.block_id.x, 0)
+        acc, expert, (row, column) = T.accumulator(), which[of(lego.block_id.x)], T.part_of_warp()
+        for step in lego.range(steps(which)):
+            lego.stage(a, (at[0], step), ta)
+            lego.stage(b, (expert + step, 0), tb)
+            lego.barrier()
+            lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, T.columns)), acc)
+            lego.barrier()
+        acc.store(out, at=(row, column))
+        lego.barrier()
+        lego.store_tile(out, c, at)
+
+    def reference(a, which, b):
+        return np.concatenate([a[64 * i :][:64] @ b[64 * int(which[of(i)]) :][:64] for i in range(2)])
+
+    return product, reference
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_data_from_one_place_is_the_same_for_all_blocks(machine):
+    kernel, reference = experts(lambda block: 0)
+    found = kernel.schedule(ROLES.format(2))
+    assert all(run(found, reference, machine, seed) == ([], 0) for seed in range(2))
+
+
+def test_data_of_each_block_is_not_taken_for_common():
+    with pytest.raises(ScheduleError, match="no tile is the same for 2 blocks that follow each other"):
+        experts(lambda block: block)[0].schedule(ROLES.format(2))
+
+
+@pytest.mark.parametrize("steps", [lambda which: which[lego.block_id.x], lambda which: 1 - lego.block_id.x])
+def test_blocks_that_share_take_the_same_steps(steps):
+    kernel, _ = experts(lambda block: 0, steps)
+    with pytest.raises(ScheduleError, match=r"may differ between the 2 blocks of a cluster, .*leave out clusters"):
+        kernel.schedule(ROLES.format(2))
 
 
 @pytest.mark.parametrize(("blocks", "machine"), [(2, interpreted), (2, emulated), (4, emulated)])

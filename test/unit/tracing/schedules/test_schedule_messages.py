@@ -377,9 +377,9 @@ def test_a_refusal_names_a_line_and_the_remedy(name):
     )
 
 
-def test_tiles_that_blocks_do_not_share():
+def test_blocks_that_skip_what_others_of_their_cluster_wait_for():
     kernel, _ = PRODUCTS["symmetric"](256, 256, 128)
-    with pytest.raises(ScheduleError, match=r"no tile is the same for 4 blocks that follow each other .*one row"):
+    with pytest.raises(ScheduleError, match=r"the condition may differ between the 4 blocks of a cluster, .*tiles so"):
         kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=4)")
 
 
