@@ -151,7 +151,7 @@ def test_targets_without_clusters_and_the_cpu_refuse():
 
 def test_the_manifest_has_the_grid_of_blocks():
     (entry,) = sums().compile(target="sm_90a").manifest["kernels"]
-    assert entry["grid"] == [8] and "cluster" not in entry
+    assert entry["grid"] == [8] and entry["cluster"] == 4  # blocks of a cluster are counted in the grid
 
 
 def test_the_softmax_of_the_examples():

@@ -166,11 +166,6 @@ def test_the_attribute_of_a_dependent_launch():
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [
-        (
-            {"epilogue": epilogues.amax()},
-            "warpgroups, copied_out",
-            "no shared tile is stored as it is, .*; leave out copied_out",
-        ),
         ({}, "copied_out", "is not filled by one accumulator of the block; apply warpgroups before copied_out"),
         ({}, "warpgroups, copied_out, persistent(blocks=2)", "apply persistent before copied_out"),
     ],
