@@ -15,7 +15,7 @@ import pytest
 
 import lego_mlir as lego
 import lego_mlir.tracing
-from lego_mlir import Row, f2, f16, f32, i32
+from lego_mlir import Row, f2, f16, f32, i32, u4
 from lego_mlir.errors import ExpressionError, LegoError, SymbolicBranchError, TraceError
 from lego_mlir.expr.index import Condition, Index
 from lego_mlir.tracing.program import ProgramNumber
@@ -39,6 +39,10 @@ def _tile():
     return lego.shared(f16, Row(64, 64))
 
 
+def _packed():
+    return lego.shared(u4, Row(64))
+
+
 def _spread(x):
     return lego.load(x, f2.Blocked((1,), (32,), (4,), order=(0,)).layout((128,)))
 
@@ -58,9 +62,12 @@ SAMPLES = {
     "Loop": lambda x, z: [lego.range(n) for n in (3, 4)],
     "OpenTile": lambda x, z: [lego.load(x, (128,)), lego.load(z, (128,))],
     "OpenVariable": lambda x, z: [lego.register(lego.load(x, (128,))), lego.register(lego.load(z, (128,)))],
+    "PackedNumbers": lambda x, z: [_packed()[n] for n in range(2)],
+    "PackedView": lambda x, z: [_packed() for _ in range(2)],
     "Part": lambda x, z: [_tile().part((0, 0), (16, 16)) for _ in range(2)],
     "PeerTile": lambda x, z: [_tile().of_block(n) for n in range(2)],
     "Place": lambda x, z: [x.place(0), z.place(0)],
+    "RepeatedView": lambda x, z: [x.repeat(2), z.repeat(2)],
     "Scalar": lambda x, z: [x[0], z[0]],
     "Spread": lambda x, z: [_spread(x), _spread(z)],
     "SpreadVariable": lambda x, z: [lego.register(_spread(x)), lego.register(_spread(z))],
