@@ -637,7 +637,7 @@ def test_a_choice_between_numbers_suggests_their_type(one, kind):
 
 def test_an_unknown_argument_of_the_decorator():
     with pytest.raises(
-        TraceError, match=r"@lego.kernel takes grid, block, name, .* and fast, not blok; did you mean block\?"
+        TraceError, match=r"@lego.kernel takes grid, block, name, .* and specialise, not blok; did you mean block\?"
     ):
         lego.kernel(grid=1, block=64, blok=3)
     with pytest.raises(TraceError, match=r"contract='no' is True or False: whether a \* b \+ c is one fma"):
