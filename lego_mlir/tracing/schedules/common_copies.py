@@ -161,12 +161,12 @@ class _Clustered(Replay):
             ways, bodies = (statement.lo, statement.hi, statement.step), statement.body
         else:
             return
-        if isinstance(statement, For) and any(statement.symbol in numbers for numbers in self._numbers):
+        if isinstance(statement, For) and statement.symbol in self._numbers[0]:
             return  # a loop over tiles, in which all have equal numbers of turns
         if not any(isinstance(s, If) and isinstance(s.mark, (RingPass, RingCopy)) for s in statements_in(bodies)):
             return
         first, *others = (tuple(self._through(way).xreplace(numbers) for way in ways) for numbers in self._numbers)
-        if not all(map(self._is_same, first * len(others), (way for other in others for way in other))):
+        if not all(self._is_same(a, b) for other in others for a, b in zip(first, other, strict=True)):
             what = "the condition" if isinstance(statement, If) else "the bounds of this loop"
             raise refused(
                 statement.source,
