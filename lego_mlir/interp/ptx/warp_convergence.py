@@ -6,16 +6,19 @@ when the missing lanes reach the same instruction, all go on as one gang.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.gangs import Gang, merge
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine
+from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
+    from lego_mlir.interp.ptx.decoder import Decoder
+
+FULL: Final = np.array([0xFFFFFFFF], np.uint32)
 
 
 def missing_lanes(machine: PtxMachine, gang: Gang, members: Array) -> Array:
@@ -53,3 +56,14 @@ def converge(machine: PtxMachine, gang: Gang, members: Array, pc: int) -> Outcom
 
 def _shares(a: Gang, b: Gang) -> bool:
     return bool(np.isin(a.warps, b.warps).any())
+
+
+def whole_warps(decoder: Decoder, step: Step) -> Step:
+    """The step, taken when all lanes of each warp have come to it."""
+    machine, pc = decoder.machine, decoder.pc
+
+    def run(gang: Gang) -> Outcome:
+        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
+        return step(gang) if stopped is None else stopped
+
+    return run

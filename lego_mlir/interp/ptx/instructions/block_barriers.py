@@ -17,14 +17,13 @@ from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import converge, whole_warps
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
 
 BARRIERS: Final = 16
-FULL: Final = np.array([0xFFFFFFFF], np.uint32)
 
 
 @dataclass(eq=False, slots=True)
@@ -90,13 +89,10 @@ def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
 def _block_barrier(
     decoder: Decoder, instruction: PtxInstruction, number: Source, count: Source | None, waits: bool
 ) -> Step:
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    machine, line = decoder.machine, instruction.line
     whole = machine.shape.warps * WARP
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         given = number(gang)
         if waits and count is None and len(given) == 1 and _whole_blocks(machine, gang, int(given[0])):
             return None
@@ -114,7 +110,7 @@ def _block_barrier(
                     parked.append((barrier, part))
         return _suspend(machine, gang, parked)
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _whole_blocks(machine: PtxMachine, gang: Gang, name: int) -> bool:

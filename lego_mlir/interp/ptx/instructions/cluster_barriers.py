@@ -14,13 +14,11 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
-
-FULL = np.array([0xFFFFFFFF], np.uint32)
 
 
 class ClusterBarrier:
@@ -69,9 +67,6 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
     waits = "wait" in instruction.modifiers
 
     def arrive(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         clusters = _clusters(machine, gang)
         for cluster in np.unique(clusters):
             barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
@@ -89,12 +84,9 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
         return None
 
     def wait(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         return _wait(machine, gang, line, pc)
 
-    return wait if waits else arrive
+    return whole_warps(decoder, wait if waits else arrive)
 
 
 def _wait(machine: PtxMachine, gang: Gang, line: int, pc: int) -> Outcome:

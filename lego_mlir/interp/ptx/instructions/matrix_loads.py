@@ -17,7 +17,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction, PtxOperand
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -26,7 +26,6 @@ COUNTS: Final = {"x1": 1, "x2": 2, "x4": 4}
 MOST: Final = 4
 """Matrices of an instruction, a row of one for each lane."""
 ROW_BYTES: Final = 16
-ALL: Final = np.array([0xFFFFFFFF], np.uint32)
 
 
 def _matrices(decoder: Decoder, instruction: PtxInstruction) -> int:
@@ -40,13 +39,8 @@ class _Rows:
     """The rows of an instruction's matrices: all lanes of a warp take part, and the first 8 of each matrix address."""
 
     def __init__(self, decoder: Decoder, instruction: PtxInstruction, place: PtxOperand, count: int) -> None:
-        self._machine, self._pc = decoder.machine, decoder.pc
         self._address = decoder.address(place, instruction)
         self._first = None if count == MOST else np.arange(WARP) < 8 * count
-
-    def converge(self, gang: Gang) -> Outcome:
-        """What stops a warp whose lanes are not all here."""
-        return converge(self._machine, gang, np.broadcast_to(ALL, (gang.lanes,)), self._pc)
 
     @contextmanager
     def addressed(self, gang: Gang) -> Iterator[Array]:
@@ -70,9 +64,6 @@ def build_ldmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     transposed = "trans" in instruction.modifiers
 
     def run(gang: Gang) -> Outcome:
-        stopped = rows_of.converge(gang)
-        if stopped is not None:
-            return stopped
         with rows_of.addressed(gang) as addresses:
             rows = machine.load(gang, "shared", addresses, ROW_BYTES, line)
         matrices = rows.view(np.uint16).reshape(-1, 4, 8, 8)
@@ -83,7 +74,7 @@ def build_ldmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, np.ascontiguousarray(registers[:, i]).reshape(-1))
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 @opcode("stmatrix", whole=True)
@@ -96,9 +87,6 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     transposed = "trans" in instruction.modifiers
 
     def run(gang: Gang) -> Outcome:
-        stopped = rows_of.converge(gang)
-        if stopped is not None:
-            return stopped
         registers = np.zeros((len(gang.warps), 4, WARP), np.uint32)
         for i, value in enumerate(values):
             registers[:, i] = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
@@ -110,4 +98,4 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
             machine.store(gang, "shared", addresses, rows, line)
         return None
 
-    return run
+    return whole_warps(decoder, run)

@@ -21,7 +21,6 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_core import (
-    ALL,
     MmaShape,
     left_places,
     operand_values,
@@ -35,7 +34,7 @@ from lego_mlir.interp.ptx.instructions.tensor_core import (
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
@@ -89,13 +88,10 @@ def build_mma_sp(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if not isinstance(chosen, Immediate) or int(chosen.value) not in range(4 // threads_of(shape)):
         raise decoder.refused(instruction, f"the selector of this shape is 0 to {4 // threads_of(shape) - 1}")
     selector, ordered = int(chosen.value), "sp::ordered_metadata" in instruction.modifiers
-    machine, pc, line = decoder.machine, decoder.pc, instruction.line
+    machine, line = decoder.machine, instruction.line
     saturates = "satfinite" in instruction.modifiers
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         words = np.broadcast_to(metadata(gang), (gang.lanes,)).reshape(-1, WARP)
         columns, valid = kept_places(words, shape, selector)
         if ordered and size < 4:
@@ -111,7 +107,7 @@ def build_mma_sp(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, value)
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _spread(values: Array, columns: IntArray, shape: MmaShape) -> Array:

@@ -24,10 +24,10 @@ import numpy as np
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.instructions.tensor_allocations import converged
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.shared_shadow import TENSOR_AGENT
 
 if TYPE_CHECKING:
@@ -126,12 +126,9 @@ def build_tensor_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
     fragment = _fragment(decoder, instruction, len(registers))
     address, writes = decoder.address(place, instruction), [decoder.sink(r, instruction) for r in registers]
     pending = frozenset(_slots(registers))
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    machine, line = decoder.machine, instruction.line
 
     def run(gang: Gang) -> Outcome:
-        stopped = converged(machine, gang, pc)
-        if stopped is not None:
-            return stopped
         values = np.zeros((len(registers), gang.lanes), np.uint32)
         addresses, memory = address(gang), tensor_memory(machine)
         for row, warp in enumerate(map(int, gang.warps)):
@@ -148,7 +145,7 @@ def build_tensor_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
         gang.pending = gang.pending | pending
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _slots(registers: tuple[PtxOperand, ...]) -> list[int]:
@@ -168,12 +165,9 @@ def build_tensor_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
     fragment = _fragment(decoder, instruction, len(registers))
     address = decoder.address(place, instruction)
     sources = [decoder.source(r, "b32", instruction) for r in registers]
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    machine, line = decoder.machine, instruction.line
 
     def run(gang: Gang) -> Outcome:
-        stopped = converged(machine, gang, pc)
-        if stopped is not None:
-            return stopped
         values = np.array([np.broadcast_to(source(gang), (gang.lanes,)) for source in sources], np.uint32)
         addresses, memory = address(gang), tensor_memory(machine)
         for row, warp in enumerate(map(int, gang.warps)):
@@ -187,19 +181,16 @@ def build_tensor_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 memory.data[cells.slot, cells.lanes, cells.columns] = words
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 @opcode("tcgen05", form="wait::ld", whole=True)
 @opcode("tcgen05", form="wait::st", whole=True)
 def build_tensor_wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """The warp's loads, or its stores, are complete."""
-    machine, pc, loads = decoder.machine, decoder.pc, instruction.modifiers[0] == "wait::ld"
+    machine, loads = decoder.machine, instruction.modifiers[0] == "wait::ld"
 
     def run(gang: Gang) -> Outcome:
-        stopped = converged(machine, gang, pc)
-        if stopped is not None:
-            return stopped
         clocks = machine.clocks
         for warp in map(int, gang.warps):
             clocks.known[warp, int(clocks.first_agent[warp]) + TENSOR_AGENT] = clocks.issued[warp, TENSOR_AGENT]
@@ -207,4 +198,4 @@ def build_tensor_wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
             gang.pending = frozenset()
         return None
 
-    return run
+    return whole_warps(decoder, run)

@@ -6,8 +6,6 @@ the warp's first lane.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
@@ -16,15 +14,8 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import GangDivergence, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 from lego_mlir.interp.ptx.tensor_memory import COLUMNS, LEAST_COLUMNS, TensorMemory, TensorMemoryAccess, tensor_memory
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.shared_shadow import WARP_AGENT
-
-FULL: Final = np.array([0xFFFFFFFF], np.uint32)
-
-
-def converged(machine: PtxMachine, gang: Gang, pc: int) -> Outcome:
-    """None where all lanes of each warp are here."""
-    return converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
 
 
 def access_of_warp(machine: PtxMachine, gang: Gang, row: int, line: int, what: str) -> TensorMemoryAccess:
@@ -42,9 +33,6 @@ def build_alloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine, line, pc = decoder.machine, instruction.line, decoder.pc
 
     def run(gang: Gang) -> Outcome:
-        stopped = converged(machine, gang, pc)
-        if stopped is not None:
-            return stopped
         memory, waits = tensor_memory(machine), np.zeros(len(gang.warps), np.bool_)
         columns, places = np.broadcast_to(amount(gang), (gang.lanes,)), np.zeros(gang.lanes, np.uint32)
         stores = np.zeros(gang.lanes, np.bool_)
@@ -65,7 +53,7 @@ def build_alloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
             gang.active = old
         return GangDivergence(np.repeat(waits, WARP), pc, pc + 1, None) if waits.any() else None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _valid(memory: TensorMemory, access: TensorMemoryAccess, slot: int, columns: int) -> bool:
@@ -83,12 +71,9 @@ def _valid(memory: TensorMemory, access: TensorMemoryAccess, slot: int, columns:
 def build_dealloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`tcgen05.dealloc.cta_group::1.sync.aligned.b32 address, columns`."""
     where, number = (decoder.source(o, "u32", instruction) for o in instruction.operands)
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    machine, line = decoder.machine, instruction.line
 
     def run(gang: Gang) -> Outcome:
-        stopped = converged(machine, gang, pc)
-        if stopped is not None:
-            return stopped
         addresses, columns = (np.broadcast_to(v(gang), (gang.lanes,)) for v in (where, number))
         for row, warp in enumerate(map(int, gang.warps)):
             access = access_of_warp(machine, gang, row, line, "tcgen05.dealloc")
@@ -96,7 +81,7 @@ def build_dealloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
             tensor_memory(machine).free(access, slot, int(addresses[lane]), int(columns[lane]))
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 @opcode("tcgen05", form="relinquish_alloc_permit", whole=True)

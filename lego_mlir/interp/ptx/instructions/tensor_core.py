@@ -25,12 +25,11 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Dtype
 
-ALL: Final = np.array([0xFFFFFFFF], np.uint32)
 INPUTS: Final = frozenset({"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"})
 GROUP: Final = np.arange(WARP) // 4
 THREAD: Final = np.arange(WARP) % 4
@@ -111,13 +110,9 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         sources.append([decoder.source(o, word, instruction) for o in operands])
     accumulate = [decoder.source(o, _accumulator_word(shape.sum), instruction) for o in lists[3]]
     writes = [decoder.sink(o, instruction) for o in lists[0]]
-    machine, pc = decoder.machine, decoder.pc
     saturates = "satfinite" in instruction.modifiers
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         a = _left_matrix(shape, operand_values(gang, sources[0], left))
         b = right_matrix(shape, operand_values(gang, sources[1], right))
         total = a @ b + sum_matrix(gang, accumulate, shape)
@@ -125,7 +120,7 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, words)
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _accumulator_word(type_: str) -> str:

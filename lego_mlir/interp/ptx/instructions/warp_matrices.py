@@ -17,11 +17,11 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.instructions.tensor_core import ALL, wide_values
+from lego_mlir.interp.ptx.instructions.tensor_core import wide_values
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Dtype
@@ -81,12 +81,9 @@ def build_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
     writes = [decoder.sink(target, instruction) for target in targets]
     place, (stride, by_rows) = decoder.address(instruction.operands[1], instruction), _layout(instruction, fragment)
     read_stride = decoder.source(instruction.operands[2], "u32", instruction) if stride is None else None
-    machine, line, pc, space = decoder.machine, instruction.line, decoder.pc, space_of(instruction)
+    machine, line, space = decoder.machine, instruction.line, space_of(instruction)
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         steps = np.broadcast_to(read_stride(gang) if read_stride is not None else np.array([stride]), (gang.lanes,))
         at = _positions(fragment, len(writes), steps.astype(np.int64), by_rows=by_rows)
         item, base = fragment.dtype.itemsize, place(gang)
@@ -98,7 +95,7 @@ def build_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, np.ascontiguousarray(words[:, number]))
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _layout(instruction: PtxInstruction, fragment: WarpFragment) -> tuple[int | None, bool]:
@@ -115,12 +112,9 @@ def build_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
     values = [decoder.source(o, "b32", instruction) for o in decoder.items(instruction.operands[1])]
     place, (stride, by_rows) = decoder.address(instruction.operands[0], instruction), _layout(instruction, fragment)
     read_stride = decoder.source(instruction.operands[2], "u32", instruction) if stride is None else None
-    machine, line, pc, space = decoder.machine, instruction.line, decoder.pc, space_of(instruction)
+    machine, line, space = decoder.machine, instruction.line, space_of(instruction)
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         steps = np.broadcast_to(read_stride(gang) if read_stride is not None else np.array([stride]), (gang.lanes,))
         at = _positions(fragment, len(values), steps.astype(np.int64), by_rows=by_rows)
         words = np.stack([np.broadcast_to(value(gang), (gang.lanes,)) for value in values], axis=1)
@@ -130,7 +124,7 @@ def build_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
             machine.store(gang, space, base + at[:, number], np.ascontiguousarray(data[:, number]), line)
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 @opcode("wmma", form="mma", whole=True)
@@ -143,12 +137,9 @@ def build_product(decoder: Decoder, instruction: PtxInstruction) -> Step:
     targets, *lists = (decoder.items(o) for o in instruction.operands)
     sources = [[decoder.source(o, "b32", instruction) for o in items] for items in lists]
     writes = [decoder.sink(target, instruction) for target in targets]
-    machine, pc, saturates = decoder.machine, decoder.pc, "satfinite" in instruction.modifiers
+    saturates = "satfinite" in instruction.modifiers
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         matrices = []
         for fragment, registers in zip(parts, sources, strict=True):
             words = np.stack([np.broadcast_to(source(gang), (gang.lanes,)) for source in registers], axis=1)
@@ -162,7 +153,7 @@ def build_product(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, np.ascontiguousarray(found[:, number]))
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _narrowed(total: Array, type_: str, *, saturates: bool) -> Array:

@@ -24,7 +24,7 @@ from lego_mlir.interp.ptx.instructions.tensor_core import left_places
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import WGMMA_AGENT, ShadowAccess
@@ -32,7 +32,6 @@ from lego_mlir.interp.shared_shadow import WGMMA_AGENT, ShadowAccess
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Dtype, IntArray
 
-FULL: Final = np.array([0xFFFFFFFF], np.uint32)
 ROWS_OF_WARP: Final = 16
 GROUP_WARPS: Final = 4
 GROUP_ROWS: Final = 64
@@ -220,12 +219,9 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     else:
         left = decoder.source(a, "u64", instruction)
     adds = decoder.source(rest[0], "pred", instruction) if rest else None
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    machine, line = decoder.machine, instruction.line
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
-        if stopped is not None:
-            return stopped
         _require_fence(machine, gang, form, line)
         lanes = gang.lanes
         rights = np.broadcast_to(right(gang), (lanes,))
@@ -244,7 +240,7 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         gang.pending = gang.pending | frozenset(form.accumulators) | frozenset(form.left_registers)
         return None
 
-    return run
+    return whole_warps(decoder, run)
 
 
 def _join_group(machine: PtxMachine, gang: Gang, row: int, operation: WgmmaOperation) -> None:
