@@ -13,8 +13,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
+
+import sympy
 
 from lego_mlir.aliases import Cond, IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
@@ -53,7 +55,7 @@ class PlainRanges(dict[Any, Range]):
     """
 
     def __init__(self, ranges: Ranges) -> None:
-        super().__init__({_symbol(s): _plain(s, r) for s, r in ranges.items()})
+        super().__init__(_entry(s, r) for s, r in ranges.items())
         self._key: frozenset[Any] | None = None
 
     def __setitem__(self, symbol: IndexLike, over: Range) -> None:
@@ -139,6 +141,22 @@ def working_in(ranges: Ranges) -> Iterator[Context]:
             for key in [key for key, kept in _kept.contexts.items() if kept is context]:
                 del _kept.contexts[key]
             raise
+
+
+def _entry(key: IndexLike, r: Range | range) -> tuple[Symbol, Range]:
+    if isinstance(key, sympy.Symbol) and isinstance(r, Range) and _is_plain(r.lo) and _is_plain(r.hi):
+        return key, _known_plain(key, r)
+    return _symbol(key), _plain(key, r)
+
+
+def _is_plain(end: IndexLike) -> bool:
+    return isinstance(end, (int, sympy.Expr))
+
+
+@lru_cache(4096)
+def _known_plain(symbol: Symbol, r: Range) -> Range:
+    """A tracer asks for the ranges of the same symbols with each of its expressions."""
+    return _plain(symbol, r)
 
 
 def _symbol(key: IndexLike) -> Symbol:

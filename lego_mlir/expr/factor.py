@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import reduce
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -40,11 +41,11 @@ class Writer:
     j + 64*(n*x + y) is cheapest alone, 64*n*x + (64*y + j) where other expressions need 64*n and 64*y + j.
     """
 
-    def __init__(self, context: Context, model: CostModel, whole_numbers: bool = True) -> None:
+    def __init__(self, context: Context, model: CostModel) -> None:
         self.terms = context.terms
         self.rewriter = context.rewriter
         self.model = model
-        self.whole_numbers = whole_numbers
+        self.whole_numbers = True
         self._written: dict[Any, Any] = {}
         self._learnt: dict[Poly, list[Any]] = {}
         self._parts: dict[
@@ -52,8 +53,16 @@ class Writer:
         ] = {}  # candidate parts of larger sums, keyed by one of their terms
         self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
         self._busy: set[Poly] = set()
+        self.divided = False  # an integer could have been factored out of some terms of a sum
         self._counted, self._costs = context.counts_under(model)
         self._seen: set[Any] = set()
+
+    def without_whole_numbers(self) -> Writer:
+        """A writer of the same forms that factors no integer out of only some terms of a sum."""
+        found = copy(self)
+        found.whole_numbers = False
+        found._written, found._plans, found._busy = {}, {}, set()
+        return found
 
     # ---- forms of the input
 
@@ -201,7 +210,9 @@ class Writer:
         if known is None:
             known = (_plain_cost(terms), None)
             if len(terms) > 1:
-                for factor in _common_factors(terms, self.whole_numbers):
+                factors, divided = _common_factors(terms, self.whole_numbers)
+                self.divided |= divided
+                for factor in factors:
                     inside, rest = _taken(terms, factor)
                     cost = self._plan(inside)[0] + 1 + (1 + self._plan(rest)[0] if rest else 0)
                     if cost < known[0]:
@@ -215,10 +226,11 @@ def _plain_cost(terms: Outer) -> int:
     return cost + sum(max(0, len(m) - 1 + (abs(c) != 1)) for m, c in terms.items() if m)
 
 
-def _common_factors(terms: Outer, whole_numbers: bool) -> list[Factor | int]:
-    """Factors of at least two terms: operations and symbols, then integers, the most frequent first.
+def _common_factors(terms: Outer, whole_numbers: bool) -> tuple[list[Factor | int], bool]:
+    """Factors of at least two terms, and whether some are integers that do not divide all terms.
 
-    Of two factors that save the same, a size is preferred: it keeps sums such as by*32 + ty intact for sharing.
+    Operations and symbols come first, then integers, the most frequent first. Of two factors that save the same, a size
+    is preferred: it keeps sums such as by*32 + ty intact for sharing.
     """
     counts: Counter[Any] = Counter()
     values = {abs(c) for m, c in terms.items() if m and abs(c) > 1}
@@ -227,13 +239,10 @@ def _common_factors(terms: Outer, whole_numbers: bool) -> list[Factor | int]:
     for m, c in terms.items():
         counts.update(set(m))
         counts.update(v for v in values if c % v == 0)
-    found = [
-        f
-        for f, count in counts.most_common()
-        if count > 1 and (whole_numbers or count == len(terms) or not isinstance(f, int))
-    ]
+    common = [(f, count < len(terms) and isinstance(f, int)) for f, count in counts.most_common() if count > 1]
+    found = [f for f, divides_some in common if whole_numbers or not divides_some]
     found.sort(key=lambda f: isinstance(f, int))
-    return found[:FEW] if len(terms) > WIDE else found
+    return found[:FEW] if len(terms) > WIDE else found, any(divides_some for _, divides_some in common)
 
 
 def _taken(terms: Outer, factor: Factor | int) -> tuple[Outer, Outer]:

@@ -56,32 +56,35 @@ def as_expr(value: IndexLike) -> Expr:
     """The SymPy expression of an int, an `Index` or a SymPy expression, in canonical nodes; a condition is 0 or 1."""
     if isinstance(value, Index):
         return value.expr
-    from lego_mlir.expr import nodes
-
     if isinstance(value, Condition):
-        return nodes.Select(value.expr, 1, 0)
-
+        return _nodes().Select(value.expr, 1, 0)
     if isinstance(value, int):  # a truth value too
         import sympy
 
         return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
-    return nodes.canonical(_no_text(value))
+    return _nodes().canonical(_no_text(value))
+
+
+@functools.cache
+def _nodes() -> Any:
+    """The module of nodes, which loads SymPy: looked up once, as this is asked for with every operand."""
+    from lego_mlir.expr import nodes
+
+    return nodes
 
 
 def as_condition(value: Condition | Cond) -> Cond:
     """The SymPy Boolean of a bool, a `Condition` or a SymPy relation, in canonical nodes."""
     if isinstance(value, Condition):
         return value.expr
-    from lego_mlir.expr import nodes
-
-    return nodes.canonical(_no_text(value))
+    return _nodes().canonical(_no_text(value))
 
 
 def _no_text(value: object) -> object:
     """What SymPy converts. Raises ExpressionError for a text, which SymPy would evaluate as Python, and for None."""
-    if value is None or isinstance(value, str | bytes):
+    if value is None or isinstance(value, (str, bytes)):
         raise ExpressionError(f"an index is an int or an expression of sizes and indices, got {value!r}")
     return value._sympy_() if hasattr(value, "_sympy_") else value
 

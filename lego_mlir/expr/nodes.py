@@ -62,8 +62,7 @@ class _Shared:
             return True
         return type(self) is type(other) and hash(self) == hash(other) and super().__eq__(other)
 
-    def __hash__(self) -> int:
-        return super().__hash__()
+    __hash__ = sympy.Basic.__hash__  # which a class that defines __eq__ would lose
 
     @property
     def free_symbols(self) -> frozenset[Symbol]:

@@ -168,15 +168,15 @@ def _forms(
         return Derivation(as_is.raw, form.expr, as_is.after, after, model, tried, form.rewritten)
 
     for tried in (context, context.unexpanded):
-        for whole_numbers in (True, False):
-            writer = Writer(tried, model, whole_numbers)
-            for raw in raws:
-                writer.learn(raw)
-            pieces = Pieces(tried, writer)
+        writer = Writer(tried, model)
+        for raw in raws:
+            writer.learn(raw)
+        pieces = Pieces(tried, writer)
+        ways.append([derived(as_is, pieces.whole(as_is.raw), tried) for as_is in as_written])
+        ways.insert(1, [derived(as_is, pieces.form(as_is.raw), tried) for as_is in as_written])  # ties: to later ones
+        if writer.divided:
+            pieces = Pieces(tried, writer.without_whole_numbers())
             ways.append([derived(as_is, pieces.whole(as_is.raw), tried) for as_is in as_written])
-            if whole_numbers:
-                by_pieces = [derived(as_is, pieces.form(as_is.raw), tried) for as_is in as_written]
-                ways.insert(1, by_pieces)  # ties go to later entries
         if not context.terms.expanded:
             break  # there was no product of sums to leave unexpanded
     return ways

@@ -54,6 +54,7 @@ from lego_mlir.tracing.trace import (
     Value,
     While,
     Write,
+    operands_of,
 )
 
 FROM_LANE: Final = "#gpu<shuffle_mode idx>"
@@ -75,7 +76,7 @@ def refuse_differing(trace: KernelTrace, indices: Sequence[CommonIndex]) -> None
     """Raise TraceError for an index that may differ between the threads that run a word together."""
     if not indices:
         return
-    divergence = Divergence(trace, "group")
+    divergence = Divergence(trace, "group", asked=[common.index for common in indices])
     for common in indices:
         if divergence.differs_in(common.index, common.role):
             who = "of the block" if common.role is None else "of the role"
@@ -90,11 +91,16 @@ class Divergence:
     """The symbols, values and registers of a kernel that may differ between threads of a block, a warp, or a group.
 
     `agreed` proves that threads agree on a condition although its symbols differ: `warp == 3`, in a warp. In the scope
-    "group", statements of a role are about the threads of one of its groups, which has a number of its role.
+    "group", statements of a role are about the threads of one of its groups, which has a number of its role. Only
+    what conditions, bounds of loops and the expressions `asked` about depend on is followed.
     """
 
     def __init__(
-        self, trace: KernelTrace, scope: str = "block", agreed: Callable[[Divergence, Cond], bool] | None = None
+        self,
+        trace: KernelTrace,
+        scope: str = "block",
+        agreed: Callable[[Divergence, Cond], bool] | None = None,
+        asked: Iterable[Expr] = (),
     ) -> None:
         self.scope, self._agreed = scope, agreed
         self._threads = [s for s, (kind, _) in trace.ids.items() if kind == "thread_id"]
@@ -105,6 +111,7 @@ class Divergence:
         self.registers: set[int] = set()
         self._constants = {s.result.number: s.number for s in trace.statements() if isinstance(s, Constant)}
         self._written = {a.buffer.name for s, a in trace.accesses() if not isinstance(s, Load)}
+        self._needed = _needed(trace, asked)
         size = -1
         while size != (size := len(self.symbols) + len(self.values) + len(self.registers)):
             self._body(trace.body, diverged=False)
@@ -172,7 +179,7 @@ class Divergence:
                     self._mark(results)
             case _:
                 result = getattr(statement, "result", None)
-                if result is not None and self._result_differs(statement):
+                if result is not None and result.number in self._needed and self._result_differs(statement):
                     self.values.add(result.number)
 
     def _may_part(self, condition: Cond) -> bool:
@@ -214,3 +221,47 @@ class Divergence:
                 return True
             case _:
                 return True
+
+
+def _needed(trace: KernelTrace, asked: Iterable[Expr]) -> set[int]:
+    """The numbers of the values that conditions, bounds of loops, shuffles and these expressions are computed from."""
+    sources: dict[object, list[object]] = {}  # symbols, numbers of values and registers: what each is computed from
+    pending: list[object] = [symbol for expr in asked for symbol in expr.free_symbols]
+    for statement in trace.statements():
+        match statement:
+            case For(lo=lo, hi=hi, step=step):
+                pending += (symbol for end in (lo, hi, step) for symbol in sympy.sympify(end).free_symbols)
+            case If(condition=condition):
+                pending += condition.free_symbols
+            case While(condition=register):
+                pending.append(register)
+            case Write(register=register, value=value):
+                sources.setdefault(register, []).append(value.number)
+            case ToIndex(symbol=symbol, operand=operand):
+                sources[symbol] = [operand.number]
+            case MlirOperation(name="gpu.shuffle"):
+                pending += (operand.number for operand in operands_of(statement))
+            case _:
+                result = getattr(statement, "result", None)
+                if result is not None:
+                    sources[result.number] = [*_indices_of(statement), *(v.number for v in operands_of(statement))]
+    needed = set()
+    while pending:
+        source = pending.pop()
+        if source not in needed:
+            needed.add(source)
+            pending += sources.get(source, ())
+    return {source for source in needed if isinstance(source, int)}
+
+
+def _indices_of(statement: Statement) -> Iterable[object]:
+    """The symbols and registers that a statement computes its result from."""
+    match statement:
+        case FromIndex(expr=expr) | FromCondition(condition=expr):
+            return expr.free_symbols
+        case Read(register=register):
+            return (register,)
+        case Load(access=access):
+            return sympy.sympify(access.position).free_symbols | access.mask.free_symbols
+        case _:
+            return ()
