@@ -5,11 +5,13 @@ import os
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is loaded: its threads spin beside the tests' own
 
 import draws
 import hypothesis
+import kept_cache
 import pytest
 
 # Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
@@ -30,9 +32,12 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder
-        folder = tempfile.mkdtemp(prefix="lego-mlir-tests-")
-        os.environ["XDG_CACHE_HOME"] = folder
+        folder = Path(tempfile.mkdtemp(prefix="lego-mlir-tests-"))
+        os.environ["XDG_CACHE_HOME"] = str(folder)
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        if not config.getoption("--long"):  # which compiles everything anew
+            kept_cache.begin(folder)
+            config.add_cleanup(lambda: kept_cache.end(folder))  # the last one added is the first to run
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
     else:
@@ -42,8 +47,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def fresh_cache(tmp_path_factory, monkeypatch):
-    """An empty cache, for tests of caches, of stored timings, and of stand-ins for compilers; all others share one,
-    which lasts for the run."""
+    """An empty cache, for tests of caches, of stored timings, and of stand-ins for compilers; all others share one."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     return folder
@@ -62,6 +66,7 @@ def pytest_collection():
 
 def pytest_collection_finish():
     gc.freeze()  # the tests and modules remain: no collection needs to visit them
+    gc.set_threshold(50_000, 10, 10)  # a tenth of the time went to collections that found little
 
 
 def pytest_collection_modifyitems(config, items):

@@ -21,6 +21,7 @@ LEFT_OUT = {
     "lego-mlir tune examples/tuned_transpose.py --size M=4096 --size N=4096 --budget": "measures on a GPU",
     "lego-mlir tune examples/tuned_transpose.json --pack": "test/unit/cli/test_tune_jobs.py packs fewer",
     "lego-mlir tune candidates": "measures on a GPU",
+    "lego-mlir pack grouped_matmul": "test/unit/runtime/test_role_kernels.py packs one tile instead of eight",
     "dask scheduler": "a service on another machine: test/unit/tuning starts a cluster here",
     "dask worker": "as above",
     "CUDA_VISIBLE_DEVICES=0 dask worker": "as above",
@@ -90,6 +91,8 @@ def has_commands(page):
 def test_commands_succeed_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
+    if name_of(page) == "reference/command-line.md":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # it clears the cache
     for name in ("examples", "transform_scripts"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name, text in GIVEN.items():
