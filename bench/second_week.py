@@ -22,8 +22,8 @@ from statistics import geometric_mean, median
 from typing import Any, Final
 
 import harness
-import hopper
 import mlir_kernels
+import product_runs
 
 NAME: Final = "second_week"
 EXAMPLES: Final = harness.BENCH.parent / "examples" / NAME
@@ -106,8 +106,8 @@ def chosen() -> Iterator[str]:
 def render() -> int:
     folder = harness.ARTIFACTS / NAME
     for name in chosen():
-        mlir_kernels.keep_cubin(folder, kernel_of(name), hopper.TARGET)
-        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, hopper.TARGET).cubin)
+        mlir_kernels.keep_cubin(folder, kernel_of(name), product_runs.TARGET)
+        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, product_runs.TARGET).cubin)
         (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", CUDA.read_text())
         declared = [one.strip().rpartition(" ") for one in listed.split(",")]
         kinds = [(variable, "*" if "*" in kind else kind.split()[-1]) for kind, _, variable in declared]
@@ -153,7 +153,7 @@ def timed(name: str, sizes: Sizes) -> list[dict[str, Any]]:
             harness.require_close(
                 mine[argument.name], other[argument.name], tolerance, f"{name} {sizes} {argument.name}"
             )
-    times = hopper.in_turns({"lego_mlir": ours, "nvcc": theirs}, TURN_S, ROUNDS)
+    times = harness.steady_ms({"lego_mlir": ours, "nvcc": theirs}, TURN_S, ROUNDS)
     print(name, sizes, {key: round(1000 * median(found), 2) for key, found in times.items()}, flush=True)
     return [{"case": [name, sizes], "kernel": k, "ms": median(found), "rounds": found} for k, found in times.items()]
 
