@@ -22,7 +22,7 @@ import recorded
 
 # What writes the tables of each benchmark, its page in docs/results, the name of its results, and what it measures.
 BENCHMARKS = tuple(tuple(part.strip() for part in line.split("|")) for line in """\
-matmul.table | matmul-mma | matmul | f16 products of this compiler's kernel against cuBLAS and Triton
+product_tables.matmul | matmul-mma | matmul | f16 products of this compiler's kernel against cuBLAS and Triton
 product_tables.hopper | matmul | hopper | products by warpgroups, with TMA and wgmma, against cuBLAS
 product_tables.class_products | matmul | class_products | one kernel for all sizes of a class, against cuBLAS
 product_tables.hopper_types | matmul | hopper_types | products of other types and with epilogues, against PyTorch's

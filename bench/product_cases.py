@@ -67,6 +67,9 @@ HOPPER = [
 ]  # fmt: skip
 STUDIED = square(512, 1024, 2048, 2216, 4096, 5000, 8192, 16384)
 
+SYNC_SIZES: tuple[Size, ...] = (*SQUARES, (4096, 11008, 4096), (8192, 28672, 8192), (32, 4096, 4096))
+"""The papers' sizes, for `mma.sync`."""
+
 # -- types, epilogues, few rows and long sums
 
 TYPED, RAGGED, LONG = square(2048, 4096, 8192), (1000, 1048, 1040), (512, 512, 65536)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,11 @@ class Way:
 
 @dataclass(frozen=True)
 class Suite:
-    """Products and the ways that are built for each; all baselines that apply, or those that are named."""
+    """Products, the ways that are built for each, and the baselines that are timed where they apply."""
 
     products: Sequence[Product]
     ways: Callable[[Product], Mapping[str, Way]]
-    baselines: Sequence[str] = ()
+    baselines: Sequence[str] = ("cuBLAS",)
     protocol: Protocol = field(default_factory=lambda: Protocol("steady", 0.15, 3, graphs=True, patience_ms=600))
     rotated: bool = False
 
@@ -438,6 +439,26 @@ def _triton_dot(problem: Problem, b: Any) -> Callable[[], Any]:
     return triton_f8.product(problem.a, b, torch.empty_like(problem.c), alpha, harness.elapsed)
 
 
+def _triton_matmul(problem: Problem, b: Any) -> Callable[[], Any]:
+    """The kernel by hand in the fastest of a few tiles. Raises ValueError where none divides the product."""
+    from rivals import triton_matmul
+
+    (m, n, k), runs = problem.product.size, {}
+    strides = (*problem.a.stride(), *b.stride(), *problem.c.stride())
+    for tile, warps, stages in (
+        ((128, 256, 64), 8, 3), ((128, 128, 64), 4, 3), ((64, 128, 64), 4, 4), ((64, 64, 64), 4, 4),
+        ((32, 64, 128), 4, 4),
+    ):  # fmt: skip
+        if not (m % tile[0] or n % tile[1] or k % tile[2]):
+            launch = triton_matmul.matmul[((m // tile[0]) * (n // tile[1]),)]
+            given = (problem.a, b, problem.c, m, n, k, *strides, *tile, 8)
+            runs[tile] = partial(launch, *given, num_warps=warps, num_stages=stages)
+    if not runs:
+        raise ValueError("no tile divides it")
+    run = runs[harness.best(runs)]
+    return in_sequence([run, lambda: problem.c])
+
+
 _INT_MM = _of_torch(lambda torch, p, b: torch._int_mm(p.a, b, out=p.c))
 UNFUSED = "mm, 16-bit result"
 BASELINES = (
@@ -460,15 +481,19 @@ BASELINES = (
     Baseline("_int_mm", lambda p: p.dtype == "i8", _INT_MM),
     Baseline("Triton copy + PyTorch", lambda p: p.is_turned, _copied(True)),
     Baseline("torch copy + PyTorch", lambda p: p.is_turned, _copied(False)),
+    Baseline("Triton", lambda p: _plain(p) and p.dtype == "f16", _triton_matmul),
     Baseline("Triton dot", lambda p: p.is_turned, _triton_dot),
 )  # fmt: skip
 
 
-def baselines(problem: Problem, names: Sequence[str] = ()) -> dict[str, Callable[[], Any]]:
-    """The baselines of a product, of these names or all, that take its sizes and types."""
+PYTORCH = tuple(baseline.name for baseline in BASELINES if baseline.name != "Triton")
+
+
+def baselines(problem: Problem, names: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """The baselines of these names that take the sizes and types of a product."""
     found = {}
     for baseline in BASELINES:
-        if baseline.applies(problem.product) and (not names or baseline.name in names):
+        if baseline.applies(problem.product) and baseline.name in names:
             try:
                 run = problem.rotating(lambda b, baseline=baseline: baseline.launch(problem, b))
                 run()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
-from product_cases import MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, Size
-from product_runs import TARGET, UNFUSED
+from product_cases import MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
+from product_runs import PLAIN_TARGET, TARGET, UNFUSED
 
 PAGE, SHAPES = "results/matmul.md", "results/matmul-shapes.md"
 PLAIN_DASHES = 3  # in the name of a product without an epilogue
@@ -123,13 +123,13 @@ def divided_products() -> None:
 def small_products() -> None:
     """Microseconds of cuBLAS, and its time relative to ours; the number of parts in brackets."""
     rows, cells, found = mlir_kernels.newest("small_products")["rows"], [], []
-    for product in SMALL:
-        here = {r["kernel"]: r for r in rows if (tuple(r["size"]), r["layouts"]) == (product.size, product.layouts)}
+    for one in SMALL:
+        here = {r["kernel"]: r for r in rows if (tuple(r["size"]), r["layouts"]) == (one.size, one.layouts)}
         if here:
             library = here.pop("cuBLAS")["ms"]
             shown = {name: f"{library / r['ms']:.3f} ({r['parts']})" for name, r in here.items()}
             found.append(library / here["chosen"]["ms"])
-            first = [sized(product.size), product.layouts, f"{1000 * library:.1f}", shown.pop("chosen")]
+            first = [sized(one.size), one.layouts, f"{1000 * library:.1f}", shown.pop("chosen")]
             cells.append([*first, ", ".join(shown.values())])
     cells.append(["geometric mean", "", "", mean(found), ""])
     made = mlir_kernels.table("M x N x K|layouts|cuBLAS us|chosen (parts)|others", cells)
@@ -178,7 +178,59 @@ def product_choices() -> None:
     print(f"the choice takes {mean(lost)} times as long as the quickest")
 
 
+# -- by mma.sync
+
+
+def of_case(rows: Iterable[Row], size: Size, layouts: str) -> list[Row]:
+    return [row for row in rows if tuple(row["size"]) == size and row["layouts"] == layouts]
+
+
+def fastest_sync() -> list[tuple[str, Size, Any]]:
+    """The fastest of our kernels by mma.sync at each size and layout of the newest results: layouts, size, choice."""
+    from lego_mlir.kernels.choices import choice_from
+
+    rows, found = mlir_kernels.newest("matmul")["rows"], []
+    for size, layouts in product(SYNC_SIZES, ("NN", "NT", "TN", "TT")):
+        ours = [row for row in of_case(rows, size, layouts) if "tile" in row]
+        if ours:
+            found.append((layouts, size, choice_from(min(ours, key=lambda row: row["ms"]))))
+    return found
+
+
+def matmul() -> None:
+    page, cells = "results/matmul-mma.md", []
+    for r in mlir_kernels.static_results("matmul", PLAIN_TARGET):
+        shape = f"{'x'.join(map(str, r['tile']))}, {'x'.join(map(str, r['warps']))}, {r['stages']}"
+        loop = [r["loop_instructions"], *(r["loop"][name] for name in ("HMMA", "LDSM", "LDGSTS"))]
+        cells.append([
+            shape, r["layouts"], f"{r['dtype']} to {r['result']}", str(r["registers"]), str(r["spill_bytes"]),
+            f"{r['shared_bytes'] / 1024:.0f}", str(r["blocks_per_sm"]), " / ".join(map(str, loop)),
+        ])  # fmt: skip
+    columns = "tile, warps, stages|layouts|types|registers|spills|shared KiB|blocks an SM"
+    made = mlir_kernels.table(f"{columns}|main loop: all / HMMA / LDSM / LDGSTS", cells)
+    mlir_kernels.put_into(page, "static", made)
+    results = mlir_kernels.latest("matmul")
+    rows, cells = [] if results is None else results["rows"], []
+    for size, layouts in product(SYNC_SIZES, ("NN", "NT", "TN", "TT")):
+        here = of_case(rows, size, layouts)
+        ours = min((row for row in here if "tile" in row), key=lambda row: row["ms"], default=None)
+        named = {row["kernel"]: row for row in here}
+        times = [mlir_kernels.time_cell(row) for row in (named.get("cuBLAS"), ours, named.get("Triton"))]
+        last = [share(named["cuBLAS"]["ms"] / ours["ms"]), ours["kernel"].split("-", 2)[2]] if ours else ["", ""]
+        cells.append([sized(size), layouts, *times, *last])
+    made = mlir_kernels.table("M x N x K|layouts|cuBLAS ms|ours ms|Triton ms|of cuBLAS|our kernel", cells)
+    unmeasured = "Not measured yet: the cells are empty"
+    about = unmeasured if results is None else mlir_kernels.circumstances("matmul", results, "torch")
+    mlir_kernels.put_into(page, "measured", f"{about}.\n\n", made)
+    here = of_case(rows, (4096, 4096, 4096), "NN")
+    library = [row["ms"] for row in here if row["kernel"] == "cuBLAS"]
+    ours = sorted((row for row in here if "tile" in row), key=lambda row: row["ms"])
+    cells = [[r["kernel"].split("-", 2)[2], mlir_kernels.time_cell(r), share(library[0] / r["ms"])] for r in ours]
+    mlir_kernels.put_into(page, "study", mlir_kernels.table("our kernel|ms|of cuBLAS", cells))
+
+
 TABLES: Mapping[str, Callable[[], None]] = {
-    table.__name__: table
-    for table in (hopper, hopper_types, divided_products, small_products, odd_products, class_products, product_choices)
-}
+    "matmul": matmul, "hopper": hopper, "hopper_types": hopper_types, "divided_products": divided_products,
+    "small_products": small_products, "odd_products": odd_products, "class_products": class_products,
+    "product_choices": product_choices,
+}  # fmt: skip

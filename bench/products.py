@@ -10,6 +10,7 @@ small_products    few rows by mma.sync, K whole and in parts, with B from memory
 odd_products      rows that are not whole words of 16 bytes: aligned copies, and kernels that read odd rows
 class_products    one kernel for all sizes of a class, next to that of each size
 product_choices   the model's choice and the leaders of other kinds: is the first one the quickest?
+matmul            by mma.sync at the papers' sizes, the best of the model's ranking
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 """
 
@@ -23,33 +24,13 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import product_cases as cases
 import product_runs
 import product_tables
 import runner
 from harness import Protocol
-from product_cases import (
-    CHOICES,
-    CLASS_CHOICES,
-    CLASSED,
-    DIVIDED,
-    HOPPER,
-    LINE,
-    LINES,
-    MODELS,
-    ODD,
-    ODD_FEW,
-    OTHERS,
-    RANDOM,
-    SMALL,
-    SQUARES,
-    STUDIED,
-    SYNC,
-    TUNED,
-    TYPES,
-    Product,
-    of_types,
-)  # fmt: skip
-from product_runs import PLAIN_TARGET, SMS, TARGET, Suite, Way
+from product_cases import Product, of_types
+from product_runs import PLAIN_TARGET, PYTORCH, SMS, TARGET, Suite, Way
 
 SCRIPT, F16_BYTES = "matmul_sm80.mlir", 2
 
@@ -152,20 +133,20 @@ def odd(product: Product) -> dict[str, Way]:
     from lego_mlir.kernels.aligned_products import ALIGNED, widened
 
     size, layouts, dtype = product.size, product.layouts, product.dtype
-    wide = widened(*size, layouts, LINE if size in LINES else ALIGNED)
+    wide = widened(*size, layouts, cases.LINE if size in cases.LINES else ALIGNED)
     assert wide is not None  # every case has rows to pad
     pads = dict(zip("ab", zip(layouts, wide.copied, strict=True), strict=True))
     steps: dict[str, Any] = {
         "wide": wide.sizes, "pad": {name: f"pad-{letter}-{dtype}" for name, (letter, copied) in pads.items() if copied}
     }  # fmt: skip
     steps |= {"crop": f"crop-{dtype}"} if wide.cropped else {}
-    plans = [("lines" if size in LINES else "copies", wide.sizes, TARGET, steps)]
+    plans = [("lines" if size in cases.LINES else "copies", wide.sizes, TARGET, steps)]
     by_mma = [("mma.sync copies", wide.sizes, PLAIN_TARGET, steps), ("direct", size, PLAIN_TARGET, {})]
-    if size in ODD_FEW:
+    if size in cases.ODD_FEW:
         plans = by_mma
-    elif size in SYNC and dtype == "f16" and layouts in ("NN", "NT"):
+    elif size in cases.SYNC and dtype == "f16" and layouts in ("NN", "NT"):
         plans += by_mma
-    elif size in LINES:
+    elif size in cases.LINES:
         plans.append(("as it is", size, TARGET, {}))
     return {label: _exactly(of_types(of, layouts, dtype), target, more) for label, of, target, more in plans}
 
@@ -188,19 +169,22 @@ def _exactly(product: Product, target: str, steps: Mapping[str, Any]) -> Way:
 PARTS = (1, 3, 8)
 
 
-def by_mma(product: Product, choice: Any) -> Way:
+def by_mma(product: Product, choice: Any, emit: str = "cubin") -> Way:
     """The kernel by mma.sync of a choice, K whole or in parts."""
 
     def build() -> Any:
-        from lego_mlir import Col, Row, f16
+        from lego_mlir import Col, Row
         from lego_mlir.kernels import matmul
+        from lego_mlir.tracing.dtypes import dtype_named
 
         m, n, k = product.size
         order = {"T": Col, "N": Row}
         a, b = (order[letter](*dims) for letter, dims in zip(product.layouts, ((m, k), (k, n)), strict=True))
-        kernel = matmul.build(m, n, k, f16, a=a, b=b, result=f16, tiling=choice.tiling, split=choice.split)
-        parameters = {"stages": choice.choice.stages}
-        return mlir_kernels.compiled(kernel, PLAIN_TARGET, transform=SCRIPT, parameters=parameters)
+        one, (dtype, result) = choice.choice, map(dtype_named, (product.dtype, product.result))
+        blocks = {"split": choice.split} if choice.split else {"order": one.order, "blocks": one.blocks(SMS)}
+        kernel = matmul.build(m, n, k, dtype, a=a, b=b, result=result, tiling=choice.tiling, **blocks)
+        given = {"transform": SCRIPT, "parameters": {"stages": one.stages}}
+        return mlir_kernels.compiled(kernel, PLAIN_TARGET, emit, **given)
 
     t, blocks = choice.tiling, choice.blocks or 0
     tile = f"{t.m}x{t.n}x{t.k}-{t.threads}-{choice.choice.stages}s"
@@ -220,6 +204,56 @@ def small(product: Product) -> dict[str, Way]:
             found[f"{parts} parts"] = split_choices.with_parts(m, n, k, best.choice, parts, SMS)
     distinct = dict({str(choice): (label, choice) for label, choice in reversed(found.items())}.values())
     return {label: by_mma(product, choice) for label, choice in distinct.items()}
+
+
+LAYOUTS, ORDERS = ("NN", "NT", "TN", "TT"), ("row", "column", "grouped", "morton")
+RANKED, STUDIED_SYNC = 5, Product((4096, 4096, 4096), "NN")
+"""Candidates of a product by mma.sync, and the one with every order and several depths of the best."""
+
+
+def synchronous(product: Product) -> dict[str, Way]:
+    """The best of the model's ranking of candidates for mma.sync."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.kernels.choices import CANDIDATES, fitting
+    from lego_mlir.kernels.product_counts import ProductSize
+    from lego_mlir.kernels.product_time import product_time
+    from lego_mlir.kernels.split_choices import SplitChoice
+
+    size, room = ProductSize(*product.size, product.layouts), target_named(PLAIN_TARGET).shared_per_block
+    ranked = sorted(CANDIDATES, key=lambda c: product_time(size, c.block_tile(F16_BYTES)).microseconds)[:RANKED]
+    if product == STUDIED_SYNC:
+        ranked += [replace(ranked[0], order=order) for order in ORDERS]
+        ranked += [replace(ranked[0], stages=stages) for stages in (2, 3)]
+    found = {}
+    for choice in dict.fromkeys(fitting(c, product.size[2], room, F16_BYTES) for c in ranked):
+        name = f"{'x'.join(map(str, product.size))}-{product.layouts}-{label_of(choice)}"
+        found[name] = replace(by_mma(product, SplitChoice(choice, 1)), file=name, facts=choice.to_data())
+    return found
+
+
+def label_of(choice: Any) -> str:
+    """The tile, its warps, the stages, the order and the blocks that stay."""
+    t, stay = choice.tiling, f"-{choice.resident}r" * bool(choice.resident)
+    return f"{t.m}x{t.n}x{t.k}-{t.warps[0]}x{t.warps[1]}w-{choice.stages}s-{choice.order}{stay}"
+
+
+def sync_static() -> list[dict[str, Any]]:
+    """Every candidate for mma.sync in every layout at 4096, f16 to f16; the largest also as bf16, and into f32."""
+    from lego_mlir.kernels.choices import CANDIDATES
+    from lego_mlir.kernels.split_choices import SplitChoice
+
+    rows, shared_per_sm = [], 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
+    for choice, layouts in every(CANDIDATES, LAYOUTS):
+        for dtype, result in [("f16", "f16")] + [("bf16", "bf16"), ("f16", "f32")] * (choice == CANDIDATES[0]):
+            product = Product(STUDIED_SYNC.size, layouts, dtype, result)
+            made = by_mma(product, SplitChoice(choice, 1), "ptx").build()
+            code = mlir_kernels.assembled(made.text, PLAIN_TARGET, mlir_kernels.shared_bytes(made))
+            facts = {**choice.to_data(), "layouts": layouts, "dtype": dtype, "result": result}
+            name = f"{label_of(choice)} {layouts} {dtype} {result}"
+            row = harness.static_row(code, "HMMA", kernel=name, **facts)
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.tiling.threads, shared_per_sm)
+            rows.append(row)
+    return rows
 
 
 # -- classes, and choices of the model
@@ -279,7 +313,7 @@ def leaders(product: Product) -> dict[str, Way]:
             choices.choose(m, n, k, layouts, room, multiprocessors=SMS), 1)  # fmt: skip
         way = by_mma(product, choice)
         ways["mma.sync"] = replace(way, facts={**way.facts, "choice": choice.choice.to_data()})
-    return ways | ({"class": of_class(product)} if product in CLASS_CHOICES else {})
+    return ways | ({"class": of_class(product)} if product in cases.CLASS_CHOICES else {})
 
 
 # -- what the time model is fitted to: half of these sizes, and judged on the other
@@ -314,27 +348,30 @@ def tuned(product: Product) -> dict[str, Way]:
 # -- the suites
 
 SHORT = Protocol("steady", 0.04, 3, graphs=True, patience_ms=300)
+LARGEST = Protocol("steady", 0.2, 3, graphs=True, patience_ms=750)
 SUITES: dict[str, Suite] = {
-    "hopper": Suite(HOPPER, chosen, protocol=Protocol("steady", 0.2, 3, graphs=True, patience_ms=750)),
-    "hopper_study": Suite([of_types(*case) for case in every(STUDIED, ("NT", "NN"), ("f16",))], studied, ("cuBLAS",)),
-    "hopper_types": Suite(TYPES, lego), "divided_products": Suite(DIVIDED, lego, protocol=SHORT),
-    "small_products": Suite(SMALL, small, ("cuBLAS",), SHORT, rotated=True),
-    "odd_products": Suite(ODD, odd, ("cuBLAS",)),
-    "class_products": Suite(CLASSED, classed, ("cuBLAS",), Protocol("steady", 0.2, 3, graphs=True, patience_ms=300)),
-    "product_choices": Suite(CHOICES, leaders, ("cuBLAS",), SHORT),
-    "product_tuning": Suite([Product(size, "NN") for size in TUNED], tuned, ("cuBLAS",), Protocol(graphs=True)),
+    "hopper": Suite(cases.HOPPER, chosen, ("cuBLAS", "cuBLAS, exact reductions"), LARGEST),
+    "hopper_study": Suite([of_types(*case) for case in every(cases.STUDIED, ("NT", "NN"), ("f16",))], studied),
+    "hopper_types": Suite(cases.TYPES, lego, PYTORCH), "divided_products": Suite(cases.DIVIDED, lego, PYTORCH, SHORT),
+    "small_products": Suite(cases.SMALL, small, protocol=SHORT, rotated=True),
+    "odd_products": Suite(cases.ODD, odd),
+    "class_products": Suite(cases.CLASSED, classed, protocol=LARGEST),
+    "product_choices": Suite(cases.CHOICES, leaders, protocol=SHORT),
+    "product_tuning": Suite([Product(size, "NN") for size in cases.TUNED], tuned, protocol=Protocol(graphs=True)),
+    "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
+                    Protocol(graphs=True)),
 }  # fmt: skip
-GROUPS = {"squares": SQUARES, "others": OTHERS, "random": RANDOM, "models": MODELS}
+GROUPS = {"squares": cases.SQUARES, "others": cases.OTHERS, "random": cases.RANDOM, "models": cases.MODELS}
 
 
 def benchmark(name: str) -> runner.Benchmark:
     """The steps of a suite."""
     suite = SUITES[name]
 
-    def render(folder: Any, cases: Any) -> None:
+    def render(folder: Any, chosen: Any) -> None:
         if name in ("hopper_types", "odd_products"):
             helpers(folder)
-        product_runs.render(suite, folder, cases)
+        product_runs.render(suite, folder, chosen)
 
     def timed(folder: Any, product: Product) -> Any:
         return product_runs.contenders(suite, folder, product)
@@ -342,7 +379,8 @@ def benchmark(name: str) -> runner.Benchmark:
     groups = {key: [(p,) for p in suite.products if p.size in sizes] for key, sizes in GROUPS.items()}
     return runner.Benchmark(
         name, [(p,) for p in suite.products], timed, product_tables.TABLES.get(name), render,
-        hopper_static if name == "hopper" else None, TARGET, suite.protocol, groups if name == "hopper" else {},
+        {"hopper": hopper_static, "matmul": sync_static}.get(name), PLAIN_TARGET if name == "matmul" else TARGET,
+        suite.protocol, groups if name == "hopper" else {},
         draw=lambda generator: (Product((8 * generator.randint(64, 1024),) * 3),),
     )  # fmt: skip
 

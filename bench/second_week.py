@@ -16,6 +16,7 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -29,6 +30,7 @@ NAME: Final = "second_week"
 EXAMPLES: Final = harness.BENCH.parent / "examples" / NAME
 CUDA: Final = harness.BENCH / "rivals" / f"{NAME}.cu"
 TURN_S, ROUNDS = 0.05, 7
+PADDING: Final = ("NOP", "BRA")  # fill and end a function
 Sizes = dict[str, int]
 SIZES: Final[dict[str, tuple[Sizes, ...]]] = {
     "block_sparse": ({"R": 512, "S": 512, "Z": 8192, "N": 1024}, {"R": 300, "S": 77, "Z": 3001, "N": 520}),
@@ -55,16 +57,16 @@ TOLERANCE: Final = {"rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gem
 
 def measured(name: str, target: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Instructions, FFMA and registers of an example and of its CUDA text."""
-    import machine_code
-
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.toolchain import compile_kernel, ptxas
+    from lego_mlir.toolchain import compile_kernel, ptxas, sass
 
     text = compile_kernel((kernel_of(name),), target=target).text
     cubin, (ours,) = ptxas.assemble(text, target_named(target))
     rival = compiled(name, target)
     (theirs,) = rival.resources
-    mine, other = machine_code.opcodes(cubin), machine_code.opcodes(rival.cubin)
+    mine, other = (
+        Counter(i.name for i in sass.disassemble(code) if i.name not in PADDING) for code in (cubin, rival.cubin)
+    )
     return (mine.total(), mine["FFMA"], ours.registers), (other.total(), other["FFMA"], theirs.registers)
 
 

@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import attention  # noqa: E402
-import matmul  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import mlir_kernels  # noqa: E402
+import mlir_kernels  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import product_tables  # noqa: E402
+import products  # noqa: E402
 import transpose  # noqa: E402
 
 
@@ -44,7 +45,7 @@ def measured(folder, name, rows):
 
 
 def test_without_measurements_the_cells_are_empty(pages):
-    matmul.table([])
+    product_tables.matmul()
     transpose.table([])
     product, turned = (pages / "results/matmul-mma.md").read_text(), (pages / "results/transpose.md").read_text()
     assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
@@ -63,7 +64,7 @@ def test_measured_products_become_a_table(pages):
         {"kernel": "4096x4096x4096-NN-slow", "ms": 0.5, **tile, **facts},
         {"kernel": "4096x4096x4096-NN-fast", "ms": 0.3, **tile, **facts},
     ])  # fmt: skip
-    matmul.table([])
+    product_tables.matmul()
     page = (pages / "results/matmul-mma.md").read_text()
     assert "NVIDIA Made Up, 2026-01-02." in page
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
@@ -94,17 +95,12 @@ def test_a_long_table_of_a_page_of_results_is_a_file(pages, monkeypatch):
 
 
 def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small():
-    known = matmul.figures()
-    large, small = (matmul.tried(known, (n, n, n), "NN")[0].tiling for n in (8192, 512))
-    assert large.m * large.n > small.m * small.n
-    studied = matmul.tried(known, matmul.STUDIED, "NN")
-    assert {choice.order for choice in studied} == set(matmul.ORDERS)
-    assert len({choice.stages for choice in studied if choice.tiling == studied[0].tiling}) == 3
-
-
-def test_sizes_on_the_command_line():
-    assert matmul.size_of("512") == (512, 512, 512)
-    assert matmul.size_of("32x4096x64") == (32, 4096, 64)
+    ways = [products.synchronous(products.Product((n, n, n), "NN")) for n in (8192, 512)]
+    large, small = (next(iter(found.values())).facts["tile"] for found in ways)
+    assert large[0] * large[1] > small[0] * small[1]
+    facts = [way.facts for way in products.synchronous(products.STUDIED_SYNC).values()]
+    assert {one["order"] for one in facts} == set(products.ORDERS)
+    assert len({one["stages"] for one in facts if one["tile"] == facts[0]["tile"]}) == 3
 
 
 def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
