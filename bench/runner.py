@@ -7,8 +7,8 @@
     python bench/NAME.py count [WORD ..]      there, with ncu: instructions executed by what `time` chose
     python bench/NAME.py table                the tables of the pages, from the newest results
 
-A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: one that has all
-of them, in its name or in a group's. `--drawn N --seed S` takes N cases drawn at random in place of the listed ones
+A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: those that they
+name, or one that has all of them, in its name or in a group's. `--drawn N --seed S` takes N cases drawn at random in place of the listed ones
 where a benchmark can draw; the seed is printed, and recorded with the results.
 """
 
@@ -59,8 +59,11 @@ class Benchmark:
         return [*own, *timed, *(["count", "launch"] if self.counts else []), *self.steps]
 
     def chosen(self, words: Sequence[str]) -> list[Case]:
-        """The cases that have all these words."""
+        """The cases that these words name, or that have all of them."""
         wanted = set(words) - self.groups.keys()
+        named = [case for case in self.cases if " ".join(harness.words_of(case)) in wanted]
+        if named and len(named) >= len(wanted):
+            return named
         listed = [case for word in words if word in self.groups for case in self.groups[word]]
         return [case for case in listed or self.cases if wanted <= _words(case)]
 
