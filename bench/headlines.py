@@ -24,7 +24,7 @@ from typing import Any
 import mlir_kernels
 from product_cases import MODELS, OTHERS, RANDOM, SQUARES
 from scheduled_products import COMPOSITIONS
-from transpose import COPIES
+from transpose import COPIES, ODD
 
 SINGLE, SUSTAINED = "single launches", "back to back"
 HOST, WARM, COUNTED = "host time", "warm caches", "counts"
@@ -294,7 +294,7 @@ def _rendered(name: str, *case: str, what: Sequence[str] = ("",)) -> Callable[[N
 
 def _first_day(newest: Newest) -> Iterator[Point]:
     rows = rows_of(newest("first_day"))
-    memory = {row["case"] for row in rows if row["memory"]}
+    memory = {_hashable(row["case"]) for row in rows if row["memory"]}
     found = ratios(rows, "case", {row["kernel"] for row in rows} - {"lego"}, ["lego"])
     for limited, group in ((True, "limited by memory"), (False, "written for reading")):
         yield from (Point(group, SINGLE, r) for case, r in found.items() if (case in memory) == limited)
@@ -347,9 +347,9 @@ HEADLINES: Mapping[str, Headline] = {
         lambda called, case: GROUPED[case[0]])),
     "product-choices": Headline("time of the best candidate / the choice's", _choices),
     "transpose": Headline("time of a copy of the same bytes / ours", together(*(
-        compared(name, ("dtype", "size"), {sizes: (COPIES, ["ours vectorised"])},
-                 lambda sizes, case: f"{case[0]}{sizes}", ordered=True)
-        for name, sizes in (("transpose", ""), ("transpose_odd", ", 4097 and 8191"))))),
+        compared(name, ("dtype", "size"), {"": (COPIES, ["ours vectorised"])},
+                 lambda _, case: f"{case[0]}, 4097 and 8191" if case[1] in ODD else case[0], ordered=True)
+        for name in ("transpose", "transpose_odd")))),
     "attention": Headline("time of a baseline / ours", together(
         compared("fused_attention", "case", {"cuDNN": (["torch cudnn"], ["lego"])},
                  lambda called, case: f"{case[0]}, heads of {case[1]}: {called}"),

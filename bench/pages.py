@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import headlines
 import mlir_kernels
-import recorded
 
 # What writes the tables of each benchmark, its page in docs/results, the name of its results, and what it measures.
 BENCHMARKS = tuple(tuple(part.strip() for part in line.split("|")) for line in """\
@@ -51,6 +50,9 @@ nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodin
 nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows
 counters.table | counters | counters | the interpreter's counts against the chip's counters
+launch.table | launch | launch | host time of a call
+first_day.table | first-day | first_day | the kernels of a first day against PyTorch, cuSPARSE and CUB
+cluster_softmax.table | triton-softmax | cluster_softmax | softmax of rows that a cluster of blocks holds
 """.splitlines())  # fmt: skip
 STRUCTURED = ("structured", "structured", "programs over structured matrices on a CPU")
 LISTED = "benchmarks"
@@ -58,7 +60,7 @@ LISTED = "benchmarks"
 
 def listing() -> mlir_kernels.Table:
     """The table of all benchmarks: the page, and by device the date of the newest run."""
-    listed = [(name, page, what) for _, page, name, what in (*BENCHMARKS, *recorded.TABLES)]
+    listed = [(name, page, what) for _, page, name, what in BENCHMARKS]
     rows = [
         [f"[{what}]({page}.md)", *(_date(device, name) for device in headlines.FOLDERS)]
         for name, page, what in [*listed, STRUCTURED]
@@ -77,9 +79,6 @@ def write() -> None:
         module, _, name = where.partition(".")
         table = getattr(importlib.import_module(module), name)
         table(*([[]] if table.__code__.co_argcount else []))
-    for table, page, name, _ in recorded.TABLES:
-        if (results := mlir_kernels.latest(name)) is not None:
-            mlir_kernels.put_into(f"results/{page}.md", name, *table(results))
     if (path := mlir_kernels.latest_path("structured")) is not None:
         import structured
 

@@ -8,8 +8,8 @@
     python bench/NAME.py table                the tables of the pages, from the newest results
 
 A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: those that they
-name, or one that has all of them, in its name or in a group's. `--drawn N --seed S` takes N cases drawn at random in place of the listed ones
-where a benchmark can draw; the seed is printed, and recorded with the results.
+name, or those that have all of them, in their names or a group's. `--drawn N --seed S` takes N cases drawn at random in
+place of the listed ones where a benchmark can draw; the seed is printed, and recorded with the results.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Benchmark:
 
 
 def _words(case: Case) -> set[str]:
-    """What a case is chosen by: the parts of its name, whole and divided at dashes."""
+    """What a case is chosen by: the parts of its name, whole and divided at dashes and spaces."""
     words = harness.words_of(case)
-    return {*words, *(part for word in words for part in word.split("-"))}
+    return {*words, *(part for word in words for part in word.replace("-", " ").split())}
 
 
 def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:

@@ -46,7 +46,7 @@ def measured(folder, name, rows):
 
 def test_without_measurements_the_cells_are_empty(pages):
     product_tables.matmul()
-    transpose.table([])
+    transpose.table()
     product, turned = (pages / "results/matmul-mma.md").read_text(), (pages / "results/transpose.md").read_text()
     assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
     assert "| 128x256x64, 2x4, 4 | NN | f16 to f16 |" in product
@@ -76,7 +76,7 @@ def test_measured_transposes_become_a_table(pages):
     facts = {"dtype": "f16", "size": 4096}
     rows = [{"kernel": "copy", "ms": 0.981, **facts}, {"kernel": "ours vectorised", "ms": 1.0, **facts}]
     measured(pages, "transpose", rows)
-    transpose.table([])
+    transpose.table()
     assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "results/transpose.md").read_text()
 
 
