@@ -1,15 +1,9 @@
 """Fused attention, forward, of examples/attention_spread.py and attention_pipelined.py, against Triton and torch.
 
-    python bench/attention.py static     registers, spills, shared memory and main loops of every configuration, no GPU
-    python bench/attention.py render     the kernels, for any length and number of heads
-    python bench/attention.py prepare    on the GPU machine: compile Triton's configurations on all cores
-    python bench/attention.py time       on the GPU machine: correctness, then times; words choose cases, `time 64 4096`
-    python bench/attention.py table      the table of docs/results/attention.md, from the newest times
-
-A case is the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16. Rivals: a kernel
-after Triton's tutorial, by pointers and by descriptors, and torch's attention with each of its back ends. Every kernel
-is timed in the fastest of its configurations. On Hopper Triton and cuDNN use wgmma, which runs at 1.5 times the rate of
-mma.sync; the tutorial's kernel is therefore also compiled for sm_80. The goal is at least 1.0 of the tutorial's kernel.
+A case is the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16. Baselines: a
+kernel after Triton's tutorial, by pointers and by descriptors, and torch's attention with each of its back ends. Every
+kernel is timed in the fastest of its configurations. On Hopper Triton and cuDNN use wgmma, which runs at 1.5 times the
+rate of mma.sync; the tutorial's kernel is therefore also compiled for sm_80. The goal is at least its time.
 """
 
 from __future__ import annotations
@@ -19,6 +13,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -26,12 +21,12 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, TARGET = "attention_spread", "sm_90"
 POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 MASKS = ("full", "causal")
-GOAL = 1.0
 TOLERANCE = 1e-2
 SHARED_PER_SM = 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
 CONFIGURATIONS: dict[int, tuple[dict[str, Any], ...]] = {  # by features of a head
@@ -54,11 +49,11 @@ CONFIGURATIONS: dict[int, tuple[dict[str, Any], ...]] = {  # by features of a he
         {"BM": 128, "BN": 32, "warps": 4, "held": False, "pipelined": True},
     ),
 }
-RIVALS = (  # of the tutorial's kernel: queries, keys, warps, stages
+TILES = (  # of the tutorial's kernel: queries, keys, warps, stages
     (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4),
     (128, 64, 4, 4), (128, 128, 4, 2),
 )  # fmt: skip
-RIVALS_SM80 = ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4), (128, 128, 8, 2))  # on mma.sync
+TILES_SM80 = ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4), (128, 128, 8, 2))  # on mma.sync
 KERNELS = {
     "Triton sm_80": "Triton, mma.sync", "torch flash": "torch flash, mma.sync", "Triton": "Triton, wgmma",
     "torch cudnn": "torch cuDNN, wgmma",
@@ -79,18 +74,17 @@ def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str
     import attention_spread
 
     import lego_mlir as lego
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
     options = {name: value for name, value in configuration.items() if name not in ("pipelined", "blocks")}
     spec = attention_pipelined if "pipelined" in configuration else attention_spread
     kernel = spec.build(D=features, dtype=getattr(lego, dtype), causal=mask == "causal", **options)
-    return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
+    return mlir_kernels.compiled(kernel, TARGET, "ptx")
 
 
 # -- the steps
 
 
-def static() -> None:
+def static() -> list[dict[str, Any]]:
     rows = []
     for features, mask, dtype in product(CONFIGURATIONS, MASKS, ("f16", "bf16")):
         for configuration in CONFIGURATIONS[features] if dtype == "f16" else CONFIGURATIONS[features][:1]:
@@ -102,18 +96,15 @@ def static() -> None:
             )  # fmt: skip
             row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, 32 * configuration["warps"], SHARED_PER_SM)
             rows.append(row)
-    harness.write_static(NAME, rows, TARGET)
+    return rows
 
 
-def render() -> None:
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    for features, mask in product(CONFIGURATIONS, MASKS):
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    for features, mask in {(features, mask) for features, _, mask in cases}:
         for configuration in CONFIGURATIONS[features]:
             keep_ours(folder, features, mask, configuration)
-        for rival in RIVALS_SM80:
-            keep_rival(folder, features, mask, rival)
-    print(f"{len(list(folder.glob('*.ptx')))} kernels in {folder}")
+        for tile in TILES_SM80:
+            keep_by_triton(folder, features, mask, tile)
 
 
 def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, Any]) -> None:
@@ -129,24 +120,24 @@ def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, A
         path.with_suffix(".json").write_text(json.dumps(manifest))
 
 
-def keep_rival(folder: Path, features: int, mask: str, rival: tuple[int, int, int, int]) -> None:
+def keep_by_triton(folder: Path, features: int, mask: str, tile: tuple[int, int, int, int]) -> None:
     """The tutorial's kernel compiled for sm_80, as PTX that the driver translates: on mma.sync, as ours is."""
     from rivals.triton_tutorial_attention import attention
 
     from lego_mlir.templates.run.triton import compile_for
 
-    queries, keys, warps, stages = rival
+    queries, keys, warps, stages = tile
     types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp16:16")
     types |= {"scale": "fp32", "heads": "i32", "positions": "i32:16"}
     constants = {"D": features, "BLOCK_M": queries, "BLOCK_N": keys, "CAUSAL": mask == "causal", "DESCRIPTORS": False}
     made = compile_for(attention, types, constants, target="sm_80", num_warps=warps, num_stages=stages)
-    name = rival_name(features, mask, rival)
+    name = triton_name(features, mask, tile)
     (folder / f"{name}.ptx").write_text(made.ptx)
     (folder / f"{name}.json").write_text(json.dumps({"shared_bytes": made.shared_bytes}))
 
 
-def rival_name(features: int, mask: str, rival: tuple[int, int, int, int]) -> str:
-    return f"triton80-{features}-{mask}-{'-'.join(map(str, rival))}"
+def triton_name(features: int, mask: str, tile: tuple[int, int, int, int]) -> str:
+    return f"triton80-{features}-{mask}-{'-'.join(map(str, tile))}"
 
 
 def timed(folder: Path, features: int, length: int, mask: str) -> list[harness.Contender]:
@@ -200,9 +191,9 @@ class Attention:
     def triton(self) -> dict[Any, Any]:
         harness.descriptors_need_memory()
         return {
-            (form, *rival): self._tutorial(form == "descriptors", *rival)
-            for form, rival in product(("pointers", "descriptors"), RIVALS)
-            if not self.length % math.lcm(*rival[:2])
+            (form, *tile): self._tutorial(form == "descriptors", *tile)
+            for form, tile in product(("pointers", "descriptors"), TILES)
+            if not self.length % math.lcm(*tile[:2])
         }
 
     def _tutorial(self, descriptors: bool, queries: int, keys: int, warps: int, stages: int) -> Any:
@@ -214,13 +205,13 @@ class Attention:
         return lambda: launch(self.q, self.k, self.v, self.o, *numbers, num_warps=warps, num_stages=stages)
 
     def triton_sm80(self) -> dict[Any, Any]:
-        return {rival: self._translated(rival) for rival in RIVALS_SM80 if not self.length % math.lcm(*rival[:2])}
+        return {tile: self._translated(tile) for tile in TILES_SM80 if not self.length % math.lcm(*tile[:2])}
 
-    def _translated(self, rival: tuple[int, int, int, int]) -> Any:
+    def _translated(self, tile: tuple[int, int, int, int]) -> Any:
         import cupy as cp
         import numpy as np
 
-        path = harness.rendered(self.folder / f"{rival_name(self.features, self.mask, rival)}.ptx")
+        path = harness.rendered(self.folder / f"{triton_name(self.features, self.mask, tile)}.ptx")
         shared = json.loads(path.with_suffix(".json").read_text())["shared_bytes"]
         function = cp.RawModule(path=str(path)).get_function("attention")
         function.max_dynamic_shared_size_bytes = shared
@@ -228,7 +219,7 @@ class Attention:
         scale = np.float32(math.log2(math.e) / math.sqrt(self.features))
         scratch = [np.uint64(0)] * (path.read_text().count(".param .u64") - len(memory))  # Triton's, not used
         arguments = (*memory, scale, np.int32(self.heads), np.int32(self.length), *scratch)
-        grid, block = (self.length // rival[0], self.heads), (32 * rival[2],)
+        grid, block = (self.length // tile[0], self.heads), (32 * tile[2],)
         return lambda: function(grid, block, arguments, shared_mem=shared)
 
     def torch(self) -> dict[str, Any]:
@@ -254,57 +245,24 @@ class Attention:
         return found
 
 
-def time(words: list[str]) -> int:
-    chosen = [case for case in CASES if set(words) <= set(harness.words_of(case))]
-    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, chosen, timed)
-
-
-def prepare() -> None:
-    """Compile the rivals' configurations, for one length."""
-    cases = product(CONFIGURATIONS, LENGTHS[:1], MASKS, range(2 * len(RIVALS)))
-    harness.prepare(harness.ARTIFACTS / NAME, list(cases), prepared)
-
-
-def prepared(folder: Path, features: int, length: int, mask: str, number: int) -> list[harness.Contender]:
-    return [harness.contender(list(Attention(folder, features, length, mask).triton().values())[number])]
-
-
 def table() -> None:
     """The table of docs/results/attention.md: milliseconds, teraflops, and times over ours."""
-    measured = mlir_kernels.latest(NAME)
-    if measured is None:
-        raise SystemExit("nothing was measured: run the step `time` on a GPU")
-    rows = []
-    for features, length, mask in CASES:
-        found = {
-            r["kernel"]: r
-            for r in measured["rows"]
-            if (r["features"], r["length"], r["mask"]) == (features, length, mask)
-        }
+    measured, rows = mlir_kernels.by_case(mlir_kernels.newest(NAME)), []
+    for case in CASES:
+        found = measured.get(tuple(harness.words_of(case)), {})
         if "lego" not in found:
             continue
-        ours = found["lego"]["ms"]
+        (features, length, mask), ours = case, found["lego"]["ms"]
         ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in KERNELS]
         speed = 4 * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
         cells = [str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}", *ratios]
         rows.append([*cells, str(found["lego"]["config"])])
     columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(KERNELS.values())}|configuration"
-    known = mlir_kernels.circumstances(NAME, measured, "triton", "torch")
-    about = f"{known}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
+    made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
+    mlir_kernels.put_results("results/attention.md", NAME, NAME, made, "triton", "torch", note=note)
 
 
-def main() -> int:
-    steps = {"static": static, "render": render, "prepare": prepare, "table": table}
-    step, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
-    if step in steps:
-        steps[step]()
-    elif step == "time":
-        return time(words)
-    else:
-        raise SystemExit(__doc__)
-    return 0
-
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, static)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -7,13 +7,14 @@ float4 a thread, as the rendered kernels have. Each contender is timed in the be
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 from rivals import stencil as by_hand
 
 SIZES = [128, 256, 512, 1024]
@@ -66,7 +67,7 @@ def text(name: str, n: int, who: str, shape: Shape) -> str:
     return write(n, list(STENCILS[name]), block)
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name, n, who in product(NAMES, SIZES, SHAPES):
         for shape in shapes(who, n):
             (folder / f"{label(name, n, who, shape)}.cu").write_text(text(name, n, who, shape))
@@ -137,5 +138,7 @@ def table() -> None:
     comparison.write("bricks", ["stencil", "n"], lines, ours="bricks 4x4x32")
 
 
+BENCHMARK = runner.Benchmark("bricks", list(product(NAMES, SIZES)), timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("bricks", render, static, list(product(NAMES, SIZES)), timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -1,8 +1,5 @@
 """Softmax of long rows that a cluster of blocks holds, for 1 to 8 blocks of a cluster.
 
-    python bench/cluster_softmax.py render [CASE ..]   our cubins, for sm_90a
-    python bench/cluster_softmax.py time [CASE ..]     on the GPU machine: correctness against float64, then times
-
 A case is ROWSxCOLUMNS of f32. `cluster of n` is `examples/cluster_softmax.py`, whose blocks keep a row in registers, at
 most 32 elements a thread; a cluster of one block reads the row as the others do, without neighbours. `copy` moves the
 same bytes.
@@ -11,10 +8,13 @@ same bytes.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import harness
+import mlir_kernels
+import runner
 
 NAME = "cluster_softmax"
 CASES = [(f"{rows}x{columns}",) for rows, columns in ((4096, 8192), (1024, 32768), (512, 65536), (256, 131072))]
@@ -32,7 +32,7 @@ def ways(case: str) -> list[tuple[int, int]]:
     return found
 
 
-def render(cases: list[tuple[str]]) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir import spec
     from lego_mlir.runtime import packs
 
@@ -43,7 +43,7 @@ def render(cases: list[tuple[str]]) -> None:
         for blocks, threads in ways(case):
             kernel = build(rows, columns, blocks, threads)
             compiled[f"{case}-{blocks}"] = kernel.compile(target="sm_90a", emit="cubin")
-    packs.write(harness.ARTIFACTS / NAME, compiled)
+    packs.write(folder, compiled)
 
 
 def timed(folder: Path, case: str) -> list[harness.Contender]:
@@ -74,14 +74,16 @@ def launch(kernel: Any, x: Any, y: Any) -> Any:
     return lambda: kernel(x, y)
 
 
-def main(arguments: list[str]) -> int:
-    what, *chosen = arguments or ["render"]
-    cases = [case for case in CASES if not chosen or case[0] in chosen]
-    if what == "render":
-        render(cases)
-        return 0
-    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, timed)
+def table() -> None:
+    """Milliseconds by the number of blocks that hold a row, PyTorch's softmax and a copy of the same bytes."""
+    known = mlir_kernels.by_case(mlir_kernels.newest(NAME))
+    names = list(dict.fromkeys(name for rows in known.values() for name in rows))
+    lines = [[case, *(mlir_kernels.time_cell(rows.get(name)) for name in names)] for (case,), rows in known.items()]
+    made = mlir_kernels.table("|".join(["rows x columns", *names]), lines)
+    mlir_kernels.put_results("results/triton-softmax.md", NAME, NAME, made, "torch", note="; in ms")
 
+
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(runner.main(BENCHMARK))

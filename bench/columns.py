@@ -1,33 +1,35 @@
 """Orders of threads: box means and plain products in columns, against CUDA by hand, PyTorch and cuDNN.
 
-    python bench/columns.py render [WORD ..]   our kernels and the baselines as cubins, no GPU
-    python bench/columns.py time [WORD ..]     on the GPU machine: correctness, then times
-    python bench/columns.py count              there, with ncu: sectors and hits of L1 and L2, kernel by kernel
+    python bench/columns.py STEP [WORD ..]     the steps of `runner.py`
+    python bench/columns.py count              on the GPU machine, with ncu: sectors and hits of L1 and L2, by kernel
     python bench/columns.py placement          there: the SM and the clock of each block of the naive stencil
     python bench/columns.py predict            the model's times and sectors for the tables, minutes, no GPU
-    python bench/columns.py table              the tables of docs/results/columns.md
+    python bench/columns.py random             the table of docs/reference/schedule-caches.md: the model's choices
 
 The thesis's tables 5.1 and 5.2 (9 x 9 means of 4096^2 and 4037^2, products of 1024^2; 16 widths and naive, 6 sizes of
 a block), figures 5.3 and 5.4 (gain over naive by size), and the best versions of each kernel. WORD chooses: `tables`,
-`figures`, `best`. Ours has the sizes and the width as constants and the block as an argument. The baselines of
-rivals/columns.cu: `listing 5` has all as arguments, as in the thesis; `constants` is the same with macros.
+`figures`, `best`, or `random`: shapes that are drawn, on which the model is judged. Ours has the sizes and the width as
+constants and the block as an argument. Of the baselines in rivals/columns.cu, `listing 5` has all as arguments, as in
+the thesis; `constants` is the same with macros.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import harness
 import mlir_kernels
 import ncu
+import runner
 
 NAME, PAGE, TARGET = "columns", "results/columns.md", "sm_90"
-FOLDER = harness.ARTIFACTS / NAME
 RIVALS = Path(__file__).parent / "rivals" / "columns.cu"
 WIDTHS = (0, 4, 8, 16, 30, 31, 32, 33, 34, 48, 64, 96, 128, 256, 512, 1024, 2048)
 """Column widths of the thesis; 0 is row by row."""
@@ -49,7 +51,18 @@ METRICS = {
     "DRAM bytes read": "dram__bytes_read.sum",
     "instructions": "smsp__inst_executed.sum",
 }
+SEED, SHAPES = 16, 5
 Made = dict[str, Any]
+
+
+def shapes() -> list[tuple[int, int, int, int]]:
+    """Heights, widths, sides of the box and threads of a block, drawn once: nothing here was used to fit the model."""
+    rng = random.Random(SEED)
+    found: list[tuple[int, int, int, int]] = []
+    for _ in range(SHAPES):
+        height, width = rng.randint(1000, 9000), rng.randint(1000, 9000)
+        found.append((height, width, rng.randrange(3, 12, 2), rng.choice((128, 256))))
+    return found
 
 
 # -- without a GPU
@@ -62,14 +75,22 @@ def ours() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             yield f"{kind}-{n}-{width}", "tables", (kind, n, width)
     for kind, n in TABLES[:2]:
         for width in WIDTHS:  # a block of 1024 has half of an SM's registers, if its threads take 32 each
-            yield f"{kind}-{n}-{width}-{BLOCKS[-1]}", "large", (kind, n, width, BLOCKS[-1])
+            yield f"{kind}-{n}-{width}-{BLOCKS[-1]}", "tables", (kind, n, width, BLOCKS[-1])
     for kind, (sizes, widths) in FIGURES.items():
         for n in sizes:
             for width in widths:
                 yield f"{kind}-{n}-{width}", "figures", (kind, n, width)
+    for shape in shapes():
+        for width in narrower(shape):
+            yield f"random-{'-'.join(map(str, shape))}-{width}", "random", ("random", *shape, width)
     for dtype, size, n in BEST:
         for version in versions(dtype, n):
             yield f"best-{dtype}-{size}-{n}-{version}", "best", (dtype, size, n, version)
+
+
+def narrower(shape: tuple[int, int, int, int]) -> list[int]:
+    """The widths of columns that are narrower than a matrix."""
+    return [width for width in WIDTHS if width < shape[1]]
 
 
 def versions(dtype: str, n: int) -> list[str]:
@@ -86,6 +107,10 @@ def build(arguments: tuple[Any, ...]) -> Any:
     from lego_mlir.kernels import box_stencil, dot_products
     from lego_mlir.tracing.dtypes import dtype_named
 
+    if arguments[0] == "random":
+        height, width, size, threads, column = arguments[1:]
+        order = schedule.columns(height, width, width=column) if column else "row"
+        return box_stencil.build(height, width, f32, size=size, order=order, threads=threads)
     if isinstance(arguments[1], int) and arguments[0] in FIGURES:
         kind, n, width, *block = arguments
         threads = block[0] if block else lego.size("threads", min=32, max=1024, multiple_of=32)
@@ -109,37 +134,32 @@ def build(arguments: tuple[Any, ...]) -> Any:
     return box_stencil.build(n, n, element, size=size, down=down, across=across)
 
 
-def job_compiled(job: tuple[str, tuple[Any, ...]]) -> tuple[str, Made]:
-    name, arguments = job
-    return compiled(name, build(arguments), FOLDER)
-
-
-def compiled(name: str, built: Any, folder: Path) -> tuple[str, Made]:
+def compiled(job: tuple[str, tuple[Any, ...]]) -> tuple[str, Made]:
     """One kernel as a cubin in the folder; what a launch of it needs."""
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder, ptxas, target_named
+    from lego_mlir.toolchain import ptxas, target_named
 
-    made = compile_kernel(built, target=TARGET, cache=Cache(default_folder()))
+    name, arguments = job
+    made = mlir_kernels.compiled(build(arguments), TARGET, "ptx")
     cubin, (resources,) = ptxas.assemble(made.text, target_named(TARGET))
-    (folder / f"{name}.cubin").write_bytes(cubin)
+    (BENCHMARK.folder / f"{name}.cubin").write_bytes(cubin)
     (kernel,) = made.manifest["kernels"]
     fixed = {"grid": kernel["grid"], "block": kernel["block"]} if not kernel["sizes"] else {}
     return name, {"entry": kernel["entry"], "registers": resources.registers, **fixed}
 
 
-def by_hand(job: tuple[str, dict[str, Any]], folder: Path = FOLDER) -> str:
+def by_hand(job: tuple[str, dict[str, Any]]) -> str:
     from lego_mlir.templates.run import nvcc
 
     name, macros = job
     defined = "".join(f"#define {macro} {value}\n" for macro, value in macros.items())
-    (folder / f"{name}.cubin").write_bytes(
-        nvcc.compile_text(defined + RIVALS.read_text(), target=TARGET, name=name).cubin
-    )
+    made = nvcc.compile_text(defined + RIVALS.read_text(), target=TARGET, name=name)
+    (BENCHMARK.folder / f"{name}.cubin").write_bytes(made.cubin)
     return name
 
 
 def hand_jobs() -> Iterator[tuple[str, dict[str, Any]]]:
     plain = {"ELEMENT": "float", "TOTAL": "float"}
-    for dtype, size in {(dtype, size) for dtype, size, _ in BEST}:
+    for dtype, size in {(dtype, size) for dtype, size, _ in BEST} | {("f32", shape[2]) for shape in shapes()}:
         element, total = TYPES[dtype]
         yield f"hand-{dtype}-{size}", {"ELEMENT": element, "TOTAL": total, "SIZE": size}
     for n in sorted({n for _, n in TABLES}):
@@ -147,18 +167,15 @@ def hand_jobs() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"constants-{n}-{width}", {**plain, "EXTENT": n, "COLUMN": width}
 
 
-def render(words: list[str]) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / "kernels.json"
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    path, groups = folder / "kernels.json", {group for group, *_ in cases}
     found: dict[str, Made] = json.loads(path.read_text()) if path.is_file() else {}
-    jobs = [(name, arguments) for name, group, arguments in ours() if not words or group in words]
-    jobs = [job for job in jobs if job[0] not in found]
+    jobs = [(name, arguments) for name, group, arguments in ours() if group in groups and name not in found]
     with ProcessPoolExecutor(2) as pool:
-        for name, made in pool.map(job_compiled, jobs):
+        for name, made in pool.map(compiled, jobs):
             found[name] = made
             path.write_text(json.dumps(found, indent=1) + "\n")
-        done = list(pool.map(by_hand, [job for job in hand_jobs() if not (FOLDER / f"{job[0]}.cubin").is_file()]))
-    print(f"{len(found)} kernels and {len(done)} new baselines in {FOLDER}")
+        list(pool.map(by_hand, [job for job in hand_jobs() if not (folder / f"{job[0]}.cubin").is_file()]))
 
 
 # -- on the GPU machine
@@ -291,31 +308,41 @@ def best_contenders(launch: Launcher, dtype: str, size: int, n: int) -> list[Any
     return found
 
 
-def cases(words: list[str]) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    if not words or "best" in words:
-        found += [("best", *case) for case in BEST]
-    if not words or "tables" in words:
-        found += [("tables", kind, n, block) for kind, n in TABLES for block in (256, 64, 1024, 128, 512, 32)]
-    if "f64" in words:
-        found += [("best", *case) for case in BEST if case[0] == "f64"]
-    if "large" in words:  # the rest of the tables
-        found += [("tables", kind, n, BLOCKS[-1]) for kind, n in TABLES]
-        found += [("tables", *TABLES[-1], block) for block in (128, 512, 32)]
-    if not words or "figures" in words:
-        found += [("figures", kind, n, 256) for kind, (sizes, _) in FIGURES.items() for n in sizes]
+def random_contenders(launch: Launcher, *shape: int) -> list[Any]:
+    """Ours and listing 5 by hand at every width of a shape drawn at random."""
+    import numpy as np
+
+    height, width, size, threads = shape
+    problem, tasks, found = Problem("stencil", height, size=size, wide=width), height * width, []
+    for column in narrower(shape):
+        facts = {"width": column, "block": threads}
+        run = launch.ours(f"random-{'-'.join(map(str, shape))}-{column}", problem.arrays, tasks, threads)
+        found.append(problem.contender(run, kernel="ours", **facts))
+        entry, more = ("stencil_columns", [np.int32(column)]) if column else ("stencil_naive", [])
+        grid, extents = (-(-tasks // threads),), (np.int32(width), np.int32(height))
+        run = launch.hand(f"hand-f32-{size}", entry, grid, (threads,), *problem.arrays, *extents, *more)
+        found.append(problem.contender(run, kernel="listing 5", **facts))
     return found
 
 
-def time(words: list[str]) -> None:
-    launch = Launcher(FOLDER)
+CASES: list[harness.Case] = [
+    *(("best", *case) for case in BEST),
+    *(("tables", kind, n, block) for kind, n in TABLES for block in (256, 64, 1024, 128, 512, 32)),
+    *(("figures", kind, n, 256) for kind, (sizes, _) in FIGURES.items() for n in sizes),
+    *(("random", *shape) for shape in shapes()),
+]
 
-    def timed(_: Path, group: str, *case: Any) -> list[Any]:
-        if group == "best":
-            return best_contenders(launch, *case)
-        return table_contenders(launch, *case, WIDTHS if group == "tables" else FIGURES[case[0]][1])
 
-    sys.exit(harness.time_cases(NAME, FOLDER, cases(words), timed))
+def timed(folder: Path, group: str, *case: Any) -> list[Any]:
+    launch = launcher(folder)
+    if group in ("best", "random"):
+        return {"best": best_contenders, "random": random_contenders}[group](launch, *case)
+    return table_contenders(launch, *case, FIGURES[case[0]][1] if group == "figures" else WIDTHS)
+
+
+@cache
+def launcher(folder: Path) -> Launcher:
+    return Launcher(folder)
 
 
 def counted() -> Iterator[tuple[str, str, int, int]]:
@@ -327,20 +354,18 @@ def counted() -> Iterator[tuple[str, str, int, int]]:
     yield "stencil-4096-32", "stencil", 4096, 64
 
 
-def profiled(_: list[str]) -> None:
+def profiled(_: Sequence[str]) -> None:
     """Launch each counted kernel once, for ncu."""
     import cupy as cp
 
-    launch = Launcher(FOLDER)
+    launch = Launcher(BENCHMARK.folder)
     for name, kind, n, block in counted():
         arrays = tuple(cp.zeros((n, n), cp.float32) for _ in range(3 if kind == "product" else 2))
         launch.ours(name, arrays, n * n, block)()
         cp.cuda.get_current_stream().synchronize()
 
 
-def count(_: list[str]) -> None:
-    import cupy as cp
-
+def count(_: Sequence[str]) -> None:
     found = ncu.watch([__file__, "profiled"], METRICS, "--kernel-name", "regex:^(stencil|dot_products)$")
     wanted = list(counted())
     if len(found) != len(wanted):
@@ -348,31 +373,20 @@ def count(_: list[str]) -> None:
     rows = [
         {"kernel": name, "block": block, **seen.counts} for (name, _, _, block), seen in zip(wanted, found, strict=True)
     ]
-    path = harness.todays_results(cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), f"{NAME}-counters")
-    path.write_text(json.dumps({"metrics": METRICS, "rows": rows}, indent=1) + "\n")
-    print(path)
+    print(harness.save(f"{NAME}-counters", {"device": harness.device_name(), "metrics": METRICS, "rows": rows}))
 
 
-def placement(_: list[str]) -> None:
+def placement(_: Sequence[str]) -> None:
     """The SM of each block, and when it started and ended, in nanoseconds; as NumPy arrays beside the results."""
     import cupy as cp
     import numpy as np
 
-    launch, n, found = Launcher(FOLDER), 4096, {}
+    launch, n, found = Launcher(BENCHMARK.folder), 4096, {}
     source, target = cp.zeros((n, n), cp.float32), cp.zeros((n, n), cp.float32)
     for block in (64, 256, 1024):
         blocks = cp.zeros((n * n // block, 3), cp.int64)
-        run = launch.hand(
-            "hand-f32-9",
-            "stencil_placement",
-            (len(blocks),),
-            (block,),
-            source,
-            target,
-            np.int32(n),
-            np.int32(n),
-            blocks,
-        )
+        given = (source, target, np.int32(n), np.int32(n), blocks)
+        run = launch.hand("hand-f32-9", "stencil_placement", (len(blocks),), (block,), *given)
         run()
         run()
         taken = blocks.get()
@@ -380,7 +394,7 @@ def placement(_: list[str]) -> None:
         found[f"start_{block}"], found[f"end_{block}"] = (
             (taken[:, k] - taken[:, 1].min()).astype(np.uint32) for k in (1, 2)
         )
-    path = harness.todays_results(cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), f"{NAME}-placement")
+    path = harness.results_path(harness.device_name(), f"{NAME}-placement")
     np.savez_compressed(path.with_suffix(".npz"), **found)
     print(path.with_suffix(".npz"))
 
@@ -411,7 +425,7 @@ def predicted(case: tuple[str, int, int]) -> list[Made]:
     ]  # fmt: skip
 
 
-def predict(_: list[str]) -> None:
+def predict(_: Sequence[str]) -> None:
     """Predict every cell of the tables."""
     rows: list[Made] = []
     with ProcessPoolExecutor(2) as pool:
@@ -421,14 +435,52 @@ def predict(_: list[str]) -> None:
     print(f"{len(rows)} predictions in {PREDICTIONS}")
 
 
-# -- the page
+# -- the pages
 
 
-def table(_: list[str]) -> None:
+def agreements(rows: list[Made]) -> list[list[str]]:
+    """A line for each shape and kernel: how the model ranks its orders, and what its choice loses."""
+    sys.path.insert(0, str(harness.BENCH.parent))
+    from bench import schedule_model
+    from lego_mlir import schedule
+    from lego_mlir.caches import simulation, time_model, workloads
+
+    lines = []
+    for height, width, size, threads in shapes():
+        case = harness.words_of(("random", height, width, size, threads))
+        workload = workloads.stencil(width, height, size)
+        for kernel, mapping in schedule_model.MAPPINGS.items():
+            mine = [row for row in rows if row["case"][-4:] == case[-4:] and row["kernel"] == kernel]
+            measured = {str(row["width"] or "naive"): row["ms"] * 1e-3 for row in mine}
+            if not measured:
+                continue
+            orders = {
+                name: simulation.rows(width) if name == "naive" else schedule.columns(height, width, width=int(name))
+                for name in measured
+            }
+            predicted = schedule_model.predictions(workload, orders, threads, time_model.H200, mapping=mapping)
+            found = schedule_model.agreement(measured, predicted)
+            best = min(measured, key=lambda name: measured[name])
+            gains = [f"{measured['naive'] / measured[name]:.3f}" for name in (best, found.choice)]
+            title = f"{size} x {size}, {height} x {width}, {kernel}"
+            losses = [f"{100 * loss:.1f} %" for loss in (found.loss, found.of_three)]
+            ranks = f"{found.spearman:.2f}"
+            lines.append([title, str(threads), ranks, f"{best} ({gains[0]})", f"{found.choice} ({gains[1]})", *losses])
+    return lines
+
+
+def random_table() -> None:
+    """How the model ranks the orders of shapes drawn at random; once they had results of their own."""
+    known = mlir_kernels.newest(NAME)["rows"]
+    rows = [row for row in known if row["case"][0] == "random"] or mlir_kernels.newest(f"{NAME}-random")["rows"]
+    heads = "means|threads|Spearman|best (gain)|choice (gain)|loss|of three"
+    made = mlir_kernels.table(heads, agreements(rows))
+    mlir_kernels.put_into("reference/schedule-caches.md", f"{NAME}-random", made)
+
+
+def table() -> None:
     """The tables of the page, from the newest results."""
-    results, counters = mlir_kernels.latest(NAME), mlir_kernels.latest(f"{NAME}-counters")
-    if results is None:
-        raise SystemExit("nothing was measured yet")
+    results, counters = mlir_kernels.newest(NAME), mlir_kernels.latest(f"{NAME}-counters")
     about = f"{mlir_kernels.circumstances(NAME, results)}; in ms.\n\n"
     parts: list[str | mlir_kernels.Table] = [about, best_table(results["rows"])]
     for kind, n in TABLES:
@@ -491,6 +543,11 @@ def best_table(rows: list[Made]) -> mlir_kernels.Table:
     return mlir_kernels.table("|".join(["means", *heads]), lines)
 
 
+BENCHMARK = runner.Benchmark(
+    NAME, CASES, timed, table, render, groups={group: [c for c in CASES if c[0] == group] for group, *_ in CASES},
+    steps={"count": count, "profiled": profiled, "placement": placement, "predict": predict,
+           "random": lambda _: random_table()},
+)  # fmt: skip
+
 if __name__ == "__main__":
-    STEPS = {step.__name__: step for step in (render, time, count, profiled, placement, predict, table)}
-    mlir_kernels.main(__doc__, STEPS, (), str)
+    sys.exit(runner.main(BENCHMARK))

@@ -1,13 +1,10 @@
 """Conversions between layouts against shared-memory round trips and Gluon's convert_layout.
 
-    python bench/conversions.py render [CASE ..]   our PTX, and the layouts for Gluon
     python bench/conversions.py static [CASE ..]   shuffles, shared accesses and selects of one conversion, ours and
                                                    Triton's, and the time to plan it; no GPU
-    python bench/conversions.py time [CASE ..]     on the GPU machine: correctness, then times
-    python bench/conversions.py table              the table of docs/results/conversions.md
 
 A block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no conversion can be
-left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The rivals store the
+left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The baselines store the
 tile to shared memory in its rows, load it in the other layout, and wait by barriers of the warp where the elements stay
 in their warp: `unpadded`, `padded` by 16 bytes a row, `swizzled` in groups of 16 bytes.
 """
@@ -17,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 import harness
 import mlir_kernels
 import numpy as np
+import runner
 
 NAME, PAGE, TARGET = "conversions", "results/conversions.md", "sm_90"
 TURNS, BLOCKS = 200, 132 * 4
@@ -158,70 +157,121 @@ def kernel(case: str, way: str, turns: int) -> Any:
     return converted
 
 
-def compiled(case: str, way: str, turns: int = TURNS) -> Any:
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-
-    made = kernel(case, way, turns)
-    return None if made is None else compile_kernel(made, target=TARGET, cache=Cache(default_folder()))
-
-
 def described(layout: Any) -> dict[str, Any]:
     """The bases and sizes of a layout, as Gluon's DistributedLinearLayout takes them."""
     bases = {name: [list(b) for b in layout.bases[name]] for name in ("register", "lane", "warp")}
     return {**bases, "shape": list(layout.out_sizes.values())}
 
 
-def render(cases: Sequence[str]) -> None:
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "cases.json"
-    found = json.loads(kept.read_text()) if kept.is_file() else {}
-    for case in cases:
-        source, target, bits = layouts(case)
-        ways = []
-        for way in WAYS:
-            made = compiled(case, way)
-            if made is not None:
-                mlir_kernels.keep(folder, f"{case}-{way}", made)
-                ways.append(way)
-        found[case] = {"bits": bits, "source": described(source), "target": described(target), "ways": ways}
-        print(case, *ways, flush=True)
-    kept.write_text(json.dumps(found, indent=1) + "\n")
+def facts_of(case: str, ways: Sequence[str]) -> dict[str, Any]:
+    """What the GPU machine needs of a case."""
+    source, target, bits = layouts(case)
+    return {"bits": bits, "source": described(source), "target": described(target), "ways": ways}
+
+
+# -- what gathers have too
+
+
+def render_with(
+    kernel_of: Callable[[str, str, int], Any], ways: Sequence[str], facts: Callable[[str, Sequence[str]], Any]
+) -> Callable[[Path, Sequence[harness.Case]], None]:
+    """The step that keeps the kernels of all ways that a case has, and its facts."""
+
+    def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+        kept = folder / "cases.json"
+        found = json.loads(kept.read_text()) if kept.is_file() else {}
+        for (case,) in cases:
+            made = {way: kernel for way in ways if (kernel := kernel_of(case, way, TURNS)) is not None}
+            for way, kernel in made.items():
+                mlir_kernels.keep(folder, f"{case}-{way}", mlir_kernels.compiled(kernel, TARGET, "ptx"))
+            found[case] = facts(case, list(made))
+            print(case, *made, flush=True)
+        kept.write_text(json.dumps(found, indent=1) + "\n")
+
+    return render
+
+
+def machine_code(kernel: Any) -> Any:
+    made = mlir_kernels.compiled(kernel, TARGET, "ptx")
+    return mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+
+
+def counted(code: Sequence[Any]) -> dict[str, int]:
+    names = [i.name for i in code]
+    return {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
+
+
+def write_rows(name: str, rows: list[dict[str, Any]]) -> None:
+    """Keep the rows of these cases, and the others that are there."""
+    path = harness.BENCH / "results" / "static" / f"{name}-{TARGET}.json"
+    cases = [row["case"] for row in rows]
+    others = json.loads(path.read_text()) if path.is_file() else []
+    path.write_text(json.dumps([*(r for r in others if r["case"] not in cases), *rows], indent=1) + "\n")
+
+
+def triton_code(source: Any, warps: int) -> Any:
+    """The machine code of a kernel of Triton or Gluon, compiled without a GPU."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    from lego_mlir.toolchain import sass
+
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+    return sass.disassemble(made.asm["cubin"])
+
+
+POINTERS = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}
+
+
+def torch_type(bits: int) -> Any:
+    import torch
+
+    return {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[bits]
+
+
+def all_right(
+    folder: Path, case: str, ways: Sequence[str], tensors: Sequence[Any], expected: Any, baseline: tuple[str, Any],
+    **facts: Any,
+) -> list[harness.Contender]:  # fmt: skip
+    """Ours and the baseline, each of which must write exactly what is expected into the last tensor."""
+    import cupy as cp
+    import torch
+
+    memory, y = [cp.from_dlpack(t).reshape(-1) for t in tensors], tensors[-1]
+    runs = {way: partial(mlir_kernels.launcher(folder, f"{case}-{way}"), *memory) for way in ways}
+    found = []
+    for way, run in {**runs, baseline[0]: baseline[1]}.items():
+        y.zero_()
+        run()
+        torch.cuda.synchronize()
+        if not bool((y == expected).all()):
+            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
+        found.append(harness.contender(run, kernel=way, **facts))
+    return found
 
 
 # -- static counts
 
 
-def static(cases: Sequence[str]) -> None:
-    """One conversion of each case: planned instructions in the machine code, ours beside Triton's."""
+def static(words: Sequence[str]) -> None:
+    """One conversion of each case: planned instructions in the machine code, ours and Triton's, and the planning."""
     from lego_mlir.f2.conversion import conversion_plan
 
     rows = []
-    for case in cases:
+    for (case,) in BENCHMARK.chosen(words):
         source, target, bits = layouts(case)
         plan = conversion_plan(source, target, bits)
         milliseconds = best_ms(lambda given=(source, target, bits): conversion_plan(*given))
         facts = {"case": case, "plan": type(plan).__name__, "plan_ms": round(milliseconds, 2)}
-        counts = {}
-        for who, code in (("ours", our_code(case)), ("Triton", triton_code(source, target, bits))):
-            counts[who] = counted(code)
-        rows.append({**facts, **counts})
-        print(f"{case:24} {facts['plan']:12} {facts['plan_ms']:6} ms  {counts}", flush=True)
-    path = harness.BENCH / "results" / "static" / f"{NAME}-{TARGET}.json"
-    write_rows(path, rows)
+        ours, theirs = machine_code(kernel(case, "ours", 0)).code, gluon_code(source, target, bits)
+        rows.append({**facts, "ours": counted(ours), "Triton": counted(theirs)})
+        print(*rows[-1].values(), flush=True)
+    write_rows(NAME, rows)
     layout = layouts("rows-columns-16")[0].flatten_ins("place")
     places = np.random.default_rng(0).integers(0, layout.in_sizes["place"], 2**20)
-    took = best_ms(lambda: layout.apply(places))
-    print(f"apply of 2^20 indices: {took:.1f} ms")
+    print(f"apply of 2^20 indices: {best_ms(lambda: layout.apply(places)):.1f} ms")
     worse = [r["case"] for r in rows if any(r["ours"][n] > r["Triton"][n] for n in ("SHFL", "LDS", "STS", "select"))]
-    print(f"{path}; more than Triton in some count: {worse or 'none'}")
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Keep the rows of these cases, and the others that are there."""
-    cases = [row["case"] for row in rows]
-    others = json.loads(path.read_text()) if path.is_file() else []
-    path.write_text(json.dumps([*(r for r in others if r["case"] not in cases), *rows], indent=1) + "\n")
+    print(f"more than Triton in some count: {worse or 'none'}")
 
 
 def best_ms(run: Callable[[], Any]) -> float:
@@ -234,91 +284,50 @@ def best_ms(run: Callable[[], Any]) -> float:
     return min(times)
 
 
-def counted(code: Sequence[Any]) -> dict[str, int]:
-    names = [i.name for i in code]
-    return {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
-
-
-def our_code(case: str) -> Any:
-    made = compiled(case, "ours", 0)
-    return mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made)).code
-
-
 def gluon_layout(given: dict[str, Any]) -> Any:
     from triton.experimental.gluon import language as gl
 
     return gl.DistributedLinearLayout(given["register"], given["lane"], given["warp"], [], given["shape"])
 
 
-def gluon_kernels() -> Any:
-    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
-    import gluon_layouts
-
-    return gluon_layouts
-
-
-def triton_code(source: Any, target: Any, bits: int) -> Any:
-    """The machine code of Gluon's conversion, compiled without a GPU."""
-    import triton
-    from triton.backends.compiler import GPUTarget
+def gluon_code(source: Any, target: Any, bits: int) -> Any:
+    """The machine code of Gluon's conversion."""
+    from rivals.gluon_layouts import convert_once
     from triton.experimental.gluon._runtime import GluonASTSource
 
-    from lego_mlir.toolchain import sass
-
-    function = gluon_kernels().convert_once
-    pointer = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}[bits]
-    signature = {"x_ptr": pointer, "y_ptr": pointer, **dict.fromkeys(function.arg_names[2:], "constexpr")}
+    signature = {"x_ptr": POINTERS[bits], "y_ptr": POINTERS[bits]}
+    signature |= dict.fromkeys(convert_once.arg_names[2:], "constexpr")
     sides = [described(layout) for layout in (source, target)]
     constants = {(2,): gluon_layout(sides[0]), (3,): gluon_layout(sides[1])}
     constants |= {(4,): sides[0]["shape"][0], (5,): sides[0]["shape"][1]}
     aligned = {(k,): [["tt.divisibility", 16]] for k in range(2)}
-    text = GluonASTSource(function, signature, constants, aligned)
-    options = {"num_warps": source.in_sizes["warp"]}
-    return sass.disassemble(triton.compile(text, target=GPUTarget("cuda", 90, 32), options=options).asm["cubin"])
+    return triton_code(GluonASTSource(convert_once, signature, constants, aligned), source.in_sizes["warp"])
 
 
 # -- times
 
 
-def time(cases: Sequence[str]) -> None:
-    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders))
-
-
-def contenders(folder: Path, case: str) -> list[harness.Contender]:
-    import cupy as cp
+def timed(folder: Path, case: str) -> list[harness.Contender]:
     import torch
+    from rivals.gluon_layouts import convert
 
     facts = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
     rows, columns = facts["source"]["shape"]
-    kind = {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[facts["bits"]]
-    x = torch.randint(-8, 9, (BLOCKS * rows, columns), device="cuda").to(kind)
-    y = torch.empty_like(x)
-    expected = (x.to(torch.int64) + TURNS).to(kind)
-    memory = [cp.from_dlpack(t).reshape(-1) for t in (x, y)]
-    runs = {}
-    for way in facts["ways"]:
-        launch = mlir_kernels.launcher(folder, f"{case}-{way}")
-        runs[way] = lambda launch=launch: launch(*memory)
+    x = torch.randint(-8, 9, (BLOCKS * rows, columns), device="cuda").to(torch_type(facts["bits"]))
+    y, expected = torch.empty_like(x), (x.to(torch.int64) + TURNS).to(x.dtype)
     sides = [gluon_layout(facts[side]) for side in ("source", "target")]
-    warps = 1 << len(facts["source"]["warp"])
-    gluon = gluon_kernels().convert
-    runs["Gluon"] = lambda: gluon[(BLOCKS,)](x, y, *sides, rows, columns, TURNS, num_warps=warps)
-    found = []
-    for way, run in runs.items():
-        y.zero_()
-        run()
-        torch.cuda.synchronize()
-        if not bool((y == expected).all()):
-            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
-        found.append(harness.contender(run, kernel=way, bits=facts["bits"]))
-    return found
+    gluon = partial(convert[(BLOCKS,)], x, y, *sides, rows, columns, TURNS, num_warps=1 << len(facts["source"]["warp"]))
+    return all_right(folder, case, facts["ways"], (x, y), expected, ("Gluon", gluon), bits=facts["bits"])
 
 
-def table(_: Sequence[str]) -> None:
+def table() -> None:
     """The newest times: ours, and the others relative to ours."""
     mlir_kernels.put_into(PAGE, "conversions", *mlir_kernels.relative_table(NAME, [*WAYS[1:], "Gluon"], 2 * TURNS))
 
 
+BENCHMARK = runner.Benchmark(
+    NAME, [(case,) for case in CASES], timed, table, render_with(kernel, WAYS, facts_of), steps={"static": static}
+)
+
 if __name__ == "__main__":
-    steps = {"render": render, "static": static, "time": time, "table": table}
-    mlir_kernels.main(__doc__, steps, CASES, str)
+    sys.exit(runner.main(BENCHMARK))

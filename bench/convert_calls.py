@@ -1,7 +1,6 @@
 """`lego.convert` on arrays of a GPU: the bits of the processor, and times against a copy of the same bytes.
 
-    python bench/convert_calls.py time [CASE ..]   on the GPU machine, which compiles the kernels: needs MLIR there
-    python bench/convert_calls.py table            the table of docs/results/formats.md
+`time` runs on a GPU machine with MLIR, which compiles the kernels.
 
 A case is a conversion by `lego.convert(array, source=.., to=..)` of tensors of PyTorch, or of arrays of CuPy (`cupy`),
 with everything that a call does: plan, allocate, launch. `copy` is `torch.clone` of the larger side. Results are
@@ -10,13 +9,15 @@ compared with those of NumPy arrays, byte by byte, before anything is timed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import harness
 import mlir_kernels
 import numpy as np
+import runner
 
 NAME, PAGE = "convert_calls", "results/formats.md"
 LAYER = {"rows": 8192, "columns": 8192}
@@ -67,17 +68,12 @@ def made_up(format_: Any) -> dict[str, Any]:
     return found
 
 
-def time(cases: Sequence[str]) -> int:
-    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders)
-
-
-def contenders(folder: Any, case: str) -> list[harness.Contender]:
+def timed(folder: Path, case: str) -> list[harness.Contender]:
     import cupy
     import torch
 
     import lego_mlir as lego
 
-    del folder
     source, target = formats_of(case)
     given = made_up(source)
     only = next(iter(given.values()))
@@ -97,8 +93,8 @@ def contenders(folder: Any, case: str) -> list[harness.Contender]:
     size = max(sum(one.bytes_of(b) for b in one.buffers) for one in (source, target))
     block = torch.zeros(size, dtype=torch.uint8, device="cuda")
     facts = {"bytes": size, "library": library, "kernels": len(_kernels(source, target))}
-    timed = [harness.contender(run, kernel=way, **facts) for way, run in ways.items()]
-    return [*timed, harness.contender(block.clone, kernel="copy", bytes=size)]
+    ours = [harness.contender(run, kernel=way, **facts) for way, run in ways.items()]
+    return [*ours, harness.contender(block.clone, kernel="copy", bytes=size)]
 
 
 def require_same(case: str, expected: dict[str, Any], found: Any) -> None:
@@ -117,29 +113,25 @@ def _kernels(source: Any, target: Any) -> list[Any]:
     return kernels_of(Conversion(source, target))
 
 
-def table(_: Sequence[str] = ()) -> None:
+def table() -> None:
     """One row a case: time of a call, and the share of a copy's speed."""
-    found = mlir_kernels.latest(NAME)
-    if found is None:
-        raise SystemExit("no times yet: run `python bench/convert_calls.py time` on a machine with a GPU")
-    times, cells = {(row["case"][0], row["kernel"]): row for row in found["rows"]}, []
-    shares: dict[bool, list[float]] = {True: [], False: []}
-    for case, (source, target, _sizes, _library) in CASES.items():
-        if (case, "convert") in times:
-            ours, copy = times[case, "convert"], times[case, "copy"]
-            share = copy["ms"] / ours["ms"]
-            shares[ours["kernels"] == 1].append(share)
-            inside = f"{1000 * times[case, 'in place']['ms']:.0f}" if (case, "in place") in times else ""
-            cells.append(
-                [f"`{source}` to `{target}`", ours["library"], str(ours["kernels"]), f"{ours['bytes'] / 2**20:.0f}",
-                 f"{1000 * ours['ms']:.0f}", f"{share:.2f}", inside]
-            )  # fmt: skip
+    cells, shares = [], {True: [], False: []}  # type: ignore[var-annotated]
+    for (case,), times in mlir_kernels.by_case(mlir_kernels.newest(NAME)).items():
+        source, target, _, _ = CASES[case]
+        ours, share = times["convert"], times["copy"]["ms"] / times["convert"]["ms"]
+        shares[ours["kernels"] == 1].append(share)
+        inside = f"{1000 * times['in place']['ms']:.0f}" if "in place" in times else ""
+        cells.append([
+            f"`{source}` to `{target}`", ours["library"], str(ours["kernels"]), f"{ours['bytes'] / 2**20:.0f}",
+            f"{1000 * ours['ms']:.0f}", f"{share:.2f}", inside,
+        ])  # fmt: skip
     moves, casts = (f"{geometric_mean(shares[kind]):.2f}" for kind in (True, False))
-    where = mlir_kernels.circumstances(NAME, found, "torch")
-    text = f"{where}; of a copy in the geometric mean: moves {moves}, casts {casts}.\n\n"
-    columns = "conversion|arrays of|kernels|MiB|us|of a copy|us in place"
-    mlir_kernels.put_into(PAGE, NAME, text, mlir_kernels.table(columns, cells))
+    made = mlir_kernels.table("conversion|arrays of|kernels|MiB|us|of a copy|us in place", cells)
+    means = f"; of a copy in the geometric mean: moves {moves}, casts {casts}"
+    mlir_kernels.put_results(PAGE, NAME, NAME, made, "torch", note=means)
 
+
+BENCHMARK = runner.Benchmark(NAME, [(case,) for case in CASES], timed, table)
 
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__, {"time": time, "table": table}, list(CASES), str)
+    sys.exit(runner.main(BENCHMARK))

@@ -1,22 +1,15 @@
 """The kernels of examples/first_day at realistic sizes, beside torch, cuSPARSE and CUB.
 
-    python bench/first_day.py render [WORD ..]             PTX and manifests into artifacts/first_day
-    python bench/first_day.py time [WORD ..] [--to DIR]    on the GPU machine: correctness, then times in turns
-
-WORDs select the cases whose names hold all of them. Rendering replaces sizes that an example fixes as constants. `time`
-needs CuPy, torch and lego_mlir.runtime, no MLIR; each line has our time and the fastest rival's in milliseconds, and
-their ratio, which should be at least 0.9 where memory limits both. The JSON goes to DIR, by default to the results of
-the device.
+A word chooses cases by what their names hold. Rendering replaces sizes that an example fixes as constants. `time` needs
+CuPy, torch and lego_mlir.runtime, no MLIR. Where memory limits both, the fastest other's time over ours should be at
+least 0.9.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
-import json
 import sys
-import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +17,9 @@ from typing import Any
 import first_day_rivals
 import harness
 import mlir_kernels
+import runner
 
-NAME, TARGET, AIM = "first_day", "sm_90", 0.9
-FOLDER = harness.ARTIFACTS / NAME
+NAME, TARGET = "first_day", "sm_90"
 EXAMPLES = harness.BENCH.parent / "examples" / "first_day"
 Numbers = Mapping[str, int]
 
@@ -44,8 +37,7 @@ class Case:
     def artifact(self) -> str:
         return "-".join([self.example, *(f"{name}{value}" for name, value in self.constants.items())])
 
-    @property
-    def name(self) -> str:
+    def __str__(self) -> str:
         return " ".join([self.example, *(f"{k}={v}" for k, v in {**self.constants, **self.sizes}.items())])
 
 
@@ -109,22 +101,16 @@ def with_constants(source: str, constants: Numbers) -> str:
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
-def render(cases: list[Case]) -> int:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir import spec
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
-    specs = FOLDER / "specs"
+    specs = folder / "specs"
     specs.mkdir(parents=True, exist_ok=True)
-    for case in {case.artifact: case for case in cases}.values():
+    for case in {case.artifact: case for (case,) in cases}.values():
         path = specs / f"{case.artifact}.py"
         path.write_text(with_constants((EXAMPLES / f"{case.example}.py").read_text(), case.constants))
-        kernels = spec.load(path).kernels_named(None)
-        made = compile_kernel(
-            kernels, transform=SCRIPTS.get(case.example), target=TARGET, cache=Cache(default_folder())
-        )
-        mlir_kernels.keep(FOLDER, case.artifact, made)
-    print(f"{len(list(FOLDER.glob('*.ptx')))} modules in {FOLDER}")
-    return 0
+        kernels, script = spec.load(path).kernels_named(None), SCRIPTS.get(case.example)
+        mlir_kernels.keep(folder, case.artifact, mlir_kernels.compiled(kernels, TARGET, "ptx", transform=script))
 
 
 # -- on the GPU machine
@@ -137,7 +123,7 @@ class Kernels:
         from lego_mlir.runtime import cuda
 
         self.case = case
-        self.module = cuda.load(harness.rendered(FOLDER / f"{case.artifact}.ptx"))
+        self.module = cuda.load(harness.rendered(BENCHMARK.folder / f"{case.artifact}.ptx"))
 
     def launch(self, entry: str, *given: Any, **types: Any) -> Callable[[], None]:
         """A tensor of torch is passed as CuPy's; `types` gives, by position, an unsigned type for its bits."""
@@ -154,8 +140,8 @@ class Kernels:
         return lambda: kernel(*passed, sizes=sizes)
 
 
-def contenders(case: Case) -> list[harness.Contender]:
-    """Ours and each rival, ours checked against the first."""
+def timed(folder: Path, case: Case) -> list[harness.Contender]:
+    """Ours and each baseline, ours checked against the first."""
     import torch
 
     torch.manual_seed(0)
@@ -167,52 +153,28 @@ def contenders(case: Case) -> list[harness.Contender]:
     trial.run()
     error = 0.0
     for found, expected in zip(trial.results, trial.expected(), strict=True):
-        error = max(error, harness.require_close(found, expected, trial.tolerance, case.name))
-    facts = {"case": case.name, "memory": case.memory}
+        error = max(error, harness.require_close(found, expected, trial.tolerance, str(case)))
+    facts = {"memory": case.memory}
     ours = harness.contender(trial.run, kernel="lego", error=error, **facts)
     return [ours, *(harness.contender(run, kernel=name, **facts) for name, run in trial.rivals.items())]
 
 
-def time(cases: list[Case], to: Path | None) -> int:
-    import torch
-
-    device = torch.cuda.get_device_name()
-    path = harness.todays_results(device, NAME) if to is None else to / f"{NAME}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows, failed = [], 0
-    for case in cases:
-        try:
-            found = harness.measured(contenders(case))
-        except Exception as error:  # the other cases still count
-            print(f"{case.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            failed += 1
+def table() -> None:
+    """Ours and the fastest of the others, case by case; above 1 ours is faster."""
+    results, lines = mlir_kernels.newest(NAME), []
+    for case, found in mlir_kernels.by_case(results).items():
+        ours = found.pop("lego", None)
+        if ours is None or not found:
             continue
-        rows += found
-        print(line(case, found), flush=True)
-        facts = {"device": device, "torch": torch.__version__, "date": clock.strftime("%Y-%m-%d")}
-        path.write_text(json.dumps({**facts, "clocks": harness.clocks(), "rows": rows}, indent=1) + "\n")
-    print(f"{path}: {len(rows)} rows, {failed} cases failed")
-    return 1 if failed else 0
+        best = min(found, key=lambda name: found[name]["ms"])
+        times = [mlir_kernels.time_cell(row) for row in (ours, found[best])]
+        name = case if isinstance(case, str) else " ".join(case)
+        lines.append([name, *times, best, f"{found[best]['ms'] / ours['ms']:.2f}", "yes" if ours["memory"] else ""])
+    made = mlir_kernels.table("case|ours ms|fastest other ms|which|other / ours|limited by memory", lines)
+    mlir_kernels.put_results("results/first-day.md", NAME, NAME, made, "torch")
 
 
-def line(case: Case, rows: list[dict[str, Any]]) -> str:
-    """Ours, the fastest rival, their ratio, and whether the aim is reached where there is one."""
-    ours, *rivals = rows
-    best = min(rivals, key=lambda row: row["ms"])
-    ratio = best["ms"] / ours["ms"]
-    reached = "" if not case.memory else "reached" if ratio >= AIM else f"below {AIM}"
-    return f"{case.name:55} {ours['ms']:9.4f} {best['kernel']:12} {best['ms']:9.4f} {ratio:6.2f} {reached}".rstrip()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["render", "time"])
-    parser.add_argument("words", nargs="*")
-    parser.add_argument("--to", type=Path)
-    options = parser.parse_args()
-    chosen = [case for case in CASES if all(word in case.name for word in options.words)]
-    return render(chosen) if options.step == "render" else time(chosen, options.to)
-
+BENCHMARK = runner.Benchmark(NAME, [(case,) for case in CASES], timed, table, render)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -1,9 +1,6 @@
 """Conversions into storage formats against a copy of the same bytes.
 
-    python bench/formats.py render [FORMAT ..]   our kernels as cubins, one for each format, and the moves as JSON
-    python bench/formats.py time [FORMAT ..]     on the GPU machine: correctness, then times
-    python bench/formats.py cpu [FORMAT ..]      on this processor: conversions and a copy, by two threads each
-    python bench/formats.py table                the table of docs/results/formats.md
+    python bench/formats.py cpu [FORMAT ..]     on this processor: conversions and a copy, by two threads each
 
 All fields of a format are written by one launch, each from a dense row-major array of its elements, packed to the bit.
 `copy` moves as many bytes as the format's buffers have, by the driver. `bitsandbytes.nf4` is not among the cases: its
@@ -13,7 +10,9 @@ two fields share bytes, so they are two launches, the second of which reads what
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import geometric_mean, median, quantiles
 from time import perf_counter
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import harness
 import mlir_kernels
 import numpy as np
+import runner
 
 NAME, PAGE, TARGET = "formats", "results/formats.md", "sm_90"
 RUNS = (NAME, "formats_one_line")
@@ -69,14 +69,12 @@ def conversion_of(case: str, mebibytes: int) -> Any:
     return Conversion(in_packed_rows(format_), format_)
 
 
-def render(cases: Sequence[str]) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.formats.device_moves import kernels_of
 
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "cases.json"
     facts = json.loads(kept.read_text()) if kept.is_file() else {}
-    for case in cases:
+    for (case,) in cases:
         plan = conversion_of(case, GPU_MIB)
         ((kernel, arguments),) = kernels_of(plan)
         (folder / case / f"{kernel.name}.cubin").unlink(missing_ok=True)
@@ -119,17 +117,11 @@ def require_right(move: Mapping[str, Any], x: Any, y: Any) -> None:
             raise harness.WrongResultError(f"{move['source']} to {move['target']}: wrong; nothing is timed")
 
 
-def time(cases: Sequence[str]) -> int:
-    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders)
-
-
-def contenders(folder: Any, case: str) -> list[harness.Contender]:
+def timed(folder: Path, case: str) -> list[harness.Contender]:
     import cupy as cp
 
-    from lego_mlir.runtime.packs import load_kernels
-
     facts = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
-    (kernel,) = load_kernels(folder / case / f"{facts['kernel']}.cubin").values()
+    kernel = mlir_kernels.kept_kernel(folder / case / f"{facts['kernel']}.cubin")
     rng, memory, views = np.random.default_rng(1), {}, []
     for one in facts["arguments"]:
         key = one["side"], one["buffer"]
@@ -148,13 +140,13 @@ def contenders(folder: Any, case: str) -> list[harness.Contender]:
     ]
 
 
-def cpu(cases: Sequence[str]) -> None:
+def cpu(words: Sequence[str]) -> None:
     """Median ratios of a copy by two threads and the conversion, timed in turns: a shared machine shows in both."""
     from lego_mlir.formats.compiled_moves import THREADS
     from lego_mlir.formats.host_moves import COMPILED_BYTES
 
-    rows = []
-    for case in cases:
+    rows, chosen = [], [case for (case,) in BENCHMARK.chosen(words)]
+    for case in chosen:
         plan = conversion_of(case, CPU_MIB)
         run, total = _prepared(plan)
         for _ in range(2 + COMPILED_BYTES // total):
@@ -177,12 +169,12 @@ def cpu(cases: Sequence[str]) -> None:
         )
     found = [row["of_copy"][1] for row in rows]
     print(f"geometric mean {geometric_mean(found):.2f}, least {min(found):.2f}")
-    if list(cases) == CASES:
+    if chosen == CASES:
         from lego_mlir.runtime.cpu import model_name
         from lego_mlir.toolchain import llvm
 
-        path = harness.todays_results(llvm.binding().get_host_cpu_name(), CPU_NAME)
-        path.write_text(json.dumps({"device": model_name(), "threads": THREADS, "rows": rows}, indent=1) + "\n")
+        path = harness.results_path(llvm.binding().get_host_cpu_name(), CPU_NAME)
+        harness.save(CPU_NAME, {"device": model_name(), "threads": THREADS, "rows": rows}, path)
 
 
 def _prepared(plan: Any) -> tuple[Callable[[], None], int]:
@@ -220,33 +212,23 @@ def _copy_of(size: int, threads: int) -> Callable[[], None]:
 
 def cpu_table() -> None:
     """The table of the processor: speed, and the ratio to a copy with its quartiles."""
-    found = mlir_kernels.latest(CPU_NAME)
-    if found is None:
-        raise SystemExit("no times of a processor yet: run `python bench/formats.py cpu`")
-    cells, ratios = [], []
+    found, cells, ratios = mlir_kernels.newest(CPU_NAME), [], []
     for row in found["rows"]:
         low, middle, high = row["of_copy"]
         ratios.append(middle)
-        speed = row["bytes"] / row["ms"] / 1e6
-        facts = (
-            f"`{row['case'][0]}`",
-            f"{row['bytes'] >> 20}",
-            f"{speed:.1f}",
-            f"{middle:.2f}",
-            f"{low:.2f} to {high:.2f}",
+        speed = f"{row['bytes'] / row['ms'] / 1e6:.1f}"
+        cells.append(
+            [f"`{row['case'][0]}`", f"{row['bytes'] >> 20}", speed, f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]
         )
-        cells.append(list(facts))
-    where = f"{mlir_kernels.circumstances(CPU_NAME, found)}, {found['threads']} threads"
-    text = f"{where}: {geometric_mean(ratios):.2f} of a copy in the geometric mean, least {min(ratios):.2f}.\n\n"
-    mlir_kernels.put_into(PAGE, CPU_NAME, text, mlir_kernels.table("format|MiB|GB/s|of a copy|quartiles", cells))
+    means = f"{geometric_mean(ratios):.2f} of a copy in the geometric mean, least {min(ratios):.2f}"
+    made = mlir_kernels.table("format|MiB|GB/s|of a copy|quartiles", cells)
+    mlir_kernels.put_results(PAGE, CPU_NAME, CPU_NAME, made, note=f", {found['threads']} threads: {means}")
 
 
-def table(_: Sequence[str] = ()) -> None:
+def table() -> None:
     """The tables of the documentation: our time, what it reads and writes, and the share of a copy's speed, by run."""
     cpu_table()
     runs = {name: found for name in RUNS if (found := mlir_kernels.latest(name)) is not None}
-    if not runs:
-        raise SystemExit("no times yet: run `python bench/formats.py time` on a machine with a GPU")
     text = "".join(f"{mlir_kernels.circumstances(name, found, 'torch')}.\n" for name, found in runs.items())
     times = [{(row["case"][0], row["kernel"]): row for row in found["rows"]} for found in runs.values()]
     shares: list[list[float]] = [[] for _ in runs]
@@ -267,5 +249,7 @@ def table(_: Sequence[str] = ()) -> None:
     mlir_kernels.put_into(PAGE, NAME, f"{text}\n", mlir_kernels.table("|".join(["format", *columns]), cells))
 
 
+BENCHMARK = runner.Benchmark(NAME, [(case,) for case in CASES], timed, table, render, steps={"cpu": cpu})
+
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__, {"render": render, "time": time, "cpu": cpu, "table": table}, CASES, str)
+    sys.exit(runner.main(BENCHMARK))

@@ -1,9 +1,6 @@
 """Gathers along an axis against tl.gather and shared-memory round trips.
 
-    python bench/gather.py render [CASE ..]   our PTX
     python bench/gather.py static [CASE ..]   machine instructions of one gather, ours and Triton's; no GPU
-    python bench/gather.py time [CASE ..]     on the GPU machine: correctness, then times
-    python bench/gather.py table              the table of docs/results/conversions.md
 
 A block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices selects, TURNS
 times; `down`, N x ROWS elements and each column. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where
@@ -18,12 +15,14 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import conversions
 import harness
 import mlir_kernels
+import runner
 
 NAME, PAGE, TARGET = "gather", "results/conversions.md", "sm_90"
 TURNS, BLOCKS, WARPS, ROWS = 200, 132 * 4, 4, 64
@@ -137,103 +136,56 @@ def kernel(case: str, way: str, turns: int) -> Any:
     return gathered
 
 
-def compiled(case: str, way: str, turns: int = TURNS) -> Any:
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-
-    made = kernel(case, way, turns)
-    return None if made is None else compile_kernel(made, target=TARGET, cache=Cache(default_folder()))
-
-
-def render(cases: Sequence[str]) -> None:
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "cases.json"
-    found = json.loads(kept.read_text()) if kept.is_file() else {}
-    for case in cases:
-        ways = []
-        for way in WAYS:
-            made = compiled(case, way)
-            if made is not None:
-                mlir_kernels.keep(folder, f"{case}-{way}", made)
-                ways.append(way)
-        found[case] = ways
-        print(case, *ways, flush=True)
-    kept.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def static(cases: Sequence[str]) -> None:
-    """One gather of each case: instructions and spilled bytes, ours beside Triton's."""
+def static(words: Sequence[str]) -> None:
+    """One gather of each case: instructions and spilled bytes, ours and Triton's."""
     rows = []
-    for case in cases:
-        made = compiled(case, "ours", 0)
-        ours = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+    for (case,) in BENCHMARK.chosen(words):
+        ours = conversions.machine_code(kernel(case, "ours", 0))
         spilled = ours.resources.spill_stores + ours.resources.spill_loads
         counts = {"ours": conversions.counted(ours.code), "Triton": conversions.counted(triton_code(case))}
         rows.append({"case": case, "spill_bytes": spilled, **counts})
         print(f"{case:10} {spilled} bytes spilled, {counts}", flush=True)
-    path = harness.BENCH / "results" / "static" / f"{NAME}-{TARGET}.json"
-    conversions.write_rows(path, rows)
+    conversions.write_rows(NAME, rows)
 
 
 def triton_code(case: str) -> Any:
-    """The machine code of tl.gather, compiled without a GPU."""
-    import triton
-    from triton.backends.compiler import GPUTarget
+    """The machine code of tl.gather."""
+    from rivals.gluon_layouts import gather
     from triton.compiler import ASTSource
 
-    from lego_mlir.toolchain import sass
-
     _, bits, axis = parts(case)
-    function = conversions.gluon_kernels().gather
-    pointer = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}[bits]
-    signature = {"x_ptr": pointer, "i_ptr": "*i32", "y_ptr": pointer}
-    signature |= dict.fromkeys(function.arg_names[3:], "constexpr")
+    signature = {"x_ptr": conversions.POINTERS[bits], "i_ptr": "*i32", "y_ptr": conversions.POINTERS[bits]}
+    signature |= dict.fromkeys(gather.arg_names[3:], "constexpr")
     constants = {(3,): shape(case)[0], (4,): shape(case)[1], (5,): 1, (6,): axis}
-    text = ASTSource(function, signature, constants, {(k,): [["tt.divisibility", 16]] for k in range(3)})
-    options = {"num_warps": WARPS}
-    return sass.disassemble(triton.compile(text, target=GPUTarget("cuda", 90, 32), options=options).asm["cubin"])
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(3)}
+    return conversions.triton_code(ASTSource(gather, signature, constants, aligned), WARPS)
 
 
-def time(cases: Sequence[str]) -> None:
-    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders))
-
-
-def contenders(folder: Path, case: str) -> list[harness.Contender]:
-    import cupy as cp
+def timed(folder: Path, case: str) -> list[harness.Contender]:
     import torch
+    from rivals.gluon_layouts import gather
 
     ways = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
     n, bits, axis = parts(case)
-    kind = {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[bits]
     rows, columns = shape(case)
-    x = torch.randint(-8, 9, (BLOCKS, rows, columns), device="cuda").to(kind)
+    x = torch.randint(-8, 9, (BLOCKS, rows, columns), device="cuda").to(conversions.torch_type(bits))
     i = torch.rand((BLOCKS, rows, columns), device="cuda").argsort(dim=1 + axis).to(torch.int32)
     y, expected = torch.empty_like(x), x
     for _ in range(TURNS):
         expected = expected.gather(1 + axis, i.long())
-    memory = [cp.from_dlpack(t).reshape(-1) for t in (x, i, y)]
-    runs = {}
-    for way in ways:
-        launch = mlir_kernels.launcher(folder, f"{case}-{way}")
-        runs[way] = lambda launch=launch: launch(*memory)
-    triton_gather = conversions.gluon_kernels().gather
-    runs["tl.gather"] = lambda: triton_gather[(BLOCKS,)](x, i, y, rows, columns, TURNS, axis, num_warps=WARPS)
-    found = []
-    for way, run in runs.items():
-        y.zero_()
-        run()
-        torch.cuda.synchronize()
-        if not bool((y == expected).all()):
-            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
-        found.append(harness.contender(run, kernel=way, bits=bits, n=n))
-    return found
+    baseline = partial(gather[(BLOCKS,)], x, i, y, rows, columns, TURNS, axis, num_warps=WARPS)
+    return conversions.all_right(folder, case, ways, (x, i, y), expected, ("tl.gather", baseline), bits=bits, n=n)
 
 
-def table(_: Sequence[str]) -> None:
+def table() -> None:
     """The newest times: ours, and the others relative to ours."""
     mlir_kernels.put_into(PAGE, "gathers", *mlir_kernels.relative_table(NAME, [*WAYS[1:], "tl.gather"], TURNS))
 
 
+BENCHMARK = runner.Benchmark(
+    NAME, [(case,) for case in CASES], timed, table, conversions.render_with(kernel, WAYS, lambda case, ways: ways),
+    steps={"static": static},
+)  # fmt: skip
+
 if __name__ == "__main__":
-    steps = {"render": render, "static": static, "time": time, "table": table}
-    mlir_kernels.main(__doc__, steps, CASES, str)
+    sys.exit(runner.main(BENCHMARK))

@@ -1,32 +1,27 @@
 """`lego_mlir.kernels.grouped_products`, `grouped_depths` and `batched_products` against torch, on an H200.
 
-    python bench/grouped_products.py render          the kernels as cubins for sm_90a, no GPU
-    python bench/grouped_products.py check           on the GPU machine: every kernel at odd sizes, then three times
-                                                     each of four cases; JSON in $OUT, a few seconds
-    python bench/grouped_products.py time [WORD ..]  correctness, then times; words choose cases
-    python bench/grouped_products.py table           the table of docs/results/grouped-products.md
+    python bench/grouped_products.py check     on the GPU machine: every kernel at odd sizes; JSON
 
 Grouped: mixtures of experts, their rows balanced or skewed among the groups, against `torch._grouped_mm` and a loop of
 `torch.mm` that knows the offsets on the host. Depth: the gradients of their matrices, groups along K, against the same.
-Batched: against `torch.bmm`. All in bf16. Each is timed in every tile, and the row has the fastest, beside what
-`role_choices` chooses. A tile of four numbers is one of clusters of two blocks.
+Batched: against `torch.bmm`. All in bf16. Each is timed in every tile, and the row has the fastest. A tile of
+four numbers is one of clusters of two blocks.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import time as clock
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
-NAME, TARGET, FOLDER = "grouped_products", "sm_90a", harness.ARTIFACTS / "grouped"
+NAME, TARGET = "grouped_products", "sm_90a"
 BLOCKS, TOLERANCE = 132, 1e-2
 TILES = ((128, 256, 4), (64, 256, 4), (128, 128, 6), (256, 128, 4), (64, 128, 8), (128, 64, 8))
 PAIRED = ((128, 256, 4, 2), (128, 128, 6, 2))
@@ -62,48 +57,35 @@ BATCHED = [
 ]  # fmt: skip
 DEPTHS = [("depth", *case[1:]) for case in GROUPED if case[2] == 16384 and case[3] != 4096]
 CASES: list[harness.Case] = [*BATCHED, *GROUPED, *DEPTHS]
-QUICK = [
-    ("grouped", 8, 16384, 4096, 4096, "balanced"),
-    ("grouped", 64, 16384, 2048, 7168, "skewed"),
-    ("grouped", 64, 4096, 7168, 2048, "balanced"),
-    ("batched", 16, 2048, 2048, 2048, "NT"),
-    ("batched", 12, 1000, 1000, 1000, "NN"),
-    ("depth", 8, 16384, 2048, 7168, "balanced"),
-]
+ODD = [
+    *(("grouped", 11, 1500, 1096, 776, "skewed", orders) for orders in "TN"), ("depth", 11, 1500, 328, 776, "skewed"),
+    *(("batched", 5, 328, 392, 200, layouts) for layouts in ("NN", "NT", "TN", "TT")),
+]  # fmt: skip
+"""Problems of sizes that no tile divides, for the step `check`."""
 
 
 def label(kind: str, orders: str, tile: tuple[int, ...]) -> str:
     return f"{kind}-{orders}-{'x'.join(map(str, tile))}"
 
 
-def render() -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir import bf16
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
     from lego_mlir.kernels.role_tiles import RoleTile
-    from lego_mlir.toolchain import compile_kernel
 
     for kind, orders, tile in KERNELS:
-        path = FOLDER / label(kind, orders, tile)
-        if path.is_dir():
-            continue
         if kind == "grouped":
             kernel = grouped_products.build(grouped_products.GroupedForm(bf16, b=orders), RoleTile(*tile), BLOCKS)
         elif kind == "depth":
             kernel = grouped_depths.build(grouped_depths.DepthForm(bf16), RoleTile(*tile), BLOCKS)
         else:
             kernel = batched_products.build(batched_products.BatchedForm(bf16, layouts=orders), RoleTile(*tile), BLOCKS)
-        made = compile_kernel(kernel, target=TARGET, emit="cubin")
-        path.mkdir(parents=True)
-        (path / f"{kernel.name}.cubin").write_bytes(made.bytes)
-        (path / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
-        print(path.name, flush=True)
+        mlir_kernels.keep_cubin(folder / label(kind, orders, tile), kernel, TARGET)
 
 
 def kernel_of(kind: str, orders: str, tile: tuple[int, ...]) -> Any:
-    import lego_mlir
-
-    return lego_mlir.load_kernels(str(FOLDER / label(kind, orders, tile)))[f"{kind}_product"]
+    return mlir_kernels.kept_kernel(BENCHMARK.folder / label(kind, orders, tile) / f"{kind}_product.cubin")
 
 
 def ends_of(groups: int, rows: int, shares: str) -> list[int]:
@@ -253,59 +235,19 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch().items())]
 
 
-def check() -> None:
-    """Every kernel at odd sizes, then a few times of four cases."""
-    import torch
-
-    out = Path(os.environ.get("OUT", ".")) / "grouped_check.json"
-    rows: list[dict[str, Any]] = []
-
-    def keep(**row: Any) -> None:
-        rows.append(row)
-        out.write_text(json.dumps(rows, indent=1))
-        print(row, flush=True)
-
-    problems: dict[str, Any] = {}
-    for kind, orders, _ in KERNELS:
-        if kind == "grouped":
-            problems[kind + orders] = GroupedTensors(11, 1500, 1096, 776, "skewed", orders)
-        elif kind == "depth":
-            problems[kind + orders] = DepthTensors(11, 1500, 328, 776, "skewed")
-        else:
-            problems[kind + orders] = BatchedTensors(5, 328, 392, 200, orders)
-    for problem in problems.values():
+def check(words: Sequence[str]) -> int:
+    """The error of every kernel at odd sizes, kept as JSON; 1 where one is wrong."""
+    rows = []
+    for case in ODD:
+        problem = tensors(case)
         for name, run in problem.ours().items():
             try:
-                keep(kernel=name, error=problem.error(run(), name))
-            except Exception as error:
-                keep(kernel=name, failed=f"{type(error).__name__}: {error}"[:300])
-    started = clock.monotonic()
-    for case in QUICK:
-        problem = tensors(case)
-        for name, run in {**problem.ours(), **problem.torch()}.items():
-            if clock.monotonic() - started > 12:
-                return
-            try:
-                run()
-                torch.cuda.synchronize()
-                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                found = []
-                for _ in range(3):
-                    begin.record()
-                    for _ in range(10):
-                        run()
-                    end.record()
-                    end.synchronize()
-                    found.append(begin.elapsed_time(end) / 10)
-                keep(case=harness.words_of(case), kernel=name, ms=sorted(found))
-            except Exception as error:
-                keep(case=harness.words_of(case), kernel=name, failed=f"{type(error).__name__}: {error}"[:300])
-
-
-def time(words: list[str]) -> int:
-    harness.PATIENCE_MS, harness.SEARCHING_MS = 600, 200
-    chosen = [case for case in CASES if set(words) <= set(harness.words_of(case))]
-    return harness.time_cases(NAME, FOLDER, chosen, timed)
+                rows.append({"kernel": name, "error": problem.error(run(), name)})
+            except harness.WrongResultError as error:
+                rows.append({"kernel": name, "failed": str(error)})
+            print(rows[-1], flush=True)
+    harness.save("grouped_check", {"device": harness.device_name(), "rows": rows})
+    return int(any("failed" in row for row in rows))
 
 
 def products_of(case: harness.Case) -> int:
@@ -315,26 +257,25 @@ def products_of(case: harness.Case) -> int:
 
 def table() -> None:
     """Milliseconds, teraflops, times over ours, and the tile."""
-    measured = mlir_kernels.latest(NAME)
-    if measured is None:
-        raise SystemExit("nothing was measured: run the step `time` on a GPU")
-    rows = []
+    measured, rows = mlir_kernels.by_case(mlir_kernels.newest(NAME)), []
     for case in CASES:
-        found = {row["kernel"]: row for row in measured["rows"] if row["case"] == harness.words_of(case)}
+        found = measured.get(tuple(harness.words_of(case)), {})
         if "lego" not in found:
             continue
         ours = found["lego"]["ms"]
-        rivals = [
-            f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in ("torch grouped", "torch loop", "torch bmm")
-        ]
+        kernels = ("torch grouped", "torch loop", "torch bmm")
+        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in kernels]
         speed = f"{2 * products_of(case) / ours / 1e9:.0f}"
         tile = str(found["lego"]["config"]).rpartition("-")[2]
-        rows.append([" ".join(map(str, case)), mlir_kernels.time_cell(found["lego"]), speed, *rivals, tile])
+        rows.append([" ".join(map(str, case)), mlir_kernels.time_cell(found["lego"]), speed, *ratios, tile])
     columns = "case|ms (10th to 90th percentile)|Tflop/s|torch._grouped_mm|torch.mm by group|torch.bmm|tile"
-    about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/grouped-products.md", NAME, about, mlir_kernels.table(columns, rows))
+    made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
+    mlir_kernels.put_results("results/grouped-products.md", NAME, NAME, made, "torch", note=note)
 
+
+BENCHMARK = runner.Benchmark(
+    NAME, CASES, timed, table, render, target=TARGET, protocol=harness.Protocol(patience_ms=600), steps={"check": check}
+)
 
 if __name__ == "__main__":
-    steps = {"render": lambda _: render(), "check": lambda _: check(), "time": time, "table": lambda _: table()}
-    mlir_kernels.main(__doc__ or "", steps, [], str)
+    sys.exit(runner.main(BENCHMARK))

@@ -1,33 +1,34 @@
-"""What the GPU benchmarks share: its steps, artifacts between them, and how a time is taken.
+"""The protocol of all GPU benchmarks: artifacts between two machines, how a time is taken, and the form of results.
 
-  python bench/triton_softmax.py render     on the development machine: kernels into artifacts/
-  python bench/triton_softmax.py static     on the development machine: registers, spills, instructions, no GPU
-  python bench/triton_softmax.py prepare    on the GPU machine: Triton compiles all that `time` will try, on all cores
-  python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
-  python bench/triton_softmax.py count      on the GPU machine, with ncu: instructions executed by what `time` chose
-  python bench/triton_softmax.py table      the tables of docs/results, from the newest results
+The contenders of a case are timed in one process, correctness first, in an order drawn anew each round, by events of
+the stream, in two ways. A *single* time is one launch after a flush of the L2 cache: 100 repetitions after 25 that warm
+up; of slow cases what a few seconds have room for, 20 at least, of tiny ones 400; kept are the median and the 10th and
+90th percentile. A time *back to back* is the mean of launches one after the other, in a CUDA graph where they follow
+PyTorch's stream; kept is the median of the turns. `ms` is what the page of the benchmark shows, and the other one
+stands beside it, as `steady_ms` or `single_ms`.
 
-`prepare`, `time` and `count` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch,
-Triton and CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA
-events, after 25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases what 4 s have
-room for, 20 at least, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th
-percentile, with device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
-A case with a wrong result is named, gives no times, and makes the exit code 1.
+Results are JSON with the run, its date, device, versions and clocks, written after every case to $OUT or to
+bench/results/<device>/<date>-<name>.json. A case with a wrong result is named, gives no times, and makes the exit code
+1. `runner.py` is the command line. The GPU machine needs NumPy, PyTorch, CuPy, Triton where a benchmark has it as a
+baseline, and what `render` left in artifacts/.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
 import json
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import repeat
 from pathlib import Path
 from statistics import median, quantiles
@@ -39,11 +40,11 @@ WARM_UP = 25
 REPETITIONS = 100
 MOST, TINY_MS = 400, 0.05  # repetitions of what takes so little that a fraction of a microsecond counts
 FEWEST = 20
-PATIENCE_MS = 4000  # a case whose repetitions would take longer gets fewer
 LONG_MS, TURN_MS = 0.5, 200  # what takes longer has its repetitions in turns of so much time
 SEARCHED, FEWEST_SEARCHED = 10, 3  # repetitions while configurations are compared; the best one is measured in full
 SEARCHING_MS = 2000  # a comparison of configurations takes no longer, unless FEWEST_SEARCHED repetitions do
 CLOSE = 1.05  # configurations no slower than the fastest by this are compared again
+GRAPH_LAUNCHES, GRAPH_MS = 50, 5  # launches of a CUDA graph, and what they take together, at most
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
 
 
@@ -127,6 +128,22 @@ def contender(run: Callable[[], Any], **facts: Any) -> Contender:
     return Contender(run, facts)
 
 
+@dataclass(frozen=True)
+class Protocol:
+    """How the contenders of a case are timed.
+
+    `ms` of a row is of the way `first`, `single` or `steady`. Back to back there are `rounds` turns of `turn_s`
+    seconds, in CUDA graphs where all contenders launch on PyTorch's stream (`graphs`). Single launches take
+    `patience_ms` at most, and a search among configurations half of that.
+    """
+
+    first: str = "single"
+    turn_s: float = 0.03
+    rounds: int = 3
+    graphs: bool = False
+    patience_ms: float = 4000
+
+
 def times_ms(
     runs: Mapping[Any, Callable[[], Any]], repetitions: int = REPETITIONS, warm_up: int = WARM_UP, turn: int = 1
 ) -> dict[Any, list[float]]:
@@ -134,8 +151,8 @@ def times_ms(
 
     The repetitions of all that are compared alternate, so that a device that slows down as it heats slows them all, in
     an order drawn anew for every round: on an H200 every second launch after such a flush was seen to take up to 0.8 us
-    longer, whichever kernel it was, and an even number of rivals in one order would keep to their places. With `turn`
-    above 1 a contender has as many repetitions at a time, after a quarter as many that are not counted.
+    longer, whichever kernel it was, and an even number of contenders in one order would keep to their places. With
+    `turn` above 1 a contender has as many repetitions at a time, after a quarter as many that are not counted.
     """
     import torch
 
@@ -161,7 +178,51 @@ def times_ms(
     return {key: [start.elapsed_time(end) for start, end in pairs] for key, pairs in events.items()}
 
 
-def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
+def steady_ms(
+    runs: Mapping[Any, Callable[[], Any]], turn_s: float, rounds: int, graphs: bool = True
+) -> dict[Any, list[float]]:
+    """Milliseconds of a launch back to back, the mean of each turn, in an order drawn anew for every round.
+
+    A large GPU is limited by power: turns that are too short would mix the power states of neighbours.
+    """
+    import torch
+
+    turns, counts, launches = {}, {}, {}
+    for name, run in runs.items():
+        once = elapsed(run, 3)
+        turns[name], launches[name] = run, 1
+        if graphs:
+            launches[name] = max(1, min(GRAPH_LAUNCHES, int(GRAPH_MS / once)))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(launches[name]):
+                    run()
+            turns[name], once = graph.replay, elapsed(graph.replay, 2)
+        counts[name] = max(2, int(1000 * turn_s / once))
+    found: dict[Any, list[float]] = {name: [] for name in runs}
+    order, drawn = list(runs), random.Random(0)
+    for _ in range(rounds):
+        drawn.shuffle(order)
+        for name in order:
+            found[name].append(elapsed(turns[name], counts[name]) / launches[name])
+    return found
+
+
+def elapsed(run: Callable[[], Any], count: int) -> float:
+    """Milliseconds of one of `count` runs, between two events, after one that is not counted."""
+    import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    run()
+    start.record()
+    for _ in range(count):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / count
+
+
+def measured(contenders: Sequence[Contender], protocol: Protocol = Protocol()) -> list[dict[str, Any]]:
     """The rows of results of contenders, timed side by side.
 
     What runs for long runs at the clock that its power allows, and the power that the one before it has drawn: turns of
@@ -169,16 +230,21 @@ def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     """
     runs = {number: c.run for number, c in enumerate(contenders)}
     once = [ms for (ms,) in times_ms(runs, 1, 1).values()]
-    room = int(PATIENCE_MS / sum(once))
+    room = int(protocol.patience_ms / sum(once))
     wanted = room if max(once) > LONG_MS else MOST if max(once) < TINY_MS else REPETITIONS  # several turns for the long
     repetitions = max(FEWEST, min(wanted, room))
     warm_up = min(WARM_UP, WARM_UP * repetitions // REPETITIONS)
     turn = _turn(repetitions, max(once))
     found = times_ms(runs, repetitions, warm_up, turn)
+    steady = steady_ms(runs, protocol.turn_s, protocol.rounds, protocol.graphs)
     rows = []
     for number, c in enumerate(contenders):
-        spread = quantiles(found[number], n=10)
-        times = {"ms": median(found[number]), "p10": spread[0], "p90": spread[-1]}
+        single, spread = median(found[number]), quantiles(found[number], n=10)
+        in_turns = median(steady[number])
+        if protocol.first == "steady":
+            times = {"ms": in_turns, "rounds": steady[number], "single_ms": single}
+        else:
+            times = {"ms": single, "p10": spread[0], "p90": spread[-1], "steady_ms": in_turns}
         rows.append({**c.facts, **times, "repetitions": len(found[number]), "turn": turn})
     return rows
 
@@ -274,7 +340,7 @@ def _key(runs: Mapping[Any, Callable[[], Any]], config: Any) -> Any:
     return next(key for key in runs if json.loads(json.dumps(key)) == config)
 
 
-Timed = Callable[..., list[Contender]]  # the folder of the artifacts and a case, to what is compared in that case
+Timed = Callable[..., Sequence[Contender]]  # the folder of the artifacts and a case, to what is compared in that case
 
 
 def prepare(folder: Path, cases: Sequence[Case], timed: Timed) -> None:
@@ -302,32 +368,57 @@ def _prepared(folder: Path, timed: Timed, case: Case) -> str | None:
     return None
 
 
-def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> int:
-    """Time every case and keep the rows as they come; 1 where a case was wrong or broke."""
-    import torch
-    import triton
-
-    device = torch.cuda.get_device_name()
-    path = todays_results(device, name)
-    circumstances = {
-        "device": device, "torch": torch.__version__,
-        "triton": triton.__version__, "warm_up": WARM_UP, "repetitions": REPETITIONS,
-    }  # fmt: skip
-    rows, failed = rows_of_others(path, circumstances, cases), 0
+def time_cases(
+    name: str, folder: Path, cases: Sequence[Case], timed: Timed, protocol: Protocol = Protocol(), **facts: Any
+) -> int:
+    """Time every case and keep the rows as they come; 1 where a case was wrong or broke. `facts` go beside the rows."""
+    global SEARCHING_MS
+    SEARCHING_MS = protocol.patience_ms / 2
+    about = {**versions(), **facts, "protocol": asdict(protocol), "warm_up": WARM_UP, "repetitions": REPETITIONS}
+    path = results_path(about["device"], name)
+    rows, failed = rows_of_others(path, about, cases), 0
     for case in cases:
+        called = " ".join(words_of(case))
         try:
-            found = [{"case": words_of(case), **row} for row in measured(timed(folder, *case))]
+            found = [{"case": words_of(case), **row} for row in measured(timed(folder, *case), protocol)]
         except Exception as error:  # the other cases still count
-            print(f"{' '.join(words_of(case))}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            print(f"{called}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             failed += 1
             continue
         rows += found
         times = ", ".join(f"{row['kernel']} {row['ms']:.4f}" for row in found)
-        print(f"{' '.join(words_of(case))}: {times}", flush=True)
-        found_now = {**circumstances, "clocks": clocks(), "rows": rows}  # the clocks right after work, not at rest
-        path.write_text(json.dumps(found_now, indent=1) + "\n")
+        print(f"{called}: {times}", flush=True)
+        save(name, {**about, "rows": rows}, path)  # the clocks right after work, not at rest
     print(f"{path}: {len(rows)} rows, {failed} cases failed")
     return 1 if failed else 0
+
+
+def versions() -> dict[str, str]:
+    """The device, and the versions of the libraries that are there."""
+    found = {"device": device_name()}
+    for name in ("torch", "triton"):
+        with contextlib.suppress(ImportError):
+            found[name] = importlib.import_module(name).__version__
+    return found
+
+
+def device_name() -> str:
+    """The name of the GPU, by PyTorch or CuPy."""
+    try:
+        import torch
+    except ImportError:
+        import cupy
+
+        return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
+    return str(torch.cuda.get_device_name())
+
+
+def save(name: str, found: Mapping[str, Any], path: Path | None = None) -> Path:
+    """Keep results under the name of their run, with the date and the clocks."""
+    path = path or results_path(found["device"], name)
+    about = {"run": name, "date": time.strftime("%Y-%m-%d"), "clocks": clocks()}
+    path.write_text(json.dumps({**about, **found}, indent=1) + "\n")
+    return path
 
 
 def rows_of_others(path: Path, circumstances: Mapping[str, Any], cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -339,15 +430,20 @@ def rows_of_others(path: Path, circumstances: Mapping[str, Any], cases: Sequence
     return [row for row in earlier["rows"] if row.get("case") not in (None, *chosen)]
 
 
-def todays_results(device: str, name: str) -> Path:
-    """Where the results of a benchmark on a device go; the folder is there."""
-    path = BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{name}.json"
+def results_path(device: str, name: str) -> Path:
+    """Where results go: $OUT, or the folder of the device with today's date; the folder is there."""
+    if "OUT" in os.environ:
+        path = Path(os.environ["OUT"]) / f"{name}.json"
+    else:
+        path = BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def clocks() -> list[str]:
-    """What nvidia-smi says of clocks, power and driver."""
+    """What nvidia-smi says of clocks, power and driver; nothing where it is not."""
+    if shutil.which("nvidia-smi") is None:
+        return []
     asked = "clocks.sm,clocks.mem,clocks.max.sm,power.limit,driver_version"
     command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()

@@ -16,11 +16,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
+from product_cases import MODELS, OTHERS, RANDOM, SQUARES
+from scheduled_products import COMPOSITIONS
+from transpose import COPIES, ODD
 
 SINGLE, SUSTAINED = "single launches", "back to back"
 HOST, WARM, COUNTED = "host time", "warm caches", "counts"
@@ -127,70 +131,88 @@ def measured(headline: Headline) -> dict[str, list[Summary]]:
     return {device: summaries(headline.points(newest_on(device))) for device in headline.devices}
 
 
+# -- where the points come from
+
+
+def compared(
+    name: str,
+    case: str | Sequence[str],
+    pairs: Mapping[str, tuple[Iterable[str], Iterable[str]]],
+    group: Callable[..., str | None] = lambda called, case: called,
+    protocol: str = SINGLE,
+    field: str = "ms",
+    row: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda row: row,
+    ordered: bool = False,
+) -> Callable[[Newest], Iterator[Point]]:
+    """Points of one benchmark: for each name of `pairs`, the times of its first kernels over those of its second.
+
+    `group` names the row of the plot from the pair's name and the case, None for no row; `row` prepares a row of the
+    results, None leaves it out; `ordered` takes the cases in their order.
+    """
+
+    def points(newest: Newest) -> Iterator[Point]:
+        rows = [made for one in rows_of(newest(name)) if (made := row(one)) is not None]
+        for called, (theirs, ours) in pairs.items():
+            found = ratios(rows, case, theirs, ours, field).items()
+            for key, ratio in sorted(found) if ordered else found:
+                if (line := group(called, key)) is not None:
+                    yield Point(line, protocol, ratio)
+
+    return points
+
+
+def together(*parts: Callable[[Newest], Iterable[Point]]) -> Callable[[Newest], Iterator[Point]]:
+    return lambda newest: chain.from_iterable(part(newest) for part in parts)
+
+
+def rows_of(results: Any) -> Rows:
+    return [] if results is None else results["rows"]
+
+
 # -- products
 
 
+SIZES = (
+    ("squares of 512 and 1024", SQUARES[:2], None), ("squares, 2048 to 16384", SQUARES[2:], None),
+    ("other sizes", OTHERS, None), ("squares drawn at random", RANDOM, "NT"),
+    ("shapes of language models", MODELS, "NT"),
+)  # fmt: skip
+"""The groups of sizes; of those that nothing was fitted to one layout."""
+
+
 def _products(newest: Newest) -> Iterator[Point]:
-    import hopper
-
-    groups = (
-        ("squares of 512 and 1024", hopper.SQUARES[:2], None), ("squares, 2048 to 16384", hopper.SQUARES[2:], None),
-        ("other sizes", hopper.OTHERS, None), ("squares drawn at random", hopper.RANDOM, "NT"),
-        ("shapes of language models", hopper.MODELS, "NT"),
-    )  # fmt: skip
     for field, protocol in (("single_ms", SINGLE), ("ms", SUSTAINED)):
-        found = ratios(_rows(newest("hopper")), ("size", "layouts", "dtype"), ["cuBLAS"], ["chosen"], field)
-        for group, sizes, only in groups:
-            for (size, layouts, _), ratio in found.items():
-                if size in sizes and only in (None, layouts):
-                    yield Point(group, protocol, ratio)
-    yield from _types(newest)
+        found = ratios(rows_of(newest("hopper")), ("size", "layouts", "dtype"), ["cuBLAS"], ["chosen"], field)
+        for group, sizes, only in SIZES:
+            yield from (Point(group, protocol, ratio) for (size, layouts, _), ratio in found.items()
+                        if size in sizes and only in (None, layouts))  # fmt: skip
+    for (case,), rows in _cases(newest("hopper_types")):
+        _, _, kind, _, *epilogue = case.split("-")
+        group = {"f8e4m3fn": "fp8", "i8": "int8", "f32": "TF32"}.get(kind)
+        group = group or ("epilogues of f16 and bf16" if epilogue else None)
+        if group and len(rows) > 1 and "exact" not in case and "positive" not in case:
+            yield Point(group, SUSTAINED, _best(rows))
 
 
-def _types(newest: Newest) -> Iterator[Point]:
-    """Other types and epilogues against the fastest of PyTorch's calls, without products that promote sums."""
-    for row in _rows(newest("hopper_types")):
-        _, _, kind, _, *epilogue = row["case"].split("-")
-        others = [ms for name, ms in row["ms"].items() if name != "lego"]
-        if not others or "exact" in row["case"] or "positive" in row["case"]:
-            continue
-        group = {"f8e4m3fn": "fp8", "i8": "int8", "f32": "TF32"}.get(kind) or (
-            "epilogues of f16 and bf16" if epilogue else ""
-        )
-        if group:
-            yield Point(group, SUSTAINED, min(others) / row["ms"]["lego"])
+def _cases(results: Any) -> Iterable[tuple[Any, dict[str, Any]]]:
+    return mlir_kernels.by_case({"rows": rows_of(results)}).items()
 
 
-def _shapes(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("odd_products"))
-    for (size, *_), ratio in ratios(rows, ("size", "layouts", "dtype"), ["cuBLAS"], ["copies"]).items():
-        yield Point("odd sizes, few rows" if size[0] <= 64 else "odd sizes", SUSTAINED, ratio)
-    for row in _rows(newest("divided_products")):
-        best = min(us for name, us in row["us"].items() if name != "lego")
-        yield Point("few rows and long sums, warpgroups", SUSTAINED, best / row["us"]["lego"])
-    found = ratios(_rows(newest("small_products")), ("size", "layouts"), ["cuBLAS"], ["chosen"])
-    yield from (Point("few rows, mma.sync", SUSTAINED, ratio) for ratio in found.values())
+def _best(rows: Mapping[str, Any]) -> float:
+    """The least time of another kernel over ours."""
+    return min(row["ms"] for name, row in rows.items() if name != "lego") / rows["lego"]["ms"]
+
+
+def _divided(newest: Newest) -> Iterator[Point]:
+    for _, rows in _cases(newest("divided_products")):
+        yield Point("few rows and long sums, warpgroups", SUSTAINED, _best(rows))
 
 
 def _by_mma(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("matmul"))
+    rows = rows_of(newest("matmul"))
     ours = {row["kernel"] for row in rows if "tile" in row}
     for (_, layouts), ratio in ratios(rows, ("size", "layouts"), ["cuBLAS"], ours).items():
         yield Point(layouts, SINGLE, ratio)
-
-
-def _scheduled(newest: Newest) -> Iterator[Point]:
-    from scheduled_products import COMPOSITIONS
-
-    found = ratios(_rows(newest("scheduled_products")), ("name", "n"), ["PyTorch"], COMPOSITIONS)
-    yield from (Point(name.replace("_", " "), SINGLE, ratio) for (name, _), ratio in found.items())
-
-
-def _grouped(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("grouped_products"))
-    named = {"batched": "batched: torch.bmm", "grouped": "grouped: _grouped_mm", "depth": "along K: _grouped_mm"}
-    for case, ratio in ratios(rows, "case", ["torch bmm", "torch grouped"], ["lego"]).items():
-        yield Point(named[case[0]], SINGLE, ratio)
 
 
 RUNS = {
@@ -226,143 +248,60 @@ def _choices(newest: Newest) -> Iterable[Point]:
 
 # -- other kernels
 
-
-def _transposes(newest: Newest) -> Iterator[Point]:
-    import transpose
-
-    for name, sizes in (("transpose", ""), ("transpose_odd", ", 4097 and 8191")):
-        found = ratios(_rows(newest(name)), ("dtype", "size"), transpose.COPIES, ["ours vectorised"])
-        for (dtype, _), ratio in sorted(found.items()):
-            yield Point(f"{dtype}{sizes}", SINGLE, ratio)
-
-
-def _attention(newest: Newest) -> Iterator[Point]:
-    for case, ratio in ratios(_rows(newest("fused_attention")), "case", ["torch cudnn"], ["lego"]).items():
-        yield Point(f"{case[0]}, heads of {case[1]}: cuDNN", SINGLE, ratio)
-    spread = _rows(newest("attention_spread"))
-    for rival, called in (("Triton sm_80", "Triton"), ("torch flash", "flash")):
-        found = ratios(spread, "case", [rival], ["lego"])
-        yield from (Point(f"on mma.sync: {called}", SINGLE, ratio) for ratio in found.values())
-
-
-def _conversions(newest: Newest) -> Iterator[Point]:
-    baselines = ("unpadded", "padded", "swizzled")
-    for name, called, library in (("conversions", "conversions", "Gluon"), ("gather", "gathers", "tl.gather")):
-        rows = _rows(newest(name))
-        for rivals, against in ((baselines, "shared memory"), ((library,), library)):
-            found = ratios(rows, "case", rivals, ["ours"])
-            yield from (Point(f"{called}: {against}", SINGLE, ratio) for ratio in found.values())
-
-
+MOVES = ("unpadded", "padded", "swizzled")
 PACKED = ("gptq", "awq", "vllm.marlin", "vllm.marlin_int8", "gptoss.mxfp4", "deepseek.fp8", "hf.scales")
 """Formats of elements of 8 bits and fewer, and of scales; GGUF's and the names with scales are, too."""
 
 
-def _formats(newest: Newest) -> Iterator[Point]:
-    for (name, *_), ratio in ratios(_rows(newest("formats")), "case", ["copy"], ["ours"]).items():
-        is_packed = name in PACKED or name.startswith("gguf.") or "scales" in name
-        weights = "quantised, and scales" if is_packed else "weights of 16 bits"
-        yield Point("caches" if name.startswith("kv.") else weights, SINGLE, ratio)
+def _format(called: str, case: Any) -> str:
+    (name, *_) = case
+    is_packed = name in PACKED or name.startswith("gguf.") or "scales" in name
+    return "caches" if name.startswith("kv.") else "quantised, and scales" if is_packed else "weights of 16 bits"
 
 
-def _columns(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("columns"))
-    tables = [row for row in rows if row["case"][0] != "best" and row["kernel"] == "ours" and row["block"] == 256]
-    named = [{**row, "kernel": "columns" if row["width"] else "rows"} for row in tables]
-    for (kind, _), ratio in ratios(named, ("kind", "n"), ["rows"], ["columns"]).items():
-        yield Point({"stencil": "columns, 9 x 9 means", "product": "columns, products"}[kind], SINGLE, ratio)
-    best = [row for row in rows if row["case"][0] == "best"]
+def _in_columns(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A row of the tables of columns, called by its order."""
+    if row["case"][0] == "best" or row["kernel"] != "ours" or row["block"] != 256:
+        return None
+    return {**row, "kernel": "columns" if row["width"] else "rows"}
+
+
+def _several_outputs(newest: Newest) -> Iterator[Point]:
+    best = [row for row in rows_of(newest("columns")) if row["case"][0] == "best"]
     ours = {row["kernel"] for row in best if row["kernel"].startswith("ours ") and row["kernel"][-1].isdigit()}
-    for rivals, called in ((["ours row"], "several outputs: row order"), (["cuDNN", "cuDNN separable"], "cuDNN")):
-        found = ratios(best, "case", rivals, ours)
-        yield from (Point(f"several outputs: {called.split(': ')[-1]}", SINGLE, ratio) for ratio in found.values())
+    for theirs, called in ((["ours row"], "row order"), (["cuDNN", "cuDNN separable"], "cuDNN")):
+        found = ratios(best, "case", theirs, ours)
+        yield from (Point(f"several outputs: {called}", SINGLE, ratio) for ratio in found.values())
 
 
-def _softmax(newest: Newest) -> Iterator[Point]:
-    yield from _rendered("triton_softmax", "columns")(newest)
-    rows = _rows(newest("cluster_softmax"))
+def _clusters(newest: Newest) -> Iterator[Point]:
+    rows = rows_of(newest("cluster_softmax"))
     clusters = {row["kernel"] for row in rows if row["kernel"].startswith("cluster")}
     found = ratios(rows, "case", ["torch"], clusters)
     yield from (Point("rows in clusters: PyTorch", SINGLE, ratio) for ratio in found.values())
 
 
-AGAINST = {"by hand": ("by hand",), "PyTorch": ("torch", "torch, captured loop", "torch.bmm")}
-
-
 def _rendered(name: str, *case: str, what: Sequence[str] = ("",)) -> Callable[[Newest], Iterator[Point]]:
     """Rendered Triton against the kernels by hand and the library; `what` begins the names of kernels."""
-
-    def points(newest: Newest) -> Iterator[Point]:
-        rows = _rows(newest(name))
-        for kind in what:
-            ours = [f"{kind}rendered", f"{kind}rendered, copied first"]
-            for called, rivals in AGAINST.items():
-                found = ratios(rows, case, [kind + rival for rival in rivals], ours)
-                yield from (Point(f"{kind}{called}" if kind else called, SINGLE, r) for r in found.values())
-
-    return points
-
-
-def _triton_products(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("triton_matmul"))
-    for rival, called in (("by hand", "by hand"), ("torch", "PyTorch")):
-        found = ratios(rows, ("dtype", "n", "layout"), [rival], ["rendered", "rendered, copied first"])
-        for (kind, *_), ratio in found.items():
-            yield Point(f"{kind}: {called}", SINGLE, ratio)
-
-
-def _triton_attention(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("triton_attention"))
-    for rival, called in (("by hand", "by hand"), ("torch", "PyTorch")):
-        for (causal, _), ratio in ratios(rows, ("causal", "positions"), [rival], ["rendered"]).items():
-            yield Point(f"{'causal' if causal else 'full'}: {called}", SINGLE, ratio)
-
-
-def _wavefront(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("nw"))
-    named = [{**row, "kernel": "chosen" if row["chosen"] else row["kernel"]} for row in rows]
-    for rival in ("by hand", "row-major"):
-        for (b, _), ratio in sorted(ratios(named, ("b", "n"), [rival], ["chosen"]).items()):
-            yield Point(f"{rival}, b = {b}", SINGLE, ratio)
-
-
-def _layouts_alone(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("nw_layouts"))
-    for who in ("CUDA", "ours"):
-        for (b, _), ratio in sorted(ratios(rows, ("b", "n"), [f"{who}, row-major"], [f"{who}, anti-diagonal"]).items()):
-            yield Point(f"{'Rodinia' if who == 'CUDA' else who}, b = {b}", SINGLE, ratio)
-
-
-def _bricks(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("bricks"))
-    for rival in ("by hand", "by hand, blocks", "row-major"):
-        found = ratios(rows, ("stencil", "n"), [rival], ["bricks 4x4x32"])
-        yield from (Point(rival, SINGLE, ratio) for ratio in found.values())
-
-
-def _host(newest: Newest) -> Iterator[Point]:
-    pairs = (
-        ("call: torch.mul, out=", "torch.mul, out=", "call"),
-        ("call with its result: torch.mul", "torch.mul", "call, result allocated"),
-        ("operator: torch.mul", "torch.mul", "torch operator"),
-        ("lego_mlir.matmul: torch.mm", "torch.mm", "lego_mlir.matmul"),
-    )
-    rows = [{**row, "kernel": row["name"]} for row in _rows(newest("launch"))]
-    for group, theirs, ours in pairs:
-        found = ratios(rows, "size", [theirs], [ours], "us")
-        yield from (Point(group, HOST, ratio) for ratio in found.values())
+    against = {"by hand": ("by hand",), "PyTorch": ("torch", "torch, captured loop", "torch.bmm")}
+    return compared(name, case, {
+        f"{kind}{called}" if kind else called: (
+            [kind + other for other in others], [f"{kind}rendered", f"{kind}rendered, copied first"]
+        )
+        for kind in what for called, others in against.items()
+    })  # fmt: skip
 
 
 def _first_day(newest: Newest) -> Iterator[Point]:
-    rows = _rows(newest("first_day"))
-    memory = {row["case"] for row in rows if row["memory"]}
+    rows = rows_of(newest("first_day"))
+    memory = {_hashable(row["case"]) for row in rows if row["memory"]}
     found = ratios(rows, "case", {row["kernel"] for row in rows} - {"lego"}, ["lego"])
     for limited, group in ((True, "limited by memory"), (False, "written for reading")):
         yield from (Point(group, SINGLE, r) for case, r in found.items() if (case in memory) == limited)
 
 
 def _counters(newest: Newest) -> Iterator[Point]:
-    for row in _rows(newest("counters")):
+    for row in rows_of(newest("counters")):
         for quantity, counted in row["predicted"].items():
             if row["measured"][quantity] and counted:
                 yield Point(quantity, COUNTED, counted / row["measured"][quantity])
@@ -377,41 +316,84 @@ def _structured(newest: Newest) -> Iterator[Point]:
             yield Point(f"{row['case']}, {row['dtype'].replace('float', 'f')}", WARM, row["best"])
 
 
-def _rows(results: Any) -> Rows:
-    return [] if results is None else results["rows"]
+def _chosen(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**row, "kernel": "chosen"} if row["chosen"] else row
 
 
+RENDERED = ["rendered", "rendered, copied first"]
+LIBRARIES = {"by hand": (["by hand"], RENDERED), "PyTorch": (["torch"], RENDERED)}
+HOST_TIMES = {
+    "call: torch.mul, out=": (["torch.mul, out="], ["call"]),
+    "call with its result: torch.mul": (["torch.mul"], ["call, result allocated"]),
+    "operator: torch.mul": (["torch.mul"], ["torch operator"]),
+    "lego_mlir.matmul: torch.mm": (["torch.mm"], ["lego_mlir.matmul"]),
+}
+GROUPED = {"batched": "batched: torch.bmm", "grouped": "grouped: _grouped_mm", "depth": "along K: _grouped_mm"}
 HEADLINES: Mapping[str, Headline] = {
     "matmul": Headline("time of cuBLAS or PyTorch / ours", _products),
-    "matmul-shapes": Headline("time of cuBLAS or PyTorch / ours", _shapes),
+    "matmul-shapes": Headline("time of cuBLAS or PyTorch / ours", together(
+        compared("odd_products", ("size", "layouts", "dtype"), {"odd sizes": (["cuBLAS"], ["copies"])},
+                 lambda called, case: "odd sizes, few rows" if case[0][0] <= 64 else called, SUSTAINED),
+        _divided,
+        compared("small_products", ("size", "layouts"), {"few rows, mma.sync": (["cuBLAS"], ["chosen"])},
+                 protocol=SUSTAINED),
+    )),
     "matmul-mma": Headline("time of cuBLAS (wgmma) / ours (mma.sync)", _by_mma),
-    "scheduled-products": Headline("time of PyTorch / ours", _scheduled),
-    "grouped-products": Headline("time of PyTorch / ours", _grouped),
+    "scheduled-products": Headline("time of PyTorch / ours", compared(
+        "scheduled_products", ("name", "n"), {"": (["PyTorch"], COMPOSITIONS)},
+        lambda called, case: case[0].replace("_", " "))),
+    "grouped-products": Headline("time of PyTorch / ours", compared(
+        "grouped_products", "case", {"": (["torch bmm", "torch grouped"], ["lego"])},
+        lambda called, case: GROUPED[case[0]])),
     "product-choices": Headline("time of the best candidate / the choice's", _choices),
-    "transpose": Headline("time of a copy of the same bytes / ours", _transposes),
-    "attention": Headline("time of a rival / ours", _attention),
-    "conversions": Headline("time of a rival / ours", _conversions),
-    "formats": Headline("time of a copy of as many bytes / ours", _formats),
-    "columns": Headline("time of rows, or of a rival / ours", _columns),
-    "triton-matmul": Headline("time of a rival / the rendered kernel's", _triton_products),
-    "triton-grouped": Headline(
-        "time of a rival / the rendered kernel's",
-        _rendered("triton_grouped", "case", what=("grouped ", "batched ")),
-    ),
-    "triton-softmax": Headline("time of a rival / ours", _softmax),
-    "triton-layer-norm": Headline(
-        "time of a rival / the rendered kernel's",
-        _rendered("triton_layer_norm", "columns", what=("forward ", "backward ")),
-    ),
-    "triton-attention": Headline("time of a rival / the rendered kernel's", _triton_attention),
-    "nw": Headline("time of a kernel / the chosen layout's", _wavefront),
-    "nw-layouts": Headline("time of row-major / anti-diagonal, all else equal", _layouts_alone),
-    "bricks": Headline("time of a kernel / that of bricks 4 x 4 x 32", _bricks),
-    "launch": Headline("host time of PyTorch / ours", _host),
+    "transpose": Headline("time of a copy of the same bytes / ours", together(*(
+        compared(name, ("dtype", "size"), {"": (COPIES, ["ours vectorised"])},
+                 lambda _, case: f"{case[0]}, 4097 and 8191" if case[1] in ODD else case[0], ordered=True)
+        for name in ("transpose", "transpose_odd")))),
+    "attention": Headline("time of a baseline / ours", together(
+        compared("fused_attention", "case", {"cuDNN": (["torch cudnn"], ["lego"])},
+                 lambda called, case: f"{case[0]}, heads of {case[1]}: {called}"),
+        compared("attention_spread", "case", {"Triton": (["Triton sm_80"], ["lego"]),
+                                              "flash": (["torch flash"], ["lego"])},
+                 lambda called, case: f"on mma.sync: {called}"))),
+    "conversions": Headline("time of a baseline / ours", together(*(
+        compared(name, "case", {
+            f"{called}: shared memory": (MOVES, ["ours"]), f"{called}: {other}": ([other], ["ours"])})
+        for name, called, other in (("conversions", "conversions", "Gluon"), ("gather", "gathers", "tl.gather"))))),
+    "formats": Headline("time of a copy of as many bytes / ours", compared(
+        "formats", "case", {"": (["copy"], ["ours"])}, _format)),
+    "columns": Headline("time of rows, or of a baseline / ours", together(
+        compared("columns", ("kind", "n"), {"": (["rows"], ["columns"])}, lambda called, case: {
+            "stencil": "columns, 9 x 9 means", "product": "columns, products"}[case[0]], row=_in_columns),
+        _several_outputs)),
+    "triton-matmul": Headline("time of a baseline / the rendered kernel's", compared(
+        "triton_matmul", ("dtype", "n", "layout"), LIBRARIES, lambda called, case: f"{case[0]}: {called}")),
+    "triton-grouped": Headline("time of a baseline / the rendered kernel's",
+                               _rendered("triton_grouped", "case", what=("grouped ", "batched "))),
+    "triton-softmax": Headline("time of a baseline / ours",
+                               together(_rendered("triton_softmax", "columns"), _clusters)),
+    "triton-layer-norm": Headline("time of a baseline / the rendered kernel's",
+                                  _rendered("triton_layer_norm", "columns", what=("forward ", "backward "))),
+    "triton-attention": Headline("time of a baseline / the rendered kernel's", compared(
+        "triton_attention", ("causal", "positions"), LIBRARIES,
+        lambda called, case: f"{'causal' if case[0] else 'full'}: {called}")),
+    "nw": Headline("time of a kernel / the chosen layout's", compared(
+        "nw", ("b", "n"), {other: ([other], ["chosen"]) for other in ("by hand", "row-major")},
+        lambda called, case: f"{called}, b = {case[0]}", row=_chosen, ordered=True)),
+    "nw-layouts": Headline("time of row-major / anti-diagonal, all else equal", compared(
+        "nw_layouts", ("b", "n"),
+        {called: ([f"{who}, row-major"], [f"{who}, anti-diagonal"])
+         for who, called in (("CUDA", "Rodinia"), ("ours", "ours"))},
+        lambda called, case: f"{called}, b = {case[0]}", ordered=True)),
+    "bricks": Headline("time of a kernel / that of bricks 4 x 4 x 32", compared(
+        "bricks", ("stencil", "n"),
+        {other: ([other], ["bricks 4x4x32"]) for other in ("by hand", "by hand, blocks", "row-major")})),
+    "launch": Headline("host time of PyTorch / ours", compared(
+        "launch", "size", HOST_TIMES, protocol=HOST, field="us", row=lambda row: {**row, "kernel": row["name"]})),
     "first-day": Headline("time of the fastest other / ours", _first_day),
     "counters": Headline("count of the interpreter / of the hardware", _counters),
-    "structured": Headline("time of the best rival / ours", _structured, CPUS),
-}
+    "structured": Headline("time of the best baseline / ours", _structured, CPUS),
+}  # fmt: skip
 
 
 def pictured(page: str) -> str:

@@ -57,13 +57,13 @@ def kernels() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 def _products(pipelined: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """The fastest product of each size that was measured, each choice once for each layout."""
-    import matmul as recorded
+    import product_tables
 
     from lego_mlir import Col, Row, f16
     from lego_mlir.kernels import matmul
 
     seen = set()
-    for layouts, (m, n, k), choice in recorded.fastest():
+    for layouts, (m, n, k), choice in product_tables.fastest_sync():
         if (layouts, choice) in seen:
             continue
         seen.add((layouts, choice))

@@ -1,8 +1,5 @@
 """Host time of a launch: what a caller pays before the GPU has the work, beside torch's own operators.
 
-    python bench/launch.py render               where MLIR is: the kernels into artifacts/launch
-    python bench/launch.py time [--to FOLDER]   on the GPU machine: all candidates in the same process, in turns
-
 A batch of CALLS calls is timed by the clock of the host, without waiting for the device, whose queue takes more. Before
 each batch the device is idle. The candidates take turns in random order; a row has the median of the batches and
 their 10th and 90th percentile, in microseconds a call. Results are compared before anything is timed, also those of a
@@ -11,20 +8,19 @@ captured graph. `time` needs torch and lego_mlir.runtime; CuPy, cuda.core and cu
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
 import platform
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import harness
+import mlir_kernels
+import runner
 
 sys.path.insert(0, str(harness.BENCH.parent))
 
@@ -34,6 +30,27 @@ SIZES = (512, 1024, 2048)
 BLOCK = 256
 CALLS, BATCHES = 200, 150
 AIMS = {"prepared": 4.5, "call": 7.0, "torch operator": 8.0}  # microseconds, on an H200 host
+
+
+SHOWN = {
+    "bare: ctypes, cuLaunchKernelEx": "the driver's call alone, as made here",
+    "bare: cuda.core": "the same by cuda.core",
+    "bare: CuPy": "by CuPy",
+    "prepared, the same arrays": "`k.prepare(x, y, z)()`",
+    "prepared": "`k.prepare(x, y, z)(x, y, z)`",
+    "call": "`k(x, y, z)`",
+    "call on a stream": "`k.on(stream)(x, y, z)`",
+    "call, result allocated": "`k(x, y)`",
+    "torch operator, out=True": "`lego.torch.op(k, out=True)(x, y, z)`",
+    "torch operator": "`lego.torch.op(k)(x, y)`",
+    "replay of a captured call": "replay of a captured call",
+    "torch.mul, out=": "`torch.mul(x, y, out=z)`",
+    "torch.mul": "`torch.mul(x, y)`",
+    "lego_mlir.matmul": "`lego_mlir.matmul(a, b)`",
+    "torch.mm": "`torch.mm(a, b)`",
+    "torch.mm, out=": "`torch.mm(a, b, out=c)`",
+}
+"""What the page calls the candidates."""
 
 
 # -- where MLIR is
@@ -54,7 +71,7 @@ def multiply(n: int) -> Any:
     return lego.kernel(grid=n * n // 4 // BLOCK, block=BLOCK)(mul)
 
 
-def render() -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.runtime import packs
     from lego_mlir.runtime.products.kernels import compiled as compiled_product
     from lego_mlir.runtime.products.problem import Problem
@@ -64,8 +81,7 @@ def render() -> None:
     for n in SIZES:
         problem = Problem(n, n, n, "f16", "f16", "NN", TARGET, 132)
         compiled[problem.name] = compiled_product(problem)
-    for path in packs.write(FOLDER, compiled):
-        print(path)
+    packs.write(folder, compiled)
 
 
 # -- on the GPU machine
@@ -224,7 +240,7 @@ def timed(candidates: list[Candidate]) -> list[dict[str, Any]]:
     return rows
 
 
-def measure(to: Path) -> None:
+def measure(words: Sequence[str]) -> None:
     import torch
 
     rows = []
@@ -233,39 +249,36 @@ def measure(to: Path) -> None:
             for row in timed(list(make(n))):
                 rows.append({"kind": kind, "size": n, **row})
                 print(f"{kind} {n:5}  {row['name']:28} {row['us']:7.2f} us  ({row['p10']:.2f} .. {row['p90']:.2f})")
-    found = {
-        "device": torch.cuda.get_device_name(), "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": _processor(), "python": platform.python_version(),
-        "versions": {name: getattr(sys.modules.get(name), "__version__", None) for name in ("torch", "cupy", "numpy")},
-        "devices": torch.cuda.device_count(), "clocks": harness.clocks(), "calls": CALLS, "batches": BATCHES,
-        "aims_us": AIMS, "rows": rows,
-    }  # fmt: skip
-    to.mkdir(parents=True, exist_ok=True)
-    path = to / f"{found['date'][:10]}-launch.json"
-    path.write_text(json.dumps(found, indent=1) + "\n")
+    path = harness.save("launch", {
+        **harness.versions(), "host": _processor(), "python": platform.python_version(),
+        "devices": torch.cuda.device_count(), "calls": CALLS, "batches": BATCHES, "aims_us": AIMS, "rows": rows,
+    })  # fmt: skip
     print(path)
 
 
 def _processor() -> str:
     """The model of the host's processor: a launch is its work."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    from lego_mlir.runtime.cpu import model_name
+
+    return model_name()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["render", "time"])
-    parser.add_argument("--to", metavar="FOLDER", type=Path, default=harness.BENCH / "results" / "launch")
-    options = parser.parse_args()
-    if options.step == "render":
-        render()
-    else:
-        measure(options.to)
-    return 0
+def table() -> None:
+    """Microseconds of the host for each way to launch, by the size of the matrices."""
+    results = mlir_kernels.newest("launch")
+    known = {(row["name"], row["size"]): row for row in results["rows"]}
+    sizes, lines = sorted({row["size"] for row in results["rows"]}), []
+    for name, shown in SHOWN.items():
+        found = [known.get((name, size)) for size in sizes]
+        lines.append(
+            [shown, *("" if r is None else f"{r['us']:.2f} ({r['p10']:.2f} to {r['p90']:.2f})" for r in found)]
+        )
+    made = mlir_kernels.table("|".join(["call", *(f"{n} x {n}" for n in sizes)]), lines)
+    torch = results.get("torch") or results["versions"]["torch"]
+    mlir_kernels.put_results("results/launch.md", "launch", "launch", made, note=f", PyTorch {torch}; in us")
 
+
+BENCHMARK = runner.Benchmark("launch", table=table, render=render, steps={"time": measure})
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -1,7 +1,7 @@
 """LLVM's options compared over all examples: instructions and registers of the machine code, spilled bytes.
 
-python bench/llvm_options.py
-python bench/llvm_options.py --target sm_80 -disable-machine-sink
+    python bench/llvm_options.py
+    python bench/llvm_options.py --target sm_80 -disable-machine-sink
 
 Options are global to a process, so each set compiles the examples in its own. `lego_mlir/toolchain/llvm_options.py`
 has those that were chosen.
@@ -10,21 +10,24 @@ has those that were chosen.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, Final
 
-import machine_code
-
 from lego_mlir import spec
+from lego_mlir.errors import LegoError
 from lego_mlir.hardware.targets import target_named
-from lego_mlir.toolchain import compile_kernel, llvm, llvm_options, ptxas
+from lego_mlir.toolchain import compile_kernel, llvm, llvm_options, ptxas, sass
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 FOLDERS: Final = (EXAMPLES / "first_day", EXAMPLES / "second_week", EXAMPLES)
+PADDING: Final = ("NOP", "BRA")
+"""`NOP` fills the end of a function, and a `BRA` to itself follows its last instruction."""
 TRIED: Final = (
     "-disable-machine-sink",
     "-instcombine-code-sinking=0",
@@ -38,19 +41,21 @@ TRIED: Final = (
 def texts(target: str) -> dict[str, str]:
     """The LLVM IR of every kernel of the examples that compiles without a transform script."""
     found = {}
-    for folder in FOLDERS:
-        for path in sorted(folder.glob("*.py")):
-            try:
-                kernels = spec.load(path).kernels
-            except Exception as error:
-                print(f"{path.name}: {error!s:.80}", file=sys.stderr)
-                continue
-            for name, kernel in kernels.items():
-                try:
+    for path in (path for folder in FOLDERS for path in sorted(folder.glob("*.py"))):
+        with skipped(path):
+            for name, kernel in spec.load(path).kernels.items():
+                with skipped(path):
                     found[f"{path.stem}:{name}"] = compile_kernel((kernel,), target=target, emit="llvm").text
-                except Exception as error:
-                    print(f"{path.name}: {error!s:.80}", file=sys.stderr)
     return found
+
+
+@contextlib.contextmanager
+def skipped(path: Path) -> Iterator[None]:
+    """Leave out what has no kernels, or needs a transform script or another target, with the message."""
+    try:
+        yield
+    except LegoError as error:
+        print(f"{path.name}: {error!s:.80}", file=sys.stderr)
 
 
 def measured(options: str, target: str, given: dict[str, str]) -> dict[str, Any]:
@@ -68,12 +73,12 @@ def measured(options: str, target: str, given: dict[str, str]) -> dict[str, Any]
     found = {}
     for name, ptx in json.loads(run.stdout).items():
         cubin, (resources, *_) = ptxas.assemble(ptx, target_named(target))
-        found[name] = [machine_code.opcodes(cubin).total(), resources.registers, resources.spill_stores]
+        found[name] = [
+            sum(i.name not in PADDING for i in sass.disassemble(cubin)),
+            resources.registers,
+            resources.spill_stores,
+        ]
     return found
-
-
-def mean(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def main() -> int:
@@ -83,14 +88,14 @@ def main() -> int:
     args, more = parser.parse_known_args()
     given = texts(args.target)
     plain = measured(llvm_options.CHOSEN[0], args.target, given)
-    print(f"{len(plain)} kernels, {args.target}, {llvm.version()}, {ptxas.version()}; beside {llvm_options.CHOSEN[0]}")
+    print(f"{len(plain)} kernels, {args.target}, {llvm.version()}, {ptxas.version()}; next to {llvm_options.CHOSEN[0]}")
     for options in [" ".join([*args.options, *more])] if args.options or more else TRIED:
         try:
             found = measured(f"{llvm_options.CHOSEN[0]} {options}", args.target, given)
         except subprocess.CalledProcessError as error:
             print(f"{options}: {error.stderr.strip().splitlines()[-1]}")
             continue
-        ratios = [mean([found[n][k] / plain[n][k] for n in plain]) for k in range(2)]
+        ratios = [geometric_mean(found[n][k] / plain[n][k] for n in plain) for k in range(2)]
         spills = sum(found[n][2] for n in plain), sum(plain[n][2] for n in plain)
         found_of = f"instructions {ratios[0]:.4f}, registers {ratios[1]:.4f}, spilled bytes {spills[0]} of {spills[1]}"
         print(f"{options}: {found_of}")

@@ -27,8 +27,8 @@ from statistics import geometric_mean
 from typing import Any
 
 import harness
-import hopper
 import mlir_kernels
+import product_runs
 from mesh_stage import Stage, by_torch, circumstances, keep, ranks_of, spawned
 from mesh_tables import GPUS, circumstances_of
 
@@ -95,9 +95,9 @@ def _rendered(product: LocalProduct) -> str:
     *size, added = product
     epilogue = FusedEpilogue(residual=added) if added else None
     kernel, script, parameters = kernel_for(
-        Problem(*size, "bf16", "bf16", "NN", hopper.TARGET, hopper.SMS, epilogue=epilogue)
+        Problem(*size, "bf16", "bf16", "NN", product_runs.TARGET, product_runs.SMS, epilogue=epilogue)
     )
-    made = compile_kernel(kernel, target=hopper.TARGET, emit="cubin", transform=script, parameters=parameters)
+    made = compile_kernel(kernel, target=product_runs.TARGET, emit="cubin", transform=script, parameters=parameters)
     path = _cubin(product)
     path.write_bytes(made.bytes)
     path.with_suffix(".json").write_text(json.dumps(made.manifest))

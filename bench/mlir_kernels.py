@@ -42,26 +42,39 @@ def size_of(text: str) -> tuple[int, int, int]:
     return m, n, k
 
 
+def compiled(kernel: Any, target: str, emit: str = "cubin", **options: Any) -> Any:
+    """A kernel, compiled once: `options` are those of `compile_kernel`, such as a transform script."""
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    return compile_kernel(kernel, target=target, emit=emit, cache=Cache(default_folder()), **options)
+
+
 def keep(folder: Path, name: str, compilation: Any) -> None:
     """A kernel's PTX and its manifest, for the GPU machine."""
     (folder / f"{name}.ptx").write_bytes(compilation.bytes)
     (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
 
 
+def keep_code(folder: Path, name: str, compilation: Any) -> None:
+    """A kernel's machine code and its manifest."""
+    (folder / f"{name}.cubin").write_bytes(compilation.bytes)
+    (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
+
+
 def keep_cubin(folder: Path, kernel: Any, target: str, **options: Any) -> None:
-    """A kernel's machine code and its manifest, in a folder of its own or beside others; compiled where missing.
+    """A kernel's machine code in a folder of its own or beside others; compiled where missing."""
+    if not (folder / f"{kernel.name}.cubin").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_code(folder, kernel.name, compiled(kernel, target, **options))
+        print(folder.name, kernel.name, flush=True)
 
-    `options` are those of `compile_kernel`, such as a transform script.
-    """
-    from lego_mlir.toolchain import compile_kernel
 
-    if (folder / f"{kernel.name}.cubin").is_file():
-        return
-    made = compile_kernel(kernel, target=target, emit="cubin", **options)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{kernel.name}.cubin").write_bytes(made.bytes)
-    (folder / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
-    print(folder.name, kernel.name, flush=True)
+def kept_kernel(path: Path) -> Any:
+    """The one kernel of a file that `render` left; call it with tensors, or `prepare` it on them."""
+    from lego_mlir.runtime.packs import load_kernels
+
+    (kernel,) = load_kernels(harness.rendered(path)).values()
+    return kernel
 
 
 def launcher(folder: Path, name: str) -> Any:
@@ -69,17 +82,6 @@ def launcher(folder: Path, name: str) -> Any:
     from lego_mlir.runtime import cuda
 
     return cuda.load(harness.rendered(folder / f"{name}.ptx")).kernel()
-
-
-def workspace(kernel: Any) -> list[Any]:
-    """The partial sums and counters that a packed product with K in parts takes; none for another kernel."""
-    import torch
-
-    shapes = {argument.name: argument.shape for argument in kernel.host_entry.arguments}
-    if "partial" not in shapes:
-        return []
-    sums = torch.full(shapes["partial"], float("nan"), device="cuda")
-    return [sums, torch.zeros(shapes["counters"], device="cuda", dtype=torch.int32)]
 
 
 def assembled(ptx: str, target: str, shared_bytes: int) -> Any:
@@ -115,6 +117,23 @@ def latest(name: str) -> dict[str, Any] | None:
     """The newest times of this name with their circumstances; None where nothing was measured."""
     path = latest_path(name)
     return json.loads(path.read_text()) if path else None
+
+
+def newest(name: str) -> dict[str, Any]:
+    """The newest times of this name. Exits where there are none."""
+    found = latest(name)
+    if found is None:
+        raise SystemExit(f"no results of {name}; run its step `time` on a GPU")
+    return found
+
+
+def by_case(results: Mapping[str, Any], key: str = "case") -> dict[Any, dict[str, Any]]:
+    """The rows by case and kernel; lists are tuples in keys."""
+    found: dict[Any, dict[str, Any]] = {}
+    for row in results["rows"]:
+        case = tuple(row[key]) if isinstance(row[key], list) else row[key]
+        found.setdefault(case, {})[row["kernel"]] = row
+    return found
 
 
 def latest_path(name: str) -> Path | None:
@@ -167,22 +186,23 @@ def table(columns: str, rows: list[list[str]]) -> Table:
 
 def relative_table(name: str, others: list[str], turns: int) -> tuple[str, Table]:
     """The newest times of a benchmark: ours for one of its turns, in nanoseconds, and the others relative to ours."""
-    results = latest(name)
-    if results is None:
-        raise SystemExit(f"no results of {name}; run the step `time` on a GPU")
-    by_case: dict[str, dict[str, float]] = {}
-    for row in results["rows"]:
-        by_case.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
-    lines = []
-    for case, times in by_case.items():
-        cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
-        lines.append([case, f"{1e6 * times['ours'] / turns:.0f}", *cells])
+    results, lines = newest(name), []
+    for (case, *_), rows in by_case(results).items():
+        ours = rows["ours"]["ms"]
+        cells = [f"{rows[way]['ms'] / ours:.2f}" if way in rows else "" for way in others]
+        lines.append([case, f"{1e6 * ours / turns:.0f}", *cells])
     return f"{circumstances(name, results)}.\n\n", table("|".join(["case", "ours, ns", *others]), lines)
 
 
 def time_cell(row: Any) -> str:
     """A median with its 10th and 90th percentile; empty where nothing was measured."""
     return "" if row is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
+
+
+def put_results(page: str, marker: str, name: str, made: Table, *versions: str, note: str = "") -> None:
+    """Put a table of the newest times of a name into a page, under their circumstances."""
+    about = circumstances(name, newest(name), *versions)
+    put_into(page, marker, f"{about}{note}.\n\n", made)
 
 
 def put_into(document: str, marker: str, *parts: str | Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import comparison
 import harness
 import mlir_kernels
-import steps
+import runner
 from rivals import nw as by_hand
 
 SIZES = [2048, 4096, 8192, 16384, 32768]
@@ -37,7 +38,7 @@ def ranked(b: int) -> list[Any]:
     return choosing.ranked({kind: buffer(kind, b) for kind in KINDS}, uses, WORD)
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.templates.library.nw import nw
 
     for n, b in product(SIZES, BLOCKS):
@@ -174,5 +175,7 @@ def table() -> None:
     comparison.write("nw", ["n", "b"], lines, ours="chosen")
 
 
+BENCHMARK = runner.Benchmark("nw", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("nw", render, static, CASES, timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ import comparison
 import harness
 import mlir_kernels
 import nw
-import steps
+import runner
 from rivals import nw as by_hand
 
 NAME, TARGET = "nw_layouts", "sm_90"
@@ -105,7 +106,7 @@ def label(n: int, b: int, layout: str) -> str:
     return f"nw_layouts_{n}_{b}_{layout}"
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for n, b, layout in product(SIZES, BLOCKS, LAYOUTS):
         name = label(n, b, layout)
         (folder / f"{name}.cu").write_text(cuda(n, b, layout))
@@ -197,5 +198,7 @@ def _gain(found: dict[str, Any]) -> str:
     return "" if before is None or after is None else f"{before['ms'] / after['ms']:.2f}"
 
 
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main(NAME, render, static, CASES, timed, table))
+    sys.exit(runner.main(BENCHMARK))

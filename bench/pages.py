@@ -18,57 +18,49 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import headlines
 import mlir_kernels
-import recorded
 
-# The module of each benchmark, its page in docs/results, the name of its results, and what it measures.
-BENCHMARKS = (
-    ("matmul", "matmul-mma", "matmul", "f16 products of this compiler's kernel against cuBLAS and Triton"),
-    ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
-    ("class_products", "matmul", "class_products", "one kernel for all sizes of a class, against cuBLAS"),
-    ("hopper_types", "matmul", "hopper_types", "products of other types and with epilogues, against PyTorch's"),
-    (
-        "divided_products",
-        "matmul-shapes",
-        "divided_products",
-        "few rows and long sums by warpgroups, against PyTorch's",
-    ),
-    ("odd_products", "matmul-shapes", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
-    ("small_products", "matmul-shapes", "small_products", "products of few rows, with K in parts, against cuBLAS"),
-    ("grouped_products", "grouped-products", "grouped_products", "grouped and batched products, against PyTorch's"),
-    ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
-    (
-        "scheduled_products",
-        "scheduled-products",
-        "scheduled_products",
-        "products of a user, scheduled, against PyTorch's",
-    ),
-    ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
-    ("attention", "attention", "attention_spread", "attention with values spread over threads"),
-    ("fused_attention", "attention", "fused_attention", "attention by warpgroups and its gradients, against PyTorch"),
-    ("attention_forms", "attention", "attention_forms", "errors of attention in other forms, against PyTorch in f32"),
-    ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
-    ("gather", "conversions", "gather", "gathers from registers"),
-    ("formats", "formats", "formats", "conversions into storage formats against a copy of the same bytes"),
-    ("mesh", "mesh", "mesh-2", "moves of a matrix over GPUs, against DTensor and the copy between peers"),
-    ("mesh_products", "mesh", "mesh-products-2", "products over GPUs, against NCCL and cuBLAS in sequence"),
-    ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),
-    ("triton_matmul", "triton-matmul", "triton_matmul", "rendered Triton products against Triton by hand and cuBLAS"),
-    ("triton_grouped", "triton-grouped", "triton_grouped", "grouped and batched products"),
-    ("triton_softmax", "triton-softmax", "triton_softmax", "softmax against Triton by hand and PyTorch"),
-    ("triton_layer_norm", "triton-layer-norm", "triton_layer_norm", "layer norm, forward and backward"),
-    ("triton_attention", "triton-attention", "triton_attention", "attention against Triton by hand and PyTorch"),
-    ("nw", "nw", "nw", "Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel"),
-    ("nw_layouts", "nw-layouts", "nw_layouts", "Needleman-Wunsch: only the layout of Rodinia's buffer changes"),
-    ("bricks", "bricks", "bricks", "3-D stencils on bricks and on rows"),
-    ("counters", "counters", "counters", "the interpreter's counts against the chip's counters"),
-)
+# What writes the tables of each benchmark, its page in docs/results, the name of its results, and what it measures.
+BENCHMARKS = tuple(tuple(part.strip() for part in line.split("|")) for line in """\
+product_tables.matmul | matmul-mma | matmul | f16 products of this compiler's kernel against cuBLAS and Triton
+product_tables.hopper | matmul | hopper | products by warpgroups, with TMA and wgmma, against cuBLAS
+product_tables.class_products | matmul | class_products | one kernel for all sizes of a class, against cuBLAS
+product_tables.hopper_types | matmul | hopper_types | products of other types and with epilogues, against PyTorch's
+product_tables.divided_products | matmul-shapes | divided_products | few rows and long sums, against PyTorch's
+product_tables.odd_products | matmul-shapes | odd_products | odd sizes on aligned copies, against cuBLAS
+product_tables.small_products | matmul-shapes | small_products | products of few rows, with K in parts, against cuBLAS
+grouped_products.table | grouped-products | grouped_products | grouped and batched products, against PyTorch's
+product_fit.table | product-choices | product_tuning | the tiles of products that the model chooses, at 39 sizes
+scheduled_products.table | scheduled-products | scheduled_products | products of a user, scheduled, against PyTorch's
+transpose.table | transpose | transpose | five transposes against the copy of the same bytes
+attention.table | attention | attention_spread | attention with values spread over threads
+fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
+attention_forms.table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
+conversions.table | conversions | conversions | conversions between linear layouts in a kernel
+gather.table | conversions | gather | gathers from registers
+formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
+mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
+mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL and cuBLAS in sequence
+columns.table | columns | columns | orders of execution: stencils and products in columns of blocks
+triton_matmul.table | triton-matmul | triton_matmul | rendered Triton products against Triton by hand and cuBLAS
+triton_grouped.table | triton-grouped | triton_grouped | grouped and batched products
+triton_softmax.table | triton-softmax | triton_softmax | softmax against Triton by hand and PyTorch
+triton_layer_norm.table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
+triton_attention.table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
+nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel
+nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
+bricks.table | bricks | bricks | 3-D stencils on bricks and on rows
+counters.table | counters | counters | the interpreter's counts against the chip's counters
+launch.table | launch | launch | host time of a call
+first_day.table | first-day | first_day | the kernels of a first day against PyTorch, cuSPARSE and CUB
+cluster_softmax.table | triton-softmax | cluster_softmax | softmax of rows that a cluster of blocks holds
+""".splitlines())  # fmt: skip
 STRUCTURED = ("structured", "structured", "programs over structured matrices on a CPU")
 LISTED = "benchmarks"
 
 
 def listing() -> mlir_kernels.Table:
     """The table of all benchmarks: the page, and by device the date of the newest run."""
-    listed = [(name, page, what) for _, page, name, what in (*BENCHMARKS, *recorded.TABLES)]
+    listed = [(name, page, what) for _, page, name, what in BENCHMARKS]
     rows = [
         [f"[{what}]({page}.md)", *(_date(device, name) for device in headlines.FOLDERS)]
         for name, page, what in [*listed, STRUCTURED]
@@ -83,12 +75,10 @@ def _date(device: str, name: str) -> str:
 
 def write() -> None:
     """All pages, in mlir_kernels.DOCS."""
-    for module, *_ in BENCHMARKS:
-        table = importlib.import_module(module).table
+    for where, *_ in BENCHMARKS:
+        module, _, name = where.partition(".")
+        table = getattr(importlib.import_module(module), name)
         table(*([[]] if table.__code__.co_argcount else []))
-    for table, page, name, _ in recorded.TABLES:
-        if (results := mlir_kernels.latest(name)) is not None:
-            mlir_kernels.put_into(f"results/{page}.md", name, *table(results))
     if (path := mlir_kernels.latest_path("structured")) is not None:
         import structured
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import mlir_kernels
 import numpy as np
-import product_tuning
+from product_runs import SMS
 
 from lego_mlir.kernels.choices import Choice, choice_from
 from lego_mlir.kernels.matmul import Tiling
@@ -136,7 +136,7 @@ def _counts(row: Measured) -> bool:
     if tile.family != "warpgroups" or row.run not in ("few_rows", "product_choices 2026-11-23"):
         return True
     down, across = -(-row.product.m // tile.m), -(-row.product.n // tile.n)
-    alone = down == 2 and tile.cluster[0] == 1 and down * across * tile.parts <= product_tuning.SMS
+    alone = down == 2 and tile.cluster[0] == 1 and down * across * tile.parts <= SMS
     return tile.parts < MOST_PARTED and tile.resident == 1 and not alone
 
 
@@ -158,11 +158,12 @@ def _rows(name: str) -> list[dict[str, Any]]:
 def _tuning() -> Iterable[Measured]:
     for row in _rows("product_tuning"):
         size = ProductSize(*row["size"])
-        if row["family"] == "mma.sync":
+        family = row.get("family")
+        if family == "mma.sync":
             tile = choice_from(row).block_tile(F16_BYTES)
-        elif row["family"] == "warpgroups":
+        elif family == "warpgroups":
             m, n, _ = row["tile"]
-            tile = tile_from((size.m, size.n, size.k), f"{m}x{n}", row["stages"], product_tuning.SMS).block_tile
+            tile = tile_from((size.m, size.n, size.k), f"{m}x{n}", row["stages"], SMS).block_tile
         else:
             continue
         yield Measured("product_tuning", size, tile, "flushed", 1e3 * row["ms"])
@@ -209,7 +210,7 @@ def _of_row(run: str, dtype: str, row: dict[str, Any]) -> Iterable[Measured]:
         tile = replace(choice_from(row["choice"]).block_tile(F16_BYTES), parts=row["parts"])
         tile = replace(tile, resident=resident) if row["parts"] > 1 else tile
     elif "stages" in row:  # not of cuBLAS, or of a class
-        found = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], product_tuning.SMS)
+        found = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], SMS)
         tile, transposed = found.block_tile, found.transposed
         if transposed:
             product = ProductSize(product.n, product.m, product.k, exchanged(product.layouts))
@@ -226,7 +227,7 @@ def _few() -> Iterable[Measured]:
         found = FEW_TILE.fullmatch(row["tile"])
         if found:  # not of cuBLAS
             (m, n, k), layouts = row["size"], row["layouts"]
-            tile = tile_from((m, n, k), found[1], int(found[2]), product_tuning.SMS)
+            tile = tile_from((m, n, k), found[1], int(found[2]), SMS)
             if (tile.group == 1 and tile.tiles(m, n)[0] > 1) or not tile.shares_rows(m, n):
                 continue  # an order, or boxes outside of A, that the model has no term for
             product = ProductSize(m, n, k, layouts)
@@ -487,10 +488,8 @@ def table() -> None:
                 f"{p.m} x {p.n} x {p.k}", str(sum(row.group == group for row in rows)), _label(best.tile),
                 f"{best.us:.1f}", _label(choice.tile), f"{choice.ratio:.3f}", f"{shipped[group][0].ratio:.3f}",
             ])  # fmt: skip
-    results = mlir_kernels.latest(product_tuning.NAME)
-    head = (
-        f"{results['device']}, {mlir_kernels.latest_path(product_tuning.NAME).name[:10]}, PyTorch {results['torch']}."
-    )
+    results = mlir_kernels.latest("product_tuning")
+    head = f"{results['device']}, {mlir_kernels.latest_path('product_tuning').name[:10]}, PyTorch {results['torch']}."
     of_runs = mlir_kernels.table("candidates|held out|shipped|worst held out|mean loss|of shipped", summary)
     columns = "M x N x K|candidates|best|us|choice|choice / best|shipped / best"
     mlir_kernels.put_into(PAGE, "choices", f"{head}\n\n", of_runs, mlir_kernels.table(columns, cells))

@@ -13,7 +13,7 @@ their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 import comparison
 import harness
 import mlir_kernels
-import steps
+import runner
 
 sys.path.insert(0, str(harness.BENCH.parent / "test"))
 
@@ -76,7 +76,7 @@ def label(name: str, n: int, key: str) -> str:
     return f"{name}_{n}_{key}"
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name, n in CASES:
         for key, kernel in kernels(name, n).items():
             mlir_kernels.keep_cubin(folder / label(name, n, key), kernel, TARGET)
@@ -170,5 +170,7 @@ def _rate(name: str, n: int, row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{2 * n**3 * MULTIPLICATIONS.get(name, 1) / row['ms'] / 1e12:.3f}"
 
 
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, static, counts=True, target=TARGET)
+
 if __name__ == "__main__":
-    sys.exit(steps.main(NAME, render, static, CASES, timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -16,19 +16,21 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, Final
 
 import harness
-import hopper
 import mlir_kernels
+import product_runs
 
 NAME: Final = "second_week"
 EXAMPLES: Final = harness.BENCH.parent / "examples" / NAME
 CUDA: Final = harness.BENCH / "rivals" / f"{NAME}.cu"
 TURN_S, ROUNDS = 0.05, 7
+PADDING: Final = ("NOP", "BRA")  # fill and end a function
 Sizes = dict[str, int]
 SIZES: Final[dict[str, tuple[Sizes, ...]]] = {
     "block_sparse": ({"R": 512, "S": 512, "Z": 8192, "N": 1024}, {"R": 300, "S": 77, "Z": 3001, "N": 520}),
@@ -55,16 +57,16 @@ TOLERANCE: Final = {"rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gem
 
 def measured(name: str, target: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Instructions, FFMA and registers of an example and of its CUDA text."""
-    import machine_code
-
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.toolchain import compile_kernel, ptxas
+    from lego_mlir.toolchain import compile_kernel, ptxas, sass
 
     text = compile_kernel((kernel_of(name),), target=target).text
     cubin, (ours,) = ptxas.assemble(text, target_named(target))
     rival = compiled(name, target)
     (theirs,) = rival.resources
-    mine, other = machine_code.opcodes(cubin), machine_code.opcodes(rival.cubin)
+    mine, other = (
+        Counter(i.name for i in sass.disassemble(code) if i.name not in PADDING) for code in (cubin, rival.cubin)
+    )
     return (mine.total(), mine["FFMA"], ours.registers), (other.total(), other["FFMA"], theirs.registers)
 
 
@@ -106,8 +108,8 @@ def chosen() -> Iterator[str]:
 def render() -> int:
     folder = harness.ARTIFACTS / NAME
     for name in chosen():
-        mlir_kernels.keep_cubin(folder, kernel_of(name), hopper.TARGET)
-        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, hopper.TARGET).cubin)
+        mlir_kernels.keep_cubin(folder, kernel_of(name), product_runs.TARGET)
+        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, product_runs.TARGET).cubin)
         (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", CUDA.read_text())
         declared = [one.strip().rpartition(" ") for one in listed.split(",")]
         kinds = [(variable, "*" if "*" in kind else kind.split()[-1]) for kind, _, variable in declared]
@@ -153,7 +155,7 @@ def timed(name: str, sizes: Sizes) -> list[dict[str, Any]]:
             harness.require_close(
                 mine[argument.name], other[argument.name], tolerance, f"{name} {sizes} {argument.name}"
             )
-    times = hopper.in_turns({"lego_mlir": ours, "nvcc": theirs}, TURN_S, ROUNDS)
+    times = harness.steady_ms({"lego_mlir": ours, "nvcc": theirs}, TURN_S, ROUNDS)
     print(name, sizes, {key: round(1000 * median(found), 2) for key, found in times.items()}, flush=True)
     return [{"case": [name, sizes], "kernel": k, "ms": median(found), "rounds": found} for k, found in times.items()]
 

@@ -1,10 +1,5 @@
 """The transpose, five ways from one kernel, against CUDA by hand, Triton, torch, CuPy and a copy of the same bytes.
 
-    python bench/transpose.py static             registers, shared memory and instructions, ours and nvcc's, no GPU
-    python bench/transpose.py render [SIZE ..]   our PTX and the rivals' cubins
-    python bench/transpose.py time [SIZE ..]     on the GPU machine: correctness, then times; odd sizes apart
-    python bench/transpose.py table              the tables of docs/results/transpose.md
-
 The CUDA rivals (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by nvcc;
 of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies of
 the same bytes, PyTorch's and the driver's.
@@ -13,7 +8,7 @@ the same bytes, PyTorch's and the driver's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +16,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, PAGE, TARGET = "transpose", "results/transpose.md", "sm_90"
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -42,11 +38,9 @@ WORDS = {
 
 def compiled(variant: str, size: int, dtype: str) -> Any:
     from lego_mlir.kernels import transpose
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
-    kernel = transpose.build(variant, size, size, dtype_named(dtype))
-    return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
+    return mlir_kernels.compiled(transpose.build(variant, size, size, dtype_named(dtype)), TARGET, "ptx")
 
 
 def by_hand(dtype: str) -> Any:
@@ -56,8 +50,8 @@ def by_hand(dtype: str) -> Any:
     return nvcc.compile_text(f"#define ELEMENT {DTYPES[dtype]}\n{RIVALS.read_text()}", target=TARGET, name="transpose")
 
 
-def static(sizes: list[int]) -> None:
-    """Ours at 4096; of a rival's cubin, which holds several kernels, the resources."""
+def static() -> list[dict[str, Any]]:
+    """Ours at 4096; of the cubin by hand, which holds several kernels, the resources."""
     rows = []
     for dtype in DTYPES:
         for variant in VARIANTS:
@@ -69,24 +63,18 @@ def static(sizes: list[int]) -> None:
             code = SimpleNamespace(code=(), resources=resources, shared_bytes=None)
             row = harness.static_row(code, "BRA", kernel=f"by hand {variant} {dtype}", dtype=dtype, variant=variant)
             rows.append({**row, "instructions": None, "all": None})
-    harness.write_static(NAME, rows, TARGET)
+    return rows
 
 
-def render(sizes: list[int]) -> None:
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for dtype in DTYPES:
         (folder / f"by_hand-{dtype}.cubin").write_bytes(by_hand(dtype).cubin)
-        for size in sizes:
-            for variant in VARIANTS:
-                mlir_kernels.keep(folder, f"{variant}-{dtype}-{size}", compiled(variant, size, dtype))
-    print(f"{len(list(folder.iterdir()))} files in {folder}")
+    for (dtype, size), variant in product(cases, VARIANTS):
+        mlir_kernels.keep(folder, f"{variant}-{dtype}-{size}", compiled(variant, size, dtype))
 
 
-def time(sizes: list[int]) -> None:
-    name = f"{NAME}_odd" if sizes[0] % 2 else NAME
-    cases = list(product(DTYPES, sizes))
-    sys.exit(harness.time_cases(name, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).contenders()))
+def timed(folder: Path, dtype: str, size: int) -> list[harness.Contender]:
+    return Case(folder, dtype, size).contenders()
 
 
 class Case:
@@ -173,7 +161,7 @@ class Case:
         return runs[harness.best(runs)]
 
 
-def table(sizes: list[int]) -> None:
+def table() -> None:
     """The tables of the documentation, from the newest results."""
     cells = []
     for r in mlir_kernels.static_results(NAME, TARGET):
@@ -182,62 +170,59 @@ def table(sizes: list[int]) -> None:
     text = mlir_kernels.table("kernel|registers|spills|shared bytes|instructions", cells)
     mlir_kernels.put_into(PAGE, "static", text)
     mlir_kernels.put_into(PAGE, "measured", *shares(NAME, SIZES))
-    mlir_kernels.put_into(PAGE, "odd", *shares(f"{NAME}_odd", ODD))
+    mlir_kernels.put_into(PAGE, "odd", *shares(NAME if measured(NAME, ODD) else f"{NAME}_odd", ODD))
     mlir_kernels.put_into(PAGE, "words", *words())
     mlir_kernels.put_into(PAGE, "small", *small())
+
+
+def measured(name: str, sizes: Sequence[int]) -> bool:
+    """Whether the newest results have these sizes; odd ones once had results of their own."""
+    return bool({row["size"] for row in (mlir_kernels.latest(name) or {"rows": ()})["rows"]} & set(sizes))
 
 
 Shown = tuple[str] | tuple[str, mlir_kernels.Table]
 
 
 def words() -> Shown:
-    """Words of two rows beside what was chosen before, as shares of the copy."""
-    name = f"{NAME}_words"
-    results = mlir_kernels.latest(name)
-    if results is None:
-        return ("Not measured yet.\n\n",)
-    ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"]}
-    cells = []
-    for size, chosen in WORDS.items():
-        copy = min(ms[size, way] for way in COPIES)
-        of = [ms.get((size, kernel)) for kernel in (f"pairs-{chosen}", "current", "Triton")]
-        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
-    columns = "size, f16|words of two rows|vectors of memory|Triton"
-    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(columns, cells)
+    """Words of two rows and what was chosen before, as shares of the copy."""
+    kernels = {size: (f"pairs-{chosen}", "current", "Triton") for size, chosen in WORDS.items()}
+    return of_copies(f"{NAME}_words", kernels, "words of two rows|vectors of memory|Triton")
 
 
 def small() -> Shown:
-    """Words of two rows of matrices that L2 holds, by tile, beside what was chosen before, as shares of the copy."""
-    name = f"{NAME}_small"
+    """Words of two rows of matrices that L2 holds, by tile, and what was chosen before, as shares of the copy."""
+    rows = [] if (results := mlir_kernels.latest(f"{NAME}_small")) is None else results["rows"]
+    ways = ("pairs-64x64-t512-row", "pairs-128x64-t512-row", "Triton", "chosen")
+    kernels = dict.fromkeys(sorted({(r["m"], r["n"]) for r in rows if "ms" in r}), ways)
+    return of_copies(f"{NAME}_small", kernels, "64 x 64|128 x 64|Triton|before")
+
+
+def of_copies(name: str, kernels: Mapping[tuple[int, int], Sequence[str]], columns: str) -> Shown:
+    """The kernels of each size as shares of the copy."""
     results = mlir_kernels.latest(name)
     if results is None:
         return ("Not measured yet.\n\n",)
     ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"] if "ms" in r}
     cells = []
-    for size in sorted({size for size, _ in ms}):
+    for size, ways in kernels.items():
         copy = min(ms[size, way] for way in COPIES)
-        of = [
-            ms.get((size, kernel)) for kernel in ("pairs-64x64-t512-row", "pairs-128x64-t512-row", "Triton", "chosen")
-        ]
-        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in of)])
-    columns = "size, f16|64 x 64|128 x 64|Triton|before"
-    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(columns, cells)
+        times = [ms.get((size, way)) for way in ways]
+        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in times)])
+    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(f"size, f16|{columns}", cells)
 
 
 def shares(name: str, sizes: Sequence[int]) -> Shown:
     """The copy's time divided by each kernel's, for each element type."""
     results = mlir_kernels.latest(name)
-    measured = [] if results is None else results["rows"]
+    rows = [] if results is None else results["rows"]
     names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
     copies: dict[Any, float] = {}
-    for r in measured:
+    for r in rows:
         if r["kernel"] in COPIES:
             copies[r["dtype"], r["size"]] = min(r["ms"], copies.get((r["dtype"], r["size"]), r["ms"]))
     share = {
         (dtype, kernel): {
-            r["size"]: copies[dtype, r["size"]] / r["ms"]
-            for r in measured
-            if r["kernel"] == kernel and r["dtype"] == dtype
+            r["size"]: copies[dtype, r["size"]] / r["ms"] for r in rows if r["kernel"] == kernel and r["dtype"] == dtype
         }
         for dtype in DTYPES
         for kernel in names
@@ -252,8 +237,7 @@ def shares(name: str, sizes: Sequence[int]) -> Shown:
     return f"{about}.\n\n", mlir_kernels.table("|".join(["type", "kernel", *shown]), cells)
 
 
-STEPS = {step.__name__: step for step in (static, render, time, table)}
-
+BENCHMARK = runner.Benchmark(NAME, list(product(DTYPES, (*SIZES, *ODD))), timed, table, render, static)
 
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__, STEPS, SIZES, int)
+    sys.exit(runner.main(BENCHMARK))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 
 BATCH, HEADS, FEATURES = 4, 16, 64
 POSITIONS = [512, 1000, 1024, 2048, 4096, 8192]
@@ -28,7 +29,7 @@ def template(positions: int, tile: tuple[int, int], causal: bool, form: str) -> 
     return attention(BATCH, HEADS, positions, FEATURES, causal=causal, tile=tile, descriptors=form == "descriptors")
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for positions, causal, form in product(POSITIONS, (False, True), FORMS):
         for tile in {tile for tile, _, _ in CONFIGS}:
             text = template(positions, tile, causal, form).render()
@@ -101,5 +102,8 @@ def table() -> None:
     comparison.write("triton_attention", ["mask", "positions"], lines)
 
 
+CASES = list(product(POSITIONS, ("full", "causal")))
+BENCHMARK = runner.Benchmark("triton_attention", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -7,12 +7,13 @@ all sizes are equal; the batch against a hand-written batched kernel and torch.b
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 
 GROUPS = {f"4 of {n}": [(n, n, n)] * 4 for n in (128, 256, 512, 1024, 2048, 4096)} | {
     "mixed": [(1024, 1024, 1024), (512, 2048, 512), (256, 256, 4096), (128, 3072, 768), (2048, 128, 2048)],
@@ -48,7 +49,7 @@ def batch_label(shape: tuple[int, ...], tile: tuple[int, int, int], form: str) -
     return f"batched_{'x'.join(map(str, shape))}_{'x'.join(map(str, tile))}_{form}"
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for tile, _, _ in TILES:
         for form in FORMS:
             harness.keep(folder, label(tile, form), grouped(tile, form).render())
@@ -188,5 +189,8 @@ def _name(shape: tuple[int, ...]) -> str:
     return f"batched {shape[0]} of {'x'.join(map(str, shape[1:]))}"
 
 
+CASES = [(what,) for what in (*GROUPS, *BATCHES)]
+BENCHMARK = runner.Benchmark("triton_grouped", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 
 ROWS = 4096
 WIDTHS = [512, 1000, 1024, 2048, 4096, 8192, 16384]
@@ -30,7 +31,7 @@ def label(columns: int, stages: int) -> str:
     return f"layer_norm_{columns}_{stages}"
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for columns, stages in product(WIDTHS, STAGES):
         harness.keep(folder, label(columns, stages), template(columns, stages).render())
 
@@ -128,5 +129,8 @@ def table() -> None:
     comparison.write("triton_layer_norm", ["direction", "width"], lines)
 
 
+CASES = [(columns,) for columns in WIDTHS]
+BENCHMARK = runner.Benchmark("triton_layer_norm", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 
 SIZES = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 LAYOUTS = ["NN", "NT", "TN", "TT"]
@@ -52,7 +53,7 @@ def template(n: int, layout: str, tile: Any, form: str) -> Any:
     )  # fmt: skip
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.templates.library.matmul import matmul_fp8
 
     wanted = {(n, layout, tile) for kind, n, layout in CASES for tile, _, _ in configs(kind) if fits(n, tile)}
@@ -235,5 +236,7 @@ def table() -> None:
     comparison.write("triton_matmul", ["type", "n", "layout"], lines)
 
 
+BENCHMARK = runner.Benchmark("triton_matmul", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("triton_matmul", render, static, CASES, timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import comparison
 import harness
-import steps
+import runner
 
 ROWS = 4096
 WIDTHS = [256, 384, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096, 6144, 8192, 12288, 16384]
@@ -26,7 +27,7 @@ def shapes() -> list[tuple[int, int]]:
     return [(c, r) for c, r in product(WIDTHS, AT_A_TIME) if c * r <= LARGEST_BLOCK]
 
 
-def render(folder: Path) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.templates.library.rows import softmax
 
     for columns, at_a_time in shapes():
@@ -86,5 +87,8 @@ def table() -> None:
     comparison.write("triton_softmax", ["width"], lines)
 
 
+CASES = [(columns,) for columns in WIDTHS]
+BENCHMARK = runner.Benchmark("triton_softmax", CASES, timed, table, render, static, counts=True)
+
 if __name__ == "__main__":
-    sys.exit(steps.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed, table))
+    sys.exit(runner.main(BENCHMARK))

@@ -1,10 +1,7 @@
 """Whole search spaces on a GPU, slow candidates included: what the pruning and the cost model are tested against.
 
-    python bench/tuning_spaces.py render [KIND ..]     cubins and Triton texts into artifacts/tuning
-    python bench/tuning_spaces.py prepare              on the GPU machine: Triton compiles its kernels, on all cores
-    python bench/tuning_spaces.py time [KIND ..]       on the GPU machine: correctness, then every candidate in turns
-    python bench/tuning_spaces.py count [KIND ..]      the counts of each candidate's launch into results/static, no GPU
-    python bench/tuning_spaces.py table                what pruning keeps of each space, into docs/how-to/tuning.md
+    python bench/tuning_spaces.py STEP [WORD ..]    the steps of `runner.py`
+    python bench/tuning_spaces.py count [WORD ..]   the counts of each candidate's launch into results/static, no GPU
 
 The sizes are those that nothing was fitted to: odd ones, skinny ones, and between powers of two. Kinds: transpose
 (variant, tile, threads, width, order), matmul (the candidates of the shipped table), softmax (rows and warps of a
@@ -15,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -23,10 +20,10 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 import tuned_templates
 
-NAME, TARGET, SCRIPT = "tuning", "sm_90", "matmul_sm80.mlir"
-FOLDER = harness.ARTIFACTS / NAME
+NAME, TARGET, SCRIPT = "tuning_spaces", "sm_90", "matmul_sm80.mlir"
 SMS, SHARED_PER_BLOCK, F16_BYTES = 132, 227 * 1024, 2
 MATRICES = ((1000, 3000), (2056, 6152), (4096, 4096), (8192, 7168))
 PRODUCTS = (
@@ -84,16 +81,6 @@ def label(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> str:
 # -- render
 
 
-def compiled(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-
-    settings: dict[str, Any] = {"target": TARGET, "emit": "cubin", "cache": Cache(default_folder())}
-    kernel = kernel_of(kind, case, candidate)
-    if kind == "transpose":
-        return compile_kernel(kernel, **settings)
-    return compile_kernel(kernel, transform=SCRIPT, parameters={"stages": candidate["stages"]}, **settings)
-
-
 def kernel_of(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
     """The traced kernel of a transpose or a product."""
     from lego_mlir import f16, f32
@@ -108,30 +95,34 @@ def kernel_of(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> An
     return matmul.build(*case, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS))
 
 
-def render(kinds: list[str]) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     """Each kind has an index of its candidates; those that cannot be compiled are left out with the reason."""
+    index: dict[str, list[dict[str, Any]]] = {}
+    for kind, size in cases:
+        index.setdefault(kind, []).extend(rendered(folder, kind, size))
+        (folder / f"index-{kind}.json").write_text(json.dumps(index[kind], indent=1))
+
+
+def rendered(folder: Path, kind: str, case: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """The candidates of a case, in the folder."""
     from lego_mlir.errors import LegoError
     from lego_mlir.templates.library.rows import softmax
 
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for kind in kinds:
-        index = []
-        for case in cases_of(kind):
-            for candidate in space(kind, case):
-                name = label(kind, case, candidate)
-                try:
-                    if kind == "softmax":
-                        harness.keep(FOLDER, name, softmax(ROWS, *case, at_a_time=candidate["rows"]).render())
-                    else:
-                        made = compiled(kind, case, candidate)
-                        (FOLDER / f"{name}.cubin").write_bytes(made.bytes)
-                        (FOLDER / f"{name}.json").write_text(json.dumps(made.manifest))
-                except LegoError as error:
-                    print(f"{name}: {error}", file=sys.stderr)
-                    continue
-                index.append({"kind": kind, "sizes": case, "name": name, "configuration": candidate})
-            (FOLDER / f"index-{kind}.json").write_text(json.dumps(index, indent=1))
-            print(f"{kind} {case}: {len(index)} kernels", flush=True)
+    for candidate in space(kind, case):
+        name = label(kind, case, candidate)
+        try:
+            if kind == "softmax":
+                harness.keep(folder, name, softmax(ROWS, *case, at_a_time=candidate["rows"]).render())
+            elif not (folder / f"{name}.json").is_file():
+                stages = {"transform": SCRIPT, "parameters": {"stages": candidate.get("stages")}}
+                made = mlir_kernels.compiled(
+                    kernel_of(kind, case, candidate), TARGET, **stages if kind == "matmul" else {}
+                )
+                mlir_kernels.keep_code(folder, name, made)
+        except LegoError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        yield {"kind": kind, "sizes": case, "name": name, "configuration": candidate}
 
 
 # -- count
@@ -150,13 +141,15 @@ def counted(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
     return replace(counts, shared_bytes=shared, rounds=counts.rounds / max(choice.stages - 1, 1))
 
 
-def count(kinds: list[str]) -> None:
+def count(words: Sequence[str]) -> None:
     """The counts of transposes and products, of the kernels that `render` compiled: both steps go together.
 
     Those of softmax are arithmetic (`tuning.template_counts`).
     """
+    chosen = [(kind, case) for kind, case in BENCHMARK.chosen(words) if kind != "softmax"]
+    kinds = {kind for kind, _ in chosen}
     rows = [row for row in json.loads(COUNTS.read_text()) if row["kind"] not in kinds] if COUNTS.is_file() else []
-    for kind, case in [(k, case) for k in kinds if k != "softmax" for case in cases_of(k)]:
+    for kind, case in chosen:
         for candidate in space(kind, case):
             found = {k: v for k, v in asdict(counted(kind, case, candidate)).items() if k not in ("notes", "product")}
             rows.append({"kind": kind, "sizes": case, "config": candidate, "counts": found})
@@ -167,19 +160,16 @@ def count(kinds: list[str]) -> None:
 # -- time
 
 
-def index_of(kind: str) -> list[dict[str, Any]]:
-    return json.loads(harness.rendered(FOLDER / f"index-{kind}.json").read_text())
-
-
-def timed(folder: Path, kind: str, size: str) -> list[harness.Contender]:
+def timed(folder: Path, kind: str, case: tuple[int, ...]) -> list[harness.Contender]:
     """Every candidate of a case, after a launch that must be right; one that fails is left out with the reason."""
-    case = tuple(int(n) for n in size.split("x"))
-    entries = [entry for entry in index_of(kind) if tuple(entry["sizes"]) == case]
+    index = json.loads(harness.rendered(folder / f"index-{kind}.json").read_text())
     found = []
-    runs = {"transpose": _transpose, "matmul": _matmul, "softmax": _softmax}[kind](folder, case)
-    for entry in entries:
+    launch, result, expected = {"transpose": _transpose, "matmul": _matmul, "softmax": _softmax}[kind](folder, case)
+    for entry in index:
+        if tuple(entry["sizes"]) != case:
+            continue
         try:
-            run, result, expected = runs(entry)
+            run = launch(entry)
             result.zero_()
             run()
             error = harness.require_close(result, expected, TOLERANCE[kind], entry["name"])
@@ -190,59 +180,38 @@ def timed(folder: Path, kind: str, size: str) -> list[harness.Contender]:
     return found
 
 
+def _prepared(folder: Path, *tensors: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda entry: mlir_kernels.kept_kernel(folder / f"{entry['name']}.cubin").prepare(*tensors)
+
+
 def _transpose(folder: Path, case: tuple[int, ...]) -> Any:
-    import cupy as cp
     import torch
 
-    x = torch.randn(case, device="cuda")
-    y = torch.empty(case[::-1], device="cuda")
-    memory = [cp.from_dlpack(t.reshape(-1)) for t in (x, y)]
-
-    def runs(entry: dict[str, Any]) -> Any:
-        launch = _launcher(folder, entry["name"])
-        return lambda: launch(*memory), y, x.t()
-
-    return runs
+    x, y = torch.randn(case, device="cuda"), torch.empty(case[::-1], device="cuda")
+    return _prepared(folder, x, y), y, x.t()
 
 
 def _matmul(folder: Path, case: tuple[int, ...]) -> Any:
-    import cupy as cp
     import torch
 
     m, n, k = case
     a, b = (torch.randn(dims, device="cuda", dtype=torch.float16) for dims in ((m, k), (k, n)))
     c = torch.empty((m, n), device="cuda", dtype=torch.float16)
-    memory, expected = [cp.from_dlpack(t.reshape(-1)) for t in (a, b, c)], a @ b
-
-    def runs(entry: dict[str, Any]) -> Any:
-        launch = _launcher(folder, entry["name"])
-        return lambda: launch(*memory), c, expected
-
-    return runs
+    return _prepared(folder, a, b, c), c, a @ b
 
 
 def _softmax(folder: Path, case: tuple[int, ...]) -> Any:
     import torch
 
     x = torch.randn(ROWS, *case, device="cuda")
-    y, expected = torch.empty_like(x), torch.softmax(x, dim=1)
+    y = torch.empty_like(x)
 
-    def runs(entry: dict[str, Any]) -> Any:
+    def launch(entry: dict[str, Any]) -> Any:
         rows, warps = entry["configuration"]["rows"], entry["configuration"]["warps"]
-        launch = harness.load(folder, entry["name"], "softmax")[(-(-ROWS // rows),)]
-        return lambda: launch(x, y, num_warps=warps), y, expected
+        kernel = harness.load(folder, entry["name"], "softmax")[(-(-ROWS // rows),)]
+        return lambda: kernel(x, y, num_warps=warps)
 
-    return runs
-
-
-def _launcher(folder: Path, name: str) -> Any:
-    from lego_mlir.runtime import cuda
-
-    return cuda.load(harness.rendered(folder / f"{name}.cubin")).kernel()
-
-
-def cases(kinds: list[str]) -> list[harness.Case]:
-    return [(kind, "x".join(map(str, case))) for kind in kinds for case in cases_of(kind)]
+    return launch, y, torch.softmax(x, dim=1)
 
 
 # -- what pruning makes of the spaces
@@ -319,17 +288,9 @@ def table() -> None:
     mlir_kernels.put_into("how-to/tuning.md", "recorded", "\n", mlir_kernels.table(columns, cells), "\n")
 
 
+BENCHMARK = runner.Benchmark(
+    NAME, [(kind, case) for kind in TOLERANCE for case in cases_of(kind)], timed, table, render, steps={"count": count}
+)
+
 if __name__ == "__main__":
-    step, chosen = sys.argv[1], sys.argv[2:] or ["transpose", "matmul", "softmax"]
-    if step == "render":
-        render(chosen)
-    elif step == "prepare":
-        harness.prepare(FOLDER, cases(["softmax"]), timed)
-    elif step == "count":
-        count(chosen)
-    elif step == "table":
-        table()
-    elif step == "time":
-        sys.exit(harness.time_cases("tuning_spaces", FOLDER, cases(chosen), timed))
-    else:
-        sys.exit(f"no step {step!r}; there are render, prepare, time, count and table")
+    sys.exit(runner.main(BENCHMARK))

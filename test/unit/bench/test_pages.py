@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 
-import headlines  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import first_day  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import headlines  # noqa: E402
+import launch  # noqa: E402
 import mlir_kernels  # noqa: E402
 import pages  # noqa: E402
-import recorded  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -23,7 +24,7 @@ def test_the_listing_is_that_of_the_newest_results():
 
 
 def test_every_benchmark_has_a_page_with_its_device_and_date():
-    for _, page, name, _ in (*pages.BENCHMARKS, *recorded.TABLES):
+    for _, page, name, _ in pages.BENCHMARKS:
         found = (RESULTS / f"{page}.md").read_text()
         path = mlir_kernels.latest_path(name)
         circumstances = "Not measured yet" if path is None else rf"NVIDIA H\d+, {path.name[:10]}"
@@ -98,15 +99,34 @@ def test_a_page_without_its_marks_is_refused(tmp_path, monkeypatch):
         mlir_kernels.put_into("results/index.md", pages.LISTED, "")
 
 
-def test_a_case_of_a_first_day_is_compared_with_the_fastest_other():
-    row = {"case": "sum", "memory": True, "p10": 1.0, "p90": 2.0}
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Writes one page from results made up here, and gives its text."""
+    monkeypatch.setattr(mlir_kernels, "DOCS", tmp_path)
+    monkeypatch.setattr(mlir_kernels, "RESULTS", tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "device").mkdir()
+
+    def written(module, name, found):
+        path = tmp_path / "results" / f"{name.replace('_', '-')}.md"
+        path.write_text(f"<!-- {name} -->\n<!-- end -->\n")
+        (tmp_path / "device" / f"2026-01-02-{name}.json").write_text(json.dumps({"device": "NVIDIA Made Up", **found}))
+        module.table()
+        return path.read_text()
+
+    return written
+
+
+def test_a_case_of_a_first_day_is_compared_with_the_fastest_other(page):
+    row = {"case": ["sum N=8"], "memory": True, "p10": 1.0, "p90": 2.0}
     rows = [{**row, "kernel": k, "ms": ms} for k, ms in (("lego", 0.5), ("CUB", 0.4), ("torch", 0.6))]
-    _, table = recorded.first_day({"device": "NVIDIA Made Up", "torch": "2", "rows": rows})
-    assert "| sum | 0.5000 (1.0000 to 2.0000) | 0.4000 (1.0000 to 2.0000) | CUB | 0.80 | yes |" in str(table)
+    found = page(first_day, "first_day", {"torch": "2", "rows": rows})
+    assert "| sum N=8 | 0.5000 (1.0000 to 2.0000) | 0.4000 (1.0000 to 2.0000) | CUB | 0.80 | yes |" in found
 
 
-def test_a_call_has_a_column_for_each_size():
+def test_a_call_has_a_column_for_each_size(page, monkeypatch):
     rows = [{"name": "call", "size": size, "us": us, "p10": 1.0, "p90": 2.0} for size, us in ((8, 1.5), (4, 1.25))]
-    _, table = recorded.launch({"device": "NVIDIA Made Up", "versions": {"torch": "2"}, "rows": rows})
-    assert "| call | 4 x 4 | 8 x 8 |" in str(table)
-    assert "| `k(x, y, z)` | 1.25 (1.00 to 2.00) | 1.50 (1.00 to 2.00) |" in str(table)
+    monkeypatch.setattr(mlir_kernels, "SHOWN", 100)
+    found = page(launch, "launch", {"versions": {"torch": "2"}, "rows": rows})
+    assert "| call | 4 x 4 | 8 x 8 |" in found
+    assert "| `k(x, y, z)` | 1.25 (1.00 to 2.00) | 1.50 (1.00 to 2.00) |" in found

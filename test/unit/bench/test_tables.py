@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import attention  # noqa: E402
-import matmul  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import mlir_kernels  # noqa: E402
+import mlir_kernels  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import product_tables  # noqa: E402
+import products  # noqa: E402
 import transpose  # noqa: E402
 
 
@@ -44,8 +45,8 @@ def measured(folder, name, rows):
 
 
 def test_without_measurements_the_cells_are_empty(pages):
-    matmul.table([])
-    transpose.table([])
+    product_tables.matmul()
+    transpose.table()
     product, turned = (pages / "results/matmul-mma.md").read_text(), (pages / "results/transpose.md").read_text()
     assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
     assert "| 128x256x64, 2x4, 4 | NN | f16 to f16 |" in product
@@ -63,7 +64,7 @@ def test_measured_products_become_a_table(pages):
         {"kernel": "4096x4096x4096-NN-slow", "ms": 0.5, **tile, **facts},
         {"kernel": "4096x4096x4096-NN-fast", "ms": 0.3, **tile, **facts},
     ])  # fmt: skip
-    matmul.table([])
+    product_tables.matmul()
     page = (pages / "results/matmul-mma.md").read_text()
     assert "NVIDIA Made Up, 2026-01-02." in page
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
@@ -75,7 +76,7 @@ def test_measured_transposes_become_a_table(pages):
     facts = {"dtype": "f16", "size": 4096}
     rows = [{"kernel": "copy", "ms": 0.981, **facts}, {"kernel": "ours vectorised", "ms": 1.0, **facts}]
     measured(pages, "transpose", rows)
-    transpose.table([])
+    transpose.table()
     assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "results/transpose.md").read_text()
 
 
@@ -94,23 +95,18 @@ def test_a_long_table_of_a_page_of_results_is_a_file(pages, monkeypatch):
 
 
 def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small():
-    known = matmul.figures()
-    large, small = (matmul.tried(known, (n, n, n), "NN")[0].tiling for n in (8192, 512))
-    assert large.m * large.n > small.m * small.n
-    studied = matmul.tried(known, matmul.STUDIED, "NN")
-    assert {choice.order for choice in studied} == set(matmul.ORDERS)
-    assert len({choice.stages for choice in studied if choice.tiling == studied[0].tiling}) == 3
-
-
-def test_sizes_on_the_command_line():
-    assert matmul.size_of("512") == (512, 512, 512)
-    assert matmul.size_of("32x4096x64") == (32, 4096, 64)
+    ways = [products.synchronous(products.Product((n, n, n), "NN")) for n in (8192, 512)]
+    large, small = (next(iter(found.values())).facts["tile"] for found in ways)
+    assert large[0] * large[1] > small[0] * small[1]
+    facts = [way.facts for way in products.synchronous(products.STUDIED_SYNC).values()]
+    assert {one["order"] for one in facts} == set(products.ORDERS)
+    assert len({one["stages"] for one in facts if one["tile"] == facts[0]["tile"]}) == 3
 
 
 def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
     (pages / "results/attention.md").write_text("<!-- attention_spread -->\nold\n<!-- end -->\n")
     times = {"lego": 2.0, "Triton": 1.5, "Triton sm_80": 3.0, "torch flash": 2.2}
-    case = {"features": 64, "length": 4096, "mask": "causal", "config": "64-causal", "p10": 1.0, "p90": 4.0}
+    case = {"case": ["64", "4096", "causal"], "config": "64-causal", "p10": 1.0, "p90": 4.0}
     rows = [{"kernel": kernel, "ms": ms, **case} for kernel, ms in times.items()]
     device = pages.parent / "results" / "NVIDIA-Made-Up"
     device.mkdir()

@@ -1,0 +1,395 @@
+"""Products of matrices against cuBLAS and PyTorch: suites of cases, and the kernels that are built for each.
+
+    python bench/products.py SUITE STEP [WORD ..]     the steps of `runner.py`: `hopper time squares NT`
+
+hopper            squares and sizes that no tile divides, in the tile that lego_mlir.matmul chooses among warpgroups
+hopper_study      the same at some sizes, with other tiles, clusters and groups
+hopper_types      other types, epilogues, and sums that are promoted
+divided_products  few rows, and few tiles with long sums: K in parts
+small_products    few rows by mma.sync, K whole and in parts, with B from memory
+odd_products      rows that are not whole words of 16 bytes: aligned copies, and kernels that read odd rows
+class_products    one kernel for all sizes of a class, next to that of each size
+product_choices   the model's choice and the leaders of other kinds: is the first one the quickest?
+matmul            by mma.sync at the papers' sizes, the best of the model's ranking
+product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product as every
+from typing import Any
+
+import harness
+import mlir_kernels
+import product_cases as cases
+import product_runs
+import product_tables
+import runner
+from harness import Protocol
+from product_cases import Product, of_types
+from product_runs import PLAIN_TARGET, PYTORCH, SMS, TARGET, Suite, Way
+
+SCRIPT, F16_BYTES = "matmul_sm80.mlir", 2
+
+
+def file_of(product: Product, label: str) -> str:
+    return f"{product}-{label}".replace(" ", "-")
+
+
+# -- squares and other sizes
+
+LARGE = 2048
+ALONE, ALONG_M, ALONG_N = (1, 1), (2, 1), (1, 2)
+LARGE_TILES = (
+    ((128, 256), ALONE, 16), ((128, 256), ALONG_N, 16), ((128, 256), ALONG_M, 8), ((256, 192), ALONE, 11),
+    ((256, 192), ALONG_N, 11), ((256, 192), ALONG_M, 6), ((256, 128), ALONG_N, 8), ((128, 192), ALONG_N, 16),
+)  # fmt: skip
+SMALL_TILES = tuple((tile, way, 16) for tile in ((128, 128), (64, 128), (64, 64)) for way in (ALONE, ALONG_N))
+
+
+def by_tile(product: Product, label: str, tile: Any) -> Way:
+    """The kernel by warpgroups in a tile."""
+    facts = {"tile": str(tile), "stages": tile.stages}
+    return Way(file_of(product, f"{tile}-{tile.stages}s"), lambda: product_runs.compiled(product, tile), facts)
+
+
+def chosen(product: Product) -> dict[str, Way]:
+    return {"chosen": by_tile(product, "chosen", product_runs.tile_for(product))}
+
+
+def studied(product: Product) -> dict[str, Way]:
+    """The chosen kernel, and other tiles, clusters and groups."""
+    from lego_mlir.kernels import warpgroup_choices
+
+    small, found = max(product.size) < LARGE, chosen(product)
+    for tile, cluster, group in SMALL_TILES if small else LARGE_TILES:
+        for dependent in (False, True)[: 1 + small]:
+            one = warpgroup_choices.tile_of(*product.size, tile, SMS, cluster, group, dependent=dependent)
+            found[str(one)] = by_tile(product, str(one), one)
+    return found
+
+
+def hopper_static() -> list[dict[str, Any]]:
+    """Registers and main loops of the tiles at 4096."""
+    from lego_mlir.kernels import warpgroup_choices
+
+    tiles = (((128, 256), ALONE), ((128, 256), ALONG_M), ((128, 256), ALONG_N), ((256, 192), ALONE),
+             ((256, 192), ALONG_N), ((128, 128), ALONE), ((64, 128), ALONE), ((64, 64), ALONE))  # fmt: skip
+    rows = []
+    for layouts, dtype in (("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16")):
+        for tile, cluster in tiles:
+            product = of_types((4096,) * 3, layouts, dtype)
+            made = product_runs.compiled(product, warpgroup_choices.tile_of(*product.size, tile, SMS, cluster), "ptx")
+            code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            shared = "" if cluster == ALONE else f" cluster {cluster[0]}x{cluster[1]}"
+            name = f"{tile[0]}x{tile[1]}x64{shared} {layouts} {dtype}"
+            rows.append(harness.static_row(code, "GMMA", kernel=name, layouts=layouts, dtype=dtype, tile=tile))
+    return rows
+
+
+# -- types, epilogues, K in parts
+
+
+def lego(product: Product) -> dict[str, Way]:
+    """What lego_mlir.matmul launches: copies that make K contiguous, and the product."""
+    tile = product_runs.tile_for(product)
+    found = by_tile(product, "lego", tile)
+    along = {}
+    if product.is_turned:
+        (m, n, k), wanted = product.size, dict(zip("ab", "NT", strict=True))
+        given, rows = dict(zip("ab", product.layouts, strict=True)), {"a": m, "b": n}
+        along = {name: _along(k, rows[name]) for name in "ab" if given[name] != wanted[name]}
+    return {"lego": replace(found, steps={"along": along} if along else {})}
+
+
+# -- copies before a product: along K, and to aligned rows
+
+
+def helpers(folder: Any) -> None:
+    """The copies that products of other layouts or odd sizes need, kept beside them."""
+    from lego_mlir.kernels import aligned_copies, rows_along_k
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    made = {f"along-{width}": rows_along_k.along_k(1, width) for width in (1, 2, 4, 8, 16)}
+    for dtype in ("f16", "bf16"):
+        type_ = dtype_named(dtype)
+        made |= {f"pad-N-{dtype}": aligned_copies.pad(type_), f"pad-T-{dtype}": aligned_copies.pad(type_, True),
+                 f"crop-{dtype}": aligned_copies.crop(type_)}  # fmt: skip
+    for name, kernel in made.items():
+        mlir_kernels.keep_code(folder, name, mlir_kernels.compiled(kernel, PLAIN_TARGET))
+
+
+def _along(k: int, rows: int) -> str:
+    from lego_mlir.kernels import rows_along_k
+
+    return f"along-{rows_along_k.width_for(k, rows, 1)}"
+
+
+def odd(product: Product) -> dict[str, Way]:
+    """A product on aligned copies, as lego_mlir.matmul computes it, or by kernels that read the odd rows."""
+    from lego_mlir.kernels.aligned_products import ALIGNED, widened
+
+    size, layouts, dtype = product.size, product.layouts, product.dtype
+    wide = widened(*size, layouts, cases.LINE if size in cases.LINES else ALIGNED)
+    assert wide is not None  # every case has rows to pad
+    pads = dict(zip("ab", zip(layouts, wide.copied, strict=True), strict=True))
+    steps: dict[str, Any] = {
+        "wide": wide.sizes, "pad": {name: f"pad-{letter}-{dtype}" for name, (letter, copied) in pads.items() if copied}
+    }  # fmt: skip
+    steps |= {"crop": f"crop-{dtype}"} if wide.cropped else {}
+    plans = [("lines" if size in cases.LINES else "copies", wide.sizes, TARGET, steps)]
+    by_mma = [("mma.sync copies", wide.sizes, PLAIN_TARGET, steps), ("direct", size, PLAIN_TARGET, {})]
+    if size in cases.ODD_FEW:
+        plans = by_mma
+    elif size in cases.SYNC and dtype == "f16" and layouts in ("NN", "NT"):
+        plans += by_mma
+    elif size in cases.LINES:
+        plans.append(("as it is", size, TARGET, {}))
+    return {label: _exactly(of_types(of, layouts, dtype), target, more) for label, of, target, more in plans}
+
+
+def _exactly(product: Product, target: str, steps: Mapping[str, Any]) -> Way:
+    """The kernel that lego_mlir.matmul takes for a product on a target."""
+
+    def build() -> Any:
+        from lego_mlir.runtime.products.kernels import compiled
+        from lego_mlir.runtime.products.problem import Problem
+
+        types = product.dtype, product.result
+        return compiled(Problem(*product.size, *types, product.layouts, target, SMS), "cubin")
+
+    return Way(file_of(product, target), build, steps=steps)
+
+
+# -- by mma.sync
+
+PARTS = (1, 3, 8)
+
+
+def by_mma(product: Product, choice: Any, emit: str = "cubin") -> Way:
+    """The kernel by mma.sync of a choice, K whole or in parts."""
+
+    def build() -> Any:
+        from lego_mlir import Col, Row
+        from lego_mlir.kernels import matmul
+        from lego_mlir.tracing.dtypes import dtype_named
+
+        m, n, k = product.size
+        order = {"T": Col, "N": Row}
+        a, b = (order[letter](*dims) for letter, dims in zip(product.layouts, ((m, k), (k, n)), strict=True))
+        one, (dtype, result) = choice.choice, map(dtype_named, (product.dtype, product.result))
+        blocks = {"split": choice.split} if choice.split else {"order": one.order, "blocks": one.blocks(SMS)}
+        kernel = matmul.build(m, n, k, dtype, a=a, b=b, result=result, tiling=choice.tiling, **blocks)
+        given = {"transform": SCRIPT, "parameters": {"stages": one.stages}}
+        return mlir_kernels.compiled(kernel, PLAIN_TARGET, emit, **given)
+
+    t, blocks = choice.tiling, choice.blocks or 0
+    tile = f"{t.m}x{t.n}x{t.k}-{t.threads}-{choice.choice.stages}s"
+    facts = {"parts": choice.parts, "blocks": blocks, "tile": tile}
+    return Way(file_of(product, f"{tile}-{choice.parts}p-{blocks}b"), build, facts)
+
+
+def small(product: Product) -> dict[str, Way]:
+    """As the model chooses among parts of K, and with other numbers of parts."""
+    from lego_mlir.kernels import split_choices
+
+    m, n, k = product.size
+    best = split_choices.choose(m, n, k, SMS)
+    found = {"chosen": best}
+    for parts in PARTS:
+        if parts <= split_choices.most_parts(k, best.tiling):
+            found[f"{parts} parts"] = split_choices.with_parts(m, n, k, best.choice, parts, SMS)
+    distinct = dict({str(choice): (label, choice) for label, choice in reversed(found.items())}.values())
+    return {label: by_mma(product, choice) for label, choice in distinct.items()}
+
+
+LAYOUTS, ORDERS = ("NN", "NT", "TN", "TT"), ("row", "column", "grouped", "morton")
+RANKED, STUDIED_SYNC = 5, Product((4096, 4096, 4096), "NN")
+"""Candidates of a product by mma.sync, and the one with every order and several depths of the best."""
+
+
+def synchronous(product: Product) -> dict[str, Way]:
+    """The best of the model's ranking of candidates for mma.sync."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.kernels.choices import CANDIDATES, fitting
+    from lego_mlir.kernels.product_counts import ProductSize
+    from lego_mlir.kernels.product_time import product_time
+    from lego_mlir.kernels.split_choices import SplitChoice
+
+    size, room = ProductSize(*product.size, product.layouts), target_named(PLAIN_TARGET).shared_per_block
+    ranked = sorted(CANDIDATES, key=lambda c: product_time(size, c.block_tile(F16_BYTES)).microseconds)[:RANKED]
+    if product == STUDIED_SYNC:
+        ranked += [replace(ranked[0], order=order) for order in ORDERS]
+        ranked += [replace(ranked[0], stages=stages) for stages in (2, 3)]
+    found = {}
+    for choice in dict.fromkeys(fitting(c, product.size[2], room, F16_BYTES) for c in ranked):
+        name = f"{'x'.join(map(str, product.size))}-{product.layouts}-{label_of(choice)}"
+        found[name] = replace(by_mma(product, SplitChoice(choice, 1)), file=name, facts=choice.to_data())
+    return found
+
+
+def label_of(choice: Any) -> str:
+    """The tile, its warps, the stages, the order and the blocks that stay."""
+    t, stay = choice.tiling, f"-{choice.resident}r" * bool(choice.resident)
+    return f"{t.m}x{t.n}x{t.k}-{t.warps[0]}x{t.warps[1]}w-{choice.stages}s-{choice.order}{stay}"
+
+
+def sync_static() -> list[dict[str, Any]]:
+    """Every candidate for mma.sync in every layout at 4096, f16 to f16; the largest also as bf16, and into f32."""
+    from lego_mlir.kernels.choices import CANDIDATES
+    from lego_mlir.kernels.split_choices import SplitChoice
+
+    rows, shared_per_sm = [], 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
+    for choice, layouts in every(CANDIDATES, LAYOUTS):
+        for dtype, result in [("f16", "f16")] + [("bf16", "bf16"), ("f16", "f32")] * (choice == CANDIDATES[0]):
+            product = Product(STUDIED_SYNC.size, layouts, dtype, result)
+            made = by_mma(product, SplitChoice(choice, 1), "ptx").build()
+            code = mlir_kernels.assembled(made.text, PLAIN_TARGET, mlir_kernels.shared_bytes(made))
+            facts = {**choice.to_data(), "layouts": layouts, "dtype": dtype, "result": result}
+            name = f"{label_of(choice)} {layouts} {dtype} {result}"
+            row = harness.static_row(code, "HMMA", kernel=name, **facts)
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.tiling.threads, shared_per_sm)
+            rows.append(row)
+    return rows
+
+
+# -- classes, and choices of the model
+
+
+def of_class(product: Product) -> Way:
+    """The kernel of all sizes of a class."""
+    from lego_mlir.kernels.product_classes import class_of
+
+    found = class_of(product.size, product.layouts, product.dtype, product.result, SMS)
+    step = 1 if product.layouts[0] == "N" else 64 if "whole" in found.name else 8
+    facts = {"class_step": step, "tile": str(found.tile)}
+    return Way(found.name, lambda: mlir_kernels.compiled(found.kernel(), TARGET), facts)
+
+
+def classed(product: Product) -> dict[str, Way]:
+    return {"fixed": chosen(product)["chosen"], "class": of_class(product)}
+
+
+COUNT, NEAR = 5, 1.15
+"""Kernels of a case, and the predicted time of one relative to the first up to which it is among them."""
+ROUNDS_IN_DOUBT = range(2, 5)
+"""Rounds of tiles at which kernels with and without lockstep are compared."""
+MMA_ROWS, MMA_WORK = 64, 2**28
+"""M, or M N K, up to which kernels with mma.sync take part."""
+
+
+def leaders(product: Product) -> dict[str, Way]:
+    """The choice of lego_mlir.matmul, the quickest tiles of other kinds by the model, mma.sync and the class."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.kernels import choices, few_rows, split_choices, warpgroup_choices
+    from lego_mlir.kernels.split_choices import SplitChoice
+
+    size, layouts = product.size, product.layouts
+    m, n, k = size
+    best = product_runs.tile_for(product)
+    tiles = warpgroup_choices.candidates(m, n, k, SMS, layouts)
+    tiles += warpgroup_choices.parted_tiles(m, n, k, SMS, layouts)
+    if m <= few_rows.TRANSPOSED_ROWS[-1]:
+        tiles += [tile for tile in few_rows.candidates(size, SMS, layouts) if tile.transposed]
+    times = [warpgroup_choices.microseconds(size, tile, SMS, layouts) for tile in tiles]
+    kinds: dict[Any, Any] = {}
+    for us, _, tile in sorted(zip(times, range(len(tiles)), tiles, strict=True), key=lambda entry: entry[:2]):
+        if us <= NEAR * min(times):
+            tile = replace(tile, dependent=us < warpgroup_choices.SHORT and tile.lockstep == 0)
+            kinds.setdefault((tile.transposed, tile.m, tile.cluster, tile.parts), tile)
+    found = {"model": best}
+    rows, columns = best.tiles(m, n)
+    if best.parts == 1 and rows * columns // best.clusters(SMS) in ROUNDS_IN_DOUBT:
+        other = replace(best, lockstep=0 if best.lockstep else warpgroup_choices.MEETING)
+        found[str(other)] = other
+    found |= {str(tile): tile for tile in kinds.values() if tile != best}
+    ways = {label: by_tile(product, label, tile) for label, tile in list(found.items())[:COUNT]}
+    if m <= MMA_ROWS or m * n * k < MMA_WORK:
+        room = target_named(PLAIN_TARGET).shared_per_block
+        choice = split_choices.choose(m, n, k, SMS) if split_choices.applies(m, k) else SplitChoice(
+            choices.choose(m, n, k, layouts, room, multiprocessors=SMS), 1)  # fmt: skip
+        way = by_mma(product, choice)
+        ways["mma.sync"] = replace(way, facts={**way.facts, "choice": choice.choice.to_data()})
+    return ways | ({"class": of_class(product)} if product in cases.CLASS_CHOICES else {})
+
+
+# -- what the time model is fitted to: half of these sizes, and judged on the other
+
+
+def tuned(product: Product) -> dict[str, Way]:
+    """The tiles of both families."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.kernels import choices, family_choices, matmul, warpgroup_choices
+    from lego_mlir.tracing.dtypes import f16
+
+    size, room = product.size, target_named(PLAIN_TARGET).shared_per_block
+    found: dict[str, Way] = {}
+
+    def add(family: str, block: Any, choice: Any, order: str, build: Any) -> None:
+        facts = {"family": family, "tile": [block.m, block.n, block.k], "warps": list(block.warps),
+                 "stages": choice.stages, "order": order, "resident": block.resident}  # fmt: skip
+        tile, warps = ("x".join(map(str, facts[name])) for name in ("tile", "warps"))
+        label = f"{family}-{tile}-{warps}w-{choice.stages}s-{block.resident}r"
+        found[label] = Way(file_of(product, label), build, facts)
+
+    for choice in dict.fromkeys(choices.fitting(one, size[2], room, F16_BYTES) for one in choices.CANDIDATES):
+        add("mma.sync", choice.block_tile(F16_BYTES), choice, choice.order, lambda choice=choice: mlir_kernels.compiled(
+            matmul.build(*size, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS)),
+            PLAIN_TARGET, transform=SCRIPT, parameters={"stages": choice.stages}))  # fmt: skip
+    for shape in warpgroup_choices.TILES if family_choices.can(size, "NN") else ():
+        tile = warpgroup_choices.tile_of(*size, shape, SMS)
+        add("warpgroups", tile.block_tile, tile, "grouped", lambda tile=tile: product_runs.compiled(product, tile))
+    return found
+
+
+# -- the suites
+
+SHORT = Protocol("steady", 0.04, 3, graphs=True, patience_ms=300)
+LARGEST = Protocol("steady", 0.2, 3, graphs=True, patience_ms=750)
+SUITES: dict[str, Suite] = {
+    "hopper": Suite(cases.HOPPER, chosen, ("cuBLAS", "cuBLAS, exact reductions"), LARGEST),
+    "hopper_study": Suite([of_types(*case) for case in every(cases.STUDIED, ("NT", "NN"), ("f16",))], studied),
+    "hopper_types": Suite(cases.TYPES, lego, PYTORCH), "divided_products": Suite(cases.DIVIDED, lego, PYTORCH, SHORT),
+    "small_products": Suite(cases.SMALL, small, protocol=SHORT, rotated=True),
+    "odd_products": Suite(cases.ODD, odd),
+    "class_products": Suite(cases.CLASSED, classed, protocol=LARGEST),
+    "product_choices": Suite(cases.CHOICES, leaders, protocol=SHORT),
+    "product_tuning": Suite([Product(size, "NN") for size in cases.TUNED], tuned, protocol=Protocol(graphs=True)),
+    "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
+                    Protocol(graphs=True)),
+}  # fmt: skip
+GROUPS = {"squares": cases.SQUARES, "others": cases.OTHERS, "random": cases.RANDOM, "models": cases.MODELS}
+
+
+def benchmark(name: str) -> runner.Benchmark:
+    """The steps of a suite."""
+    suite = SUITES[name]
+
+    def render(folder: Any, chosen: Any) -> None:
+        if name in ("hopper_types", "odd_products"):
+            helpers(folder)
+        product_runs.render(suite, folder, chosen)
+
+    def timed(folder: Any, product: Product) -> Any:
+        return product_runs.contenders(suite, folder, product)
+
+    groups = {key: [(p,) for p in suite.products if p.size in sizes] for key, sizes in GROUPS.items()}
+    return runner.Benchmark(
+        name, [(p,) for p in suite.products], timed, product_tables.TABLES.get(name), render,
+        {"hopper": hopper_static, "matmul": sync_static}.get(name), PLAIN_TARGET if name == "matmul" else TARGET,
+        suite.protocol, groups if name == "hopper" else {},
+        draw=lambda generator: (Product((8 * generator.randint(64, 1024),) * 3),),
+    )  # fmt: skip
+
+
+def main() -> int:
+    if sys.argv[1:2] and sys.argv[1] in SUITES:
+        return runner.main(benchmark(sys.argv[1]), sys.argv[2:])
+    raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

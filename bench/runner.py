@@ -1,0 +1,112 @@
+"""The command line of a benchmark, which is data: its cases, its contenders, and where its tables go.
+
+    python bench/NAME.py render [WORD ..]     where lego_mlir is: kernels into artifacts/NAME; no GPU
+    python bench/NAME.py static               the same without launching: registers, spills, instructions
+    python bench/NAME.py prepare [WORD ..]    on the GPU machine: Triton compiles all that `time` will try, on all cores
+    python bench/NAME.py time [WORD ..]       there: correctness first, then times by the protocol of `harness.py`
+    python bench/NAME.py count [WORD ..]      there, with ncu: instructions executed by what `time` chose
+    python bench/NAME.py table                the tables of the pages, from the newest results
+
+A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: those that they
+name, or those that have all of them, in their names or a group's. `--drawn N --seed S` takes N cases drawn at random in
+place of the listed ones where a benchmark can draw; the seed is printed, and recorded with the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import harness
+import instructions
+from harness import Case, Protocol
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark: `name` is that of its results and of its folder of artifacts."""
+
+    name: str
+    cases: Sequence[Case] = ()
+    timed: harness.Timed | None = None
+    table: Callable[[], Any] | None = None
+    render: Callable[[Path, Sequence[Case]], Any] | None = None
+    static: Callable[[], list[dict[str, Any]]] | None = None
+    target: str = "sm_90"
+    protocol: Protocol = field(default_factory=Protocol)
+    groups: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    draw: Callable[[random.Random], Case] | None = None
+    steps: Mapping[str, Callable[[Sequence[str]], Any]] = field(default_factory=dict)
+    """Further steps, called with the words of the command line."""
+    counts: bool = False
+    """Whether contenders can be launched again for ncu, in the configuration that was timed."""
+
+    @property
+    def folder(self) -> Path:
+        return harness.ARTIFACTS / self.name
+
+    @property
+    def known_steps(self) -> list[str]:
+        own = [step for step in ("render", "static", "table") if getattr(self, step)]
+        timed = ["prepare", "time"] if self.timed else []
+        return [*own, *timed, *(["count", "launch"] if self.counts else []), *self.steps]
+
+    def chosen(self, words: Sequence[str]) -> list[Case]:
+        """The cases that these words name, or that have all of them."""
+        wanted = set(words) - self.groups.keys()
+        named = [case for case in self.cases if " ".join(harness.words_of(case)) in wanted]
+        if named and len(named) >= len(wanted):
+            return named
+        listed = [case for word in words if word in self.groups for case in self.groups[word]]
+        return [case for case in listed or self.cases if wanted <= _words(case)]
+
+
+def _words(case: Case) -> set[str]:
+    """What a case is chosen by: the parts of its name, whole and divided at dashes and spaces."""
+    words = harness.words_of(case)
+    return {*words, *(part for word in words for part in word.replace("-", " ").split())}
+
+
+def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
+    """Do one step; the exit code."""
+    about = sys.modules["__main__"].__doc__ or ""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=benchmark.known_steps)
+    parser.add_argument("words", nargs="*", help="only the cases that have all these words")
+    if benchmark.draw:
+        parser.add_argument("--drawn", type=int, help="this many cases drawn at random in place of the listed ones")
+        parser.add_argument("--seed", type=int, default=SEED, help="of the drawn cases")
+    options = parser.parse_args(arguments)
+    step, words, folder, facts = options.step, options.words, benchmark.folder, {}
+    if step in benchmark.steps:
+        return benchmark.steps[step](words) or 0
+    chosen = benchmark.chosen(words)
+    if benchmark.draw and options.drawn:
+        generator = random.Random(options.seed)
+        chosen, facts = [benchmark.draw(generator) for _ in range(options.drawn)], {"seed": options.seed}
+        print(f"seed {options.seed}: {', '.join(' '.join(harness.words_of(case)) for case in chosen)}", flush=True)
+    match step:
+        case "render":
+            folder.mkdir(parents=True, exist_ok=True)
+            benchmark.render(folder, chosen)
+            print(f"{len(list(folder.iterdir()))} files in {folder}")
+        case "static":
+            harness.write_static(benchmark.name, benchmark.static(), benchmark.target)
+        case "table":
+            benchmark.table()
+        case "prepare":
+            harness.prepare(folder, chosen, benchmark.timed)
+        case "time":
+            return harness.time_cases(benchmark.name, folder, chosen, benchmark.timed, benchmark.protocol, **facts)
+        case "count":
+            return instructions.count(benchmark.name, folder, words)
+        case "launch":
+            return instructions.launch(benchmark.name, folder, chosen, benchmark.timed)
+    return 0
