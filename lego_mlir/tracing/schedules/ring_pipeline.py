@@ -230,7 +230,7 @@ class _Pipelined(Replay):
         inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}
         products = {id(s) for w, _ in words_in(self.trace.body, TileProduct) for s in statements_in(w.then)}
         for s in self.trace.statements():
-            names = set() if isinstance(s, If | For) else shared_in(s) & self.tiles
+            names = shared_in(s) & self.tiles if _is_single(s) else set()
             if names and id(s) not in inside:
                 raise refused(
                     s.source,
