@@ -40,7 +40,13 @@ COMPOSITIONS = {
     "registers": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), roles, dependent",
     "lockstep": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4), clusters(blocks=2), "
     "lockstep(every=32), roles",
+    "joined": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4, joined=True), "
+    "clusters(blocks=2), lockstep(every=32), roles",
+    "joined alone": "persistent(blocks=132), warpgroups, copied_out(buffers=2), pipeline(stages=4, joined=True), "
+    "roles, dependent",
 }
+TWO = ("gated",)
+"""The products with two lego.mma of one left tile."""
 STORED_ONCE = ("plain", "two_sums", "gated", "biased")
 """The products whose tile of the result is stored by one word, which `copied_out` takes."""
 ROOM = ("plain", "two_sums", "row_maximum")
@@ -59,7 +65,7 @@ def kernels(name: str, n: int) -> dict[str, Any]:
 
 
 def compositions(name: str) -> list[str]:
-    needs = {"persistent": ROOM, "registers": STORED_ONCE, "lockstep": STORED_ONCE}
+    needs = {"persistent": ROOM, "registers": STORED_ONCE, "lockstep": STORED_ONCE, "joined": TWO, "joined alone": TWO}
     return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS)]
 
 

@@ -27,6 +27,28 @@ def within(most, function):
         sys.setprofile(before)
 
 
+def modules_entered(function, until=None):
+    """The modules of this package whose functions run while this one does, in order, up to a call of `until`."""
+    seen, ended = {}, False
+
+    def note(frame, event, argument):
+        nonlocal ended
+        if event != "call" or ended:
+            return
+        ended = until is not None and frame.f_code is until.__code__
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("lego_mlir") and not ended:
+            seen.setdefault(name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return list(seen)
+
+
 def calls(function):
     """How many Python functions are called while this one runs."""
     seen = 0

@@ -8,8 +8,9 @@
 //          that many blocks compute all tiles of the grid, and with `lockstep` their copies meet every so many steps; with
 //          `cluster` as many copy common tiles once; results that are stored by lego.store_tile leave by tile copies
 //          through `buffers`, other tiles of an epilogue take the memory of the rings; with `transposed` B'A' is
-//          multiplied; sums are promoted to totals after `exact` steps; copies round f32 to TF32 if `rounded`;
-//          `resident` blocks share a multiprocessor; with `dependent` the kernel begins while the one before it ends.
+//          multiplied; sums are promoted to totals after `exact` steps; copies round f32 to TF32 if `rounded`; two products
+//          of one left tile are one of twice the columns if `joined`; `resident` blocks share a multiprocessor; with
+//          `dependent` the kernel begins while the one before it ends.
 
 module attributes {
   transform.with_named_sequence,
@@ -22,11 +23,12 @@ module attributes {
                      resident = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
                      transposed = {default = false},
                      rounded = {default = false},
+                     joined = {default = false},
                      dependent = {default = false}},
   lego.schedules = [{apply = "persistent(blocks={blocks})", when = "blocks"}, "warpgroups(transposed={transposed})",
                     {apply = "exact(every={exact})", when = "exact"},
                     {apply = "copied_out(buffers={buffers}, optional=True)", when = "buffers"},
-                    "pipeline(stages={stages}, rounded={rounded})",
+                    "pipeline(stages={stages}, rounded={rounded}, joined={joined})",
                     {apply = "clusters(blocks={cluster})", when = "cluster - 1"},
                     {apply = "overlay(optional=True)", when = "1 // (blocks + 1)"},
                     {apply = "lockstep(every={lockstep})", when = "lockstep"}, "roles",

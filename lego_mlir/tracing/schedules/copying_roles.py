@@ -144,6 +144,12 @@ class _Divided(OwnNumbers):
             loop = replace(loop, lo=self.own_expr(loop.lo), hi=self.own_expr(loop.hi), step=self.own_expr(loop.step))
         super().loop(loop)
 
+    def repetition(self, loop: While) -> None:
+        """A loop with a condition, which the side has in a register of its own."""
+        if self.side == COPIES:
+            loop = replace(loop, condition=self.moved.get(loop.condition, loop.condition))
+        super().repetition(loop)
+
     def branch(self, branch: If) -> None:
         """A branch with the condition of the side."""
         if self.side == COPIES:

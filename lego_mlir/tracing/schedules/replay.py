@@ -92,9 +92,7 @@ class Replay(TraceRewriter):
             case For():
                 self.loop(statement)
             case While():
-                with self.tracer.region() as body:
-                    self.body(statement.body)
-                self.tracer.append(replace(statement, body=tuple(body)))
+                self.repetition(statement)
             case _:
                 self.copy(statement)
 
@@ -114,6 +112,12 @@ class Replay(TraceRewriter):
     def loop(self, loop: For) -> None:
         """Copy a loop."""
         with self.open_loop(loop) as body:
+            self.body(loop.body)
+        self.tracer.append(replace(loop, body=tuple(body)))
+
+    def repetition(self, loop: While) -> None:
+        """Copy a loop with a condition."""
+        with self.tracer.region() as body:
             self.body(loop.body)
         self.tracer.append(replace(loop, body=tuple(body)))
 

@@ -55,6 +55,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.tensor import View, shared
 from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
@@ -72,7 +73,8 @@ class RingPipeline:
     filled beyond the tile. With `rounded`, tile copies on sm_90a round f32 to the nearest TF32; the matrix unit
     otherwise cuts off the last 13 bits. A stage has room for a multiple of `rows` rows, so that the blocks of a cluster
     can copy equal parts of a tile of fewer. With `clipped`, rows outside of a tensor with fewer rows than a tile are
-    not copied. Raises ScheduleError, with the line, for a statement that a ring cannot serve.
+    not copied. With `joined`, two products in a row of one left operand are one of twice the columns (`side_by_side`).
+    Raises ScheduleError, with the line, for a statement that a ring cannot serve.
     """
 
     stages: int = 4
@@ -80,6 +82,7 @@ class RingPipeline:
     rounded: bool = False
     rows: int = 1
     clipped: bool = False
+    joined: bool = False
 
     def __post_init__(self) -> None:
         if type(self.stages) is not int or not FEWEST <= self.stages <= MOST:
@@ -88,7 +91,7 @@ class RingPipeline:
             raise ScheduleError(f"pipeline: rows={self.rows!r} must be an int from 1 to {MOST_ROWS}")
 
     def __str__(self) -> str:
-        more = "".join(f", {name}=True" for name in ("narrow", "rounded", "clipped") if getattr(self, name))
+        more = "".join(f", {name}=True" for name in ("narrow", "rounded", "clipped", "joined") if getattr(self, name))
         more += f", rows={self.rows}" if self.rows > 1 else ""
         return f"pipeline(stages={self.stages}{more})"
 
@@ -99,7 +102,7 @@ class RingPipeline:
 class _Pipelined(Replay):
     def __init__(self, given: RingPipeline) -> None:
         self.stages, self.narrow, self.rounded, self.rows = given.stages, given.narrow, given.rounded, given.rows
-        self.clipped = given.clipped
+        self.clipped, self.joined = given.clipped, given.joined
 
     def run(self) -> None:
         self.words = {StagedTile: self._alone, TileProduct: self._other_product}
@@ -116,9 +119,13 @@ class _Pipelined(Replay):
         self._require_order()
         self._require_uses()
         self.shared(self.tiles)
+        self.pairs = self._pairs() if self.joined else {}
+        second = {pair.names[1]: pair.names[0] for pair in self.pairs.values()}
         for buffer in self.trace.shared:
-            if buffer.name in self.tiles:
-                self.rings[buffer.name] = self._ring(buffer)
+            if buffer.name in self.tiles and buffer.name not in second:
+                self.rings[buffer.name] = self._ring(buffer, twice=buffer.name in second.values())
+        for name, first in second.items():
+            self.rings[name] = replace(self.rings[first], origin=self.rings[first].beside)
         self.tracer.at = self.trace.source
         self.full, self.empty = self._barriers(COPIES), self._barriers(PRODUCTS)
         self.turn = StageCounter(self.stages)
@@ -149,15 +156,29 @@ class _Pipelined(Replay):
     def _multiplies(self, body: Sequence[Statement]) -> list[int]:
         return [n for n, s in enumerate(body) if self._read(s) & self.tiles]
 
-    def _ring(self, buffer: Buffer) -> TileRing:
+    def _pairs(self) -> dict[int, SideBySide]:
+        """The products that are made one, by the ids of their statements."""
+        found = side_by_side(self.loops.values())
+        if self.clipped or self.narrow or self.rows > 1 or not found:
+            raise refused(
+                self.trace.source,
+                "joined=True takes two lego.mma in a row, of one left tile and of two right tiles alike, with at most "
+                "256 columns together, and neither clipped, narrow nor rows; leave it out",
+            )
+        return found
+
+    def _ring(self, buffer: Buffer, *, twice: bool) -> TileRing:
         lines, (rows, columns) = lines_of(buffer.layout), (int(n) for n in buffer.layout.dims())
         transposed = lines is not None and lines.transposed
         inner = (columns, rows) if transposed else (rows, columns)
         self.tracer.at, size = buffer.source, buffer.dtype.bytes
         beyond = -inner[1] % panel(inner[1], size, narrow=self.narrow)
         below = -inner[0] % self.rows
-        layout = ring_layout(self.stages, inner[0] + below, inner[1] + beyond, size, narrow=self.narrow)
-        return TileRing(shared(buffer.dtype, layout, buffer.name), buffer.layout, transposed, beyond, below)
+        more = inner[0] if twice and transposed else 0
+        columns = (inner[1] + beyond) * (2 if twice and not transposed else 1)
+        layout = ring_layout(self.stages, inner[0] + below + more, columns, size, narrow=self.narrow)
+        ring = shared(buffer.dtype, layout, buffer.name)
+        return TileRing(ring, buffer.layout, transposed, beyond, below, more=more)
 
     def _barriers(self, side: str) -> BarrierRing:
         found: list[BarrierRing] = []
@@ -230,7 +251,7 @@ class _Pipelined(Replay):
         inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}
         products = {id(s) for w, _ in words_in(self.trace.body, TileProduct) for s in statements_in(w.then)}
         for s in self.trace.statements():
-            names = set() if isinstance(s, If | For) else shared_in(s) & self.tiles
+            names = shared_in(s) & self.tiles if _is_single(s) else set()
             if names and id(s) not in inside:
                 raise refused(
                     s.source,
@@ -377,13 +398,17 @@ class _Pipelined(Replay):
         if not isinstance(statement, If) or not isinstance(mark := statement.mark, TileProduct):
             raise refused(statement.source, "a staged tile is multiplied in a branch; multiply it in the loop's body")
         self._require_layout(statement, mark)
-        slot = use % self.stages
+        slot, pair = use % self.stages, self.pairs.get(id(statement))
 
         def here(given: Rectangle) -> Rectangle:
             ring = self.rings.get(given.buffer.name)
             return given if ring is None else ring.of(slot, given).rectangle(self.tracer)
 
-        self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
+        if pair is None:
+            self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
+        elif mark is pair.first:
+            both = self.rings[mark.b.buffer.name].all(slot).rectangle(self.tracer)
+            self.product(pair.product(here(mark.a), both))
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
         """Whether the body's barriers may be needed: by shared tiles that are no rings, nor ordered by a word."""

@@ -6,7 +6,7 @@ tensor copies fill and `wgmma` reads. Elements of a staged tile are accessed by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.index import Index
@@ -51,6 +51,7 @@ class TileRing:
     """The stages of a shared tile of `shape`; those of a tile of columns hold its transpose.
 
     The last panel of each row is filled to its end, `beyond` columns outside of the tile; `below` rows follow a tile.
+    Where stages hold several tiles, this one begins at `origin`, and a stage has `more` rows.
     """
 
     view: View
@@ -58,6 +59,8 @@ class TileRing:
     transposed: bool
     beyond: int = 0
     below: int = 0
+    origin: tuple[int, int] = (0, 0)
+    more: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,7 +71,7 @@ class TileRing:
     @property
     def height(self) -> int:
         """The rows of a stage, as the ring has them in memory."""
-        return self.shape[self.transposed] + self.below
+        return self.shape[self.transposed] + self.below + self.more
 
     def is_turned(self, layout: Layout) -> bool:
         """Whether a view of the tile, which has this layout, is its transpose."""
@@ -77,7 +80,23 @@ class TileRing:
     def whole(self, slot: Index) -> Part:
         """What a copy fills: whole panels, as the ring has them in memory."""
         rows, columns = self.shape[::-1] if self.transposed else self.shape
-        return Part(self.view, (slot * self.height, Index(0)), (rows, columns + self.beyond))
+        return Part(self.view, self._place(slot, (Index(0), Index(0))), (rows, columns + self.beyond))
+
+    def all(self, slot: Index) -> Part:
+        """All tiles of a stage side by side, which the tile is the first of, as products take their right operand."""
+        whole, (row, column) = self.whole(slot), self.beside
+        part = replace(whole, shape=(whole.shape[0] + row, whole.shape[1] + column))
+        return part.T if self.transposed else part
+
+    @property
+    def beside(self) -> tuple[int, int]:
+        """Where a tile begins that is beside this one, along the columns of the right operand of a product."""
+        columns = self.shape[1]
+        return (columns, 0) if self.transposed else (0, columns)
+
+    def _place(self, slot: Index, at: tuple[Index, Index]) -> tuple[Index, Index]:
+        """An index of the ring, for one of the tile as a stage holds it."""
+        return slot * self.height + self.origin[0] + at[0], self.origin[1] + at[1]
 
     def of(self, slot: Index, given: Rectangle) -> Part:
         """A part of the tile, or of its transpose, in a stage."""
@@ -88,8 +107,8 @@ class TileRing:
     def part(self, slot: Index, at: tuple[Expr, Expr], shape: tuple[int, int]) -> Part:
         """A part of the tile in a stage, from the index `at` of the tile on."""
         if self.transposed:
-            return Part(self.view, (slot * self.height + Index(at[1]), Index(at[0])), shape[::-1]).T
-        return Part(self.view, (slot * self.height + Index(at[0]), Index(at[1])), shape)
+            return Part(self.view, self._place(slot, (Index(at[1]), Index(at[0]))), shape[::-1]).T
+        return Part(self.view, self._place(slot, (Index(at[0]), Index(at[1]))), shape)
 
 
 def last_ring(trace: KernelTrace) -> RingMade | None:

@@ -7,7 +7,7 @@ import pytest
 from tiled_products import BK, Tile, emulated, interpreted, run
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32
+from lego_mlir import Col, Row, f16, f32, i1, i32
 from lego_mlir.errors import ScheduleError, TraceError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
@@ -83,6 +83,38 @@ def test_a_block_and_a_grid_of_two_dimensions(schedule, machine):
     scheduled = kernel.schedule(schedule)
     assert scheduled.block == ((32, 8) if "roles" in schedule else (32, 4))
     require(scheduled, lambda a, b: a @ b, machine)
+
+
+def repeated(k=128):
+    """A product whose steps are repeated as often as a register says, added up."""
+
+    @lego.kernel(grid=1, block=128)
+    def product(
+        a: lego.Tensor(f16, Row(64, k)), times: lego.Tensor(i32, Row(4), range=(0, 4)),
+        b: lego.Tensor(f16, Col(k, 64)), c: lego.Tensor(f16, Row(64, 64)),
+    ):  # fmt: skip
+        (ta, tb), out, acc, (row, column) = (
+            T.operands(),
+            lego.shared(f16, Row(64, 64)),
+            T.accumulator(),
+            T.part_of_warp(),
+        )
+        turn, running = lego.register(i32, 0), lego.register(i1, times[0] > 0)
+        with lego.while_(running):
+            T.multiply(a, b, ta, tb, acc, (0, 0), k)
+            turn.set(turn.get() + 1)
+            running.set(turn.get() < times[0])
+        acc.store(out, at=(row, column))
+        lego.barrier()
+        T.store(out, c, (0, 0))
+
+    return product
+
+
+@pytest.mark.parametrize(("schedule", "machine"), [(ROLES, emulated), (ROLES, interpreted), (AHEAD[:-7], interpreted)])
+def test_steps_in_a_loop_whose_end_a_register_says(schedule, machine):
+    """Copies and products count the turns in registers of their own."""
+    require(repeated().schedule(schedule), lambda a, times, b: int(times[0]) * (a @ b), machine)
 
 
 def few_rows(columns, warps, order=Col):

@@ -1,6 +1,7 @@
 """Blocks of a cluster that copy the same number of bytes to each other: each expects all of them at its own barrier."""
 
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, i32
-from lego_mlir.errors import InterpreterError, ScheduleError
+from lego_mlir import Col, Row, f16, i1, i32
+from lego_mlir.errors import InterpreterError, ScheduleError, TraceError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.schedule import nested
@@ -101,6 +102,62 @@ def test_data_of_each_block_is_not_taken_for_common():
 def test_blocks_that_share_take_the_same_steps(steps):
     kernel, _ = experts(lambda block: 0, steps)
     with pytest.raises(ScheduleError, match=r"may differ between the 2 blocks of a cluster, .*leave out clusters"):
+        kernel.schedule(ROLES.format(2))
+
+
+def decided(around, written=False):
+    """Two steps in what `around` opens for numbers in memory, which the kernel writes at its end if so."""
+
+    @lego.kernel(grid=2, block=T.threads)
+    def product(
+        a: lego.Tensor(f16, Row(128, 64)), b: lego.Tensor(f16, Col(64, 64)), steps: lego.Tensor(i32, Row(2)),
+        c: lego.Tensor(f16, Row(128, 64)),
+    ):  # fmt: skip
+        (ta, tb), acc, out, at = T.operands(), T.accumulator(), lego.shared(f16, Row(T.m, T.n)), (lego.block_id.x, 0)
+        row, column = T.part_of_warp()
+        with around(steps):
+            for _ in lego.range(2):
+                lego.stage(a, at, ta)
+                lego.stage(b, (0, 0), tb)
+                lego.barrier()
+                lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, T.columns)), acc)
+                lego.barrier()
+        acc.store(out, at=T.part_of_warp())
+        lego.barrier()
+        lego.store_tile(out, c, at)
+        if written:
+            with lego.when(lego.thread_id.x == 0):
+                steps[0] = 0
+
+    return product
+
+
+@contextmanager
+def once(steps):
+    running = lego.register(i1, steps[0] > 0)
+    with lego.while_(running):
+        yield
+        running.set(steps[1] > 0)
+
+
+WAYS = {
+    "one element": (lambda steps: lego.when(steps[0] > 0), {}, None),
+    "a sum of elements": (lambda steps: lego.when(steps[0] + 2 * steps[1] > 3), {}, None),
+    "an element that the kernel writes": (lambda steps: lego.when(steps[0] > 0), {"written": True}, "threads"),
+    "an element of each block": (lambda steps: lego.when(steps[lego.block_id.x] > 0), {}, "condition"),
+    "a register": (once, {}, "condition of this loop"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_blocks_of_a_cluster_have_to_go_one_way(way):
+    around, more, refused = WAYS[way]
+    kernel = decided(around, **more)
+    if refused is None:
+        assert kernel.schedule(ROLES.format(2)).cluster == (2,)
+        return
+    who = "differs between the threads" if refused == "threads" else f"the {refused} may differ between the 2 blocks"
+    with pytest.raises((ScheduleError, TraceError), match=rf"\.py:\d+: .*{who}"):
         kernel.schedule(ROLES.format(2))
 
 
