@@ -42,13 +42,21 @@ SIZES: Final[dict[str, tuple[Sizes, ...]]] = {
     "implicit_gemm": ({"H": 112, "W": 112, "C": 128, "F": 128}, {"H": 57, "W": 91, "C": 64, "F": 200}),
     "linear_recurrence": ({"M": 8192, "N": 2048}, {"M": 1001, "N": 4097}),
     "moe_routing": ({"N": 1 << 20}, {"N": 300_001}),
+    "paged_decode": ({"B": 512, "P": 4096}, {"B": 77, "P": 616}),
     "philox_dropout": ({"N": 1 << 24}, {"N": 4_000_004}),
+    "radix_sort": ({"N": 1 << 22}, {"N": 1_000_003}),
     "rms_norm_f8": ({"M": 8192, "N": 2048}, {"M": 3001, "N": 1096}),
+    "segmented_sum": ({"N": 1 << 24, "S": 1 << 20}, {"N": 3_000_001, "S": 70_000}),
+    "selective_scan": ({"L": 2048, "C": 1024}, {"L": 1001, "C": 300}),
     "state_update": ({"B": 4096}, {"B": 777}),
     "stencil7": ({"D": 256, "H": 256, "W": 256}, {"D": 100, "H": 301, "W": 515}),
+    "top_experts": ({"M": 1 << 17}, {"M": 10_001}),
     "w4a16": ({"M": 16, "N": 8192, "K": 8192}, {"M": 129, "N": 4104, "K": 3584}),
 }
-TOLERANCE: Final = {"rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gemm": 0.01, "w4a16": 0.01}
+TOLERANCE: Final = {
+    "rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gemm": 0.01, "w4a16": 0.01, "paged_decode": 0.005,
+    "radix_sort": 0.0,
+}  # fmt: skip
 """Of the largest value; 1e-4 of the others."""
 
 
@@ -192,8 +200,8 @@ def arguments(name: str, entry: Any, sizes: Sizes) -> dict[str, Any]:
     from lego_mlir.runtime.manifest import evaluate
 
     types = {
-        "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32, "u8": torch.uint8,
-        "f8e4m3fn": torch.float8_e4m3fn,
+        "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32, "u32": torch.int32,
+        "u8": torch.uint8, "f8e4m3fn": torch.float8_e4m3fn,
     }  # fmt: skip
     torch.manual_seed(0)
     found: dict[str, Any] = {}
@@ -233,12 +241,22 @@ def _rows(given: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     return {"first": first}
 
 
+def _keys(given: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    import torch
+
+    keys = torch.randint(0, 1 << 16, (sizes["N"],), device="cuda", dtype=torch.int32)
+    return {"key": keys, "payload": torch.arange(sizes["N"], device="cuda", dtype=torch.int32)}
+
+
 SPECIAL: Final[dict[str, Callable[[dict[str, Any], Sizes], dict[str, Any]]]] = {
     "block_sparse": _rows,
     "cholesky": _positive,
     "fft": _roots,
     "linear_recurrence": lambda given, sizes: {"a": given["a"].sigmoid()},
     "philox_dropout": lambda given, sizes: {"keep": 0.75},
+    "radix_sort": _keys,
+    "segmented_sum": lambda given, sizes: {"segment": given["segment"].sort().values, "y": given["y"] * 0},
+    "selective_scan": lambda given, sizes: {"d": given["d"].sigmoid(), "decay": -given["decay"].abs()},
     "w4a16": lambda given, sizes: {"scales": given["scales"].abs() / 100},
 }
 

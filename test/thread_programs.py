@@ -163,7 +163,7 @@ def violations(program: Program, data: dict) -> set | None:
     """The claims that a launch on this memory shows to be false; None if it runs too long.
 
     With ("stopped", 0) if an access is outside or threads do not meet: what comes after that means nothing. A tile with
-    a race may have been read before a write of the same interval.
+    a race may have been read before a write of the same interval, and what was read may lead threads apart.
     """
     memory = Memory(program, data)
     try:
@@ -175,7 +175,9 @@ def violations(program: Program, data: dict) -> set | None:
     except TimeoutError:
         return None
     if memory.stopped:
-        return {v for v in memory.violated if v[0] != "initialised"} | {("stopped", 0)}
+        apart = ("race", "tile") in set(_of_accesses(program, memory, data["N"]))
+        left_out = ("initialised", "reached") if apart else ("initialised",)
+        return {v for v in memory.violated if v[0] not in left_out} | {("stopped", 0)}
     found = memory.violated | set(_of_accesses(program, memory, data["N"]))
     return found - ({("initialised", "tile")} if ("race", "tile") in found else set())
 
@@ -288,10 +290,10 @@ def _of_accesses(program: Program, memory: Memory, size: int) -> Iterator[tuple]
 
 
 class Drawer:
-    """Draws a program."""
+    """Draws a program. With `bare`, values of registers and shared tiles are indices as they are, inside or not."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, bare: bool = False) -> None:
+        self.rng, self.bare, self.in_role = rng, bare, False
         sized = rng.random() < 0.25
         block = rng.choice([8, 8, 16, 32, 64, 40])
         cluster = 2 if not sized and rng.random() < 0.1 else None
@@ -394,9 +396,13 @@ class Drawer:
         self.known(name, 4)
         return [Step(f"{name} = lego.index(c.atomic_add(1, {at.text})) % 4", run)]
 
+    def stored(self, name: str) -> None:
+        """A value of a register or the tile: of a bare program below 8, and hoped to be below less."""
+        self.known(name, self.rng.choice([2, 4, 8]) if self.bare else 4)
+
     def kept(self, depth: int) -> list[Step]:
         """Write the register."""
-        value = self.within(4)
+        value = self.within(self.rng.choice([2, 4, 8]) if self.bare else 4)
 
         def run(step, env, memory):
             env["r0"] = value.value(env)
@@ -408,12 +414,14 @@ class Drawer:
         """Read the register."""
         name = self.fresh("d")
 
+        bare = self.bare
+
         def run(step, env, memory):
-            env[name] = env["r0"] % 4
+            env[name] = env["r0"] if bare else env["r0"] % 4
             yield from ()
 
-        self.known(name, 4)
-        return [Step(f"{name} = lego.index(r0 + 0) % 4", run)]
+        self.stored(name)
+        return [Step(f"{name} = lego.index(r0 + 0)" + ("" if bare else " % 4"), run)]
 
     def shuffled(self, depth: int) -> list[Step]:
         value, name = self.within(4, 1), self.fresh("d")
@@ -432,12 +440,15 @@ class Drawer:
         """An element of the shared tile."""
         at, name = self.within(self.program.tile, 1), self.fresh("d")
 
+        bare = self.bare
+
         def run(step, env, memory):
-            env[name] = memory.touch(env, "tile", (at.value(env),), "read", step.line) % 4
+            value = memory.touch(env, "tile", (at.value(env),), "read", step.line)
+            env[name] = value if bare else value % 4
             yield from ()
 
-        self.known(name, 4)
-        return [Step(f"{name} = lego.index(tile[{at.text}]) % 4", run)]
+        self.stored(name)
+        return [Step(f"{name} = lego.index(tile[{at.text}])" + ("" if bare else " % 4"), run)]
 
     def curve(self, depth: int) -> list[Step]:
         """The place of a number on a curve: its even and its odd bits."""
@@ -463,6 +474,9 @@ class Drawer:
         return [Step(f"{name} = lego.index(n) % 4", run)]
 
     def barrier(self, depth: int) -> list[Step]:
+        if self.in_role:
+            return self.warp(depth)
+
         def run(step, env, memory):
             yield "block", step.line
 
@@ -477,7 +491,7 @@ class Drawer:
     def tile(self, depth: int) -> list[Step]:
         own = self.rng.random() < 0.6
         at = self.terms[0] if own else self.within(self.program.tile)
-        value = self.within(8)
+        value = self.within(self.rng.choice([2, 4, 8]) if self.bare else 8)
 
         def run(step, env, memory):
             memory.touch(env, "tile", (at.value(env),), "write", step.line, value.value(env))
@@ -644,18 +658,24 @@ class Drawer:
 
             return Step(f"with lego.warps({first}, {first + 1}):", run, self.scoped(0, 2))
 
-        return [role(0), role(1)]
+        self.in_role = True  # a barrier would be the role's
+        found = [role(0), role(1)]
+        self.in_role = False
+        return found
 
 
 setattr(Drawer, "for", Drawer.for_)
 setattr(Drawer, "while", Drawer.while_)
 
 
-def drawn(seed: int) -> Program:
-    """A random program."""
+def drawn(seed: int, bare: bool = False) -> Program:
+    """A random program; a `bare` one begins with a value that passes through a register and a tile."""
     rng = random.Random(seed)
-    drawer = Drawer(rng)
-    drawer.program.steps = drawer.body(2, rng.choice([1, 2, 3, 4]))
+    drawer = Drawer(rng, bare)
+    if bare:
+        passed = [drawer.kept, drawer.tile, drawer.barrier, drawer.held, drawer.through]
+        drawer.program.steps = [step for one in (drawer.load, *passed, drawer.store) for step in one(2)]
+    drawer.program.steps += drawer.body(2, rng.choice([1, 2, 3, 4]))
     if not any(step.text.startswith("y") for step in drawer.program.steps):
         drawer.program.steps += drawer.store(0)
     return drawer.program

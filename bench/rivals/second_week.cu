@@ -202,9 +202,17 @@ extern "C" __global__ void __launch_bounds__(128)
     cross_entropy(const float* logits, const int* labels, float* losses, int N) {
   int64_t row = blockIdx.x;
   float greatest = -INFINITY, total = 0.0f;
-  for (int j = threadIdx.x; j < N; j += 128) {
-    float x = logits[row * N + j], raised = fmaxf(greatest, x);
-    total = total * expf(greatest - raised) + expf(x - raised);
+  for (int j = threadIdx.x; j < N; j += 4 * 128) {
+    float found[4], raised = greatest, sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      found[k] = j + k * 128 < N ? logits[row * N + j + k * 128] : -INFINITY;
+      raised = fmaxf(raised, found[k]);
+    }
+    float rest = raised > -INFINITY ? raised : 0.0f;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) sum += expf(found[k] - rest);
+    total = total * expf(greatest - rest) + sum;
     greatest = raised;
   }
   float best = block_reduce(greatest, [](float a, float b) { return fmaxf(a, b); });
@@ -529,4 +537,240 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     *reinterpret_cast<Bf8*>(logits + row * P + j) = stored;
   }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    top_experts(const float* scores, float* weights, int* experts, int M) {
+  constexpr int EXPERTS = 64, CHOSEN = 4;
+  int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
+  if (row >= M) return;
+  float mine[2], best[CHOSEN], total = 0.0f;
+  int which[CHOSEN];
+#pragma unroll
+  for (int e = 0; e < 2; ++e) mine[e] = scores[int64_t(row) * EXPERTS + e * 32 + lane];
+#pragma unroll
+  for (int n = 0; n < CHOSEN; ++n) {
+    bool second = mine[1] > mine[0];
+    float top = second ? mine[1] : mine[0];
+    int at = second ? lane + 32 : lane;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) {
+      float other = __shfl_xor_sync(~0u, top, offset);
+      int from = __shfl_xor_sync(~0u, at, offset);
+      if (other > top || (other == top && from < at)) top = other, at = from;
+    }
+    best[n] = top, which[n] = at;
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (at == e * 32 + lane) mine[e] = -INFINITY;
+  }
+#pragma unroll
+  for (int n = CHOSEN - 1; n >= 0; --n) total += best[n] = expf(best[n] - best[0]);
+#pragma unroll
+  for (int n = 0; n < CHOSEN; ++n)
+    if (lane == n) {
+      weights[int64_t(row) * CHOSEN + n] = best[n] / total;
+      experts[int64_t(row) * CHOSEN + n] = which[n];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    radix_sort(const uint32_t* key, const uint32_t* payload, uint32_t* keys, uint32_t* payloads, int N) {
+  constexpr int T = 1024, V = 8, BITS = 16;
+  __shared__ __align__(16) uint32_t moved[2][T];
+  __shared__ int parts[4];
+  int t = threadIdx.x, lane = t % 32, warp = t / 32, first = blockIdx.x * T;
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    int at = e * 128 + t;
+    moved[0][at] = first + at < N ? key[first + at] : (1 << BITS) - 1;
+    moved[1][at] = first + at < N ? payload[first + at] : 0;
+  }
+  for (int bit = 0; bit < BITS; ++bit) {
+    uint32_t k[V], v[V];
+    int ones = 0;
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < V; e += 4) {
+      *reinterpret_cast<uint4*>(k + e) = *reinterpret_cast<uint4*>(moved[0] + t * V + e);
+      *reinterpret_cast<uint4*>(v + e) = *reinterpret_cast<uint4*>(moved[1] + t * V + e);
+    }
+#pragma unroll
+    for (int e = 0; e < V; ++e) ones += k[e] >> bit & 1;
+    int through = ones;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      int earlier = __shfl_up_sync(~0u, through, distance);
+      if (lane >= distance) through += earlier;
+    }
+    if (lane == 31) parts[warp] = through;
+    __syncthreads();
+    int total = 0, before = through - ones;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      if (w < warp) before += parts[w];
+      total += parts[w];
+    }
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      int one = k[e] >> bit & 1, place = one ? T - total + before : t * V + e - before;
+      moved[0][place] = k[e], moved[1][place] = v[e];
+      before += one;
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    int at = e * 128 + t;
+    if (first + at < N) keys[first + at] = moved[0][at], payloads[first + at] = moved[1][at];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    segmented_sum(const int* segment, const float* x, float* y, int N) {
+  constexpr int T = 1024, V = 8;
+  __shared__ float sums[4];
+  __shared__ int starts[4];
+  int t = threadIdx.x, lane = t % 32, warp = t / 32, first = blockIdx.x * T + t * V;
+  int mine[V + 2];
+  float value[V];
+#pragma unroll
+  for (int e = 0; e < V + 2; ++e) {
+    int at = first + e - 1;
+    mine[e] = at >= 0 && at < N ? segment[at] : 0;
+  }
+#pragma unroll
+  for (int e = 0; e < V; ++e) value[e] = first + e < N ? x[first + e] : 0.0f;
+  bool begun[V];
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    bool begins = mine[e + 1] != mine[e];
+    begun[e] = begins || (e > 0 && begun[e - 1]);
+    if (e > 0 && !begins) value[e] += value[e - 1];
+  }
+  float sum = value[V - 1];
+  int start = begun[V - 1];
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    float earlier = __shfl_up_sync(~0u, sum, distance);
+    int before = __shfl_up_sync(~0u, start, distance);
+    if (lane >= distance) {
+      if (!start) sum += earlier;
+      start |= before;
+    }
+  }
+  if (lane == 31) sums[warp] = sum, starts[warp] = start;
+  __syncthreads();
+  float carried = 0.0f;
+#pragma unroll
+  for (int w = 0; w < 3; ++w)
+    if (w < warp) carried = starts[w] ? sums[w] : carried + sums[w];
+  float earlier = __shfl_up_sync(~0u, sum, 1);
+  int before = __shfl_up_sync(~0u, start, 1);
+  if (lane > 0) carried = before ? earlier : carried + earlier;
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    int at = first + e;
+    bool ends = mine[e + 1] != mine[e + 2] || at + 1 >= N || t * V + e == T - 1;
+    if (ends && at < N) atomicAdd(y + mine[e + 1], begun[e] ? value[e] : value[e] + carried);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    selective_scan(const float* x, const float* d, const float* decay, const float* b, const float* c, float* y, int L) {
+  constexpr int STATES = 16, TILE = 64, V = 8, PARTS = 8;
+  __shared__ float sums[4][TILE];
+  int t = threadIdx.x, lane = t % 32, part = t % PARTS, state = t / PARTS;
+  int64_t channel = blockIdx.x;
+  float rate = decay[channel * STATES + state], h = 0.0f;
+  for (int first = 0; first < L; first += TILE) {
+    float factor[V], value[V];
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      int at = first + part * V + e;
+      float step = at < L ? d[channel * L + at] : 0.0f, in = at < L ? x[channel * L + at] : 0.0f;
+      value[e] = step * in * (at < L ? b[int64_t(at) * STATES + state] : 0.0f);
+      factor[e] = expf(step * rate);
+      if (e > 0) value[e] += factor[e] * value[e - 1], factor[e] *= factor[e - 1];
+    }
+    float through = factor[V - 1], sum = value[V - 1];
+#pragma unroll
+    for (int distance = 1; distance < PARTS; distance *= 2) {
+      float before = __shfl_up_sync(~0u, through, distance, PARTS), earlier = __shfl_up_sync(~0u, sum, distance, PARTS);
+      if (part >= distance) sum += through * earlier, through *= before;
+    }
+    float before = __shfl_up_sync(~0u, through, 1, PARTS), earlier = __shfl_up_sync(~0u, sum, 1, PARTS);
+    float entering = part > 0 ? before * h + earlier : h;
+    h = __shfl_sync(~0u, through * h + sum, PARTS - 1, PARTS);
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      int at = first + part * V + e;
+      float found = (factor[e] * entering + value[e]) * (at < L ? c[int64_t(at) * STATES + state] : 0.0f);
+      found += __shfl_xor_sync(~0u, found, 8);
+      found += __shfl_xor_sync(~0u, found, 16);
+      if (lane < PARTS) sums[t / 32][part * V + e] = found;
+    }
+    __syncthreads();
+    if (t < TILE && first + t < L) y[channel * L + first + t] = sums[0][t] + sums[1][t] + sums[2][t] + sums[3][t];
+    __syncthreads();
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    paged_decode(const __half* query, const __half* keys, const __half* values, const int* table, const int* length,
+                 __half* out) {
+  constexpr int D = 64, PAGE = 16, TILE = 64, MOST = 8, HEADS = 2, V = 8, LANES = D / V, ROWS = TILE * LANES / 128;
+  constexpr float SCALE = 1.4426950408889634f / 8.0f;
+  __shared__ float sums[4][D];
+  int t = threadIdx.x, lane = t % 32, head = blockIdx.x, b = blockIdx.y, part = t % LANES;
+  auto numbers = [](const __half* from, float* found) {
+    Half8 loaded = *reinterpret_cast<const Half8*>(from);
+#pragma unroll
+    for (int k = 0; k < V; ++k) found[k] = __half2float(reinterpret_cast<__half*>(&loaded)[k]);
+  };
+  float q[V], found[V] = {}, best = -INFINITY, total = 0.0f;
+  numbers(query + (b * HEADS + head) * D + part * V, q);
+  int end = length[b];
+  for (int first = 0; first < end; first += TILE) {
+    int64_t row[ROWS];
+    float s[ROWS], top = -INFINITY;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      int position = first + r * (TILE / ROWS) + t / LANES;
+      int page = position < end ? table[b * MOST + position / PAGE] : 0;
+      row[r] = ((int64_t(page) * HEADS + head) * PAGE + position % PAGE) * D + part * V;
+      float k[V];
+      numbers(keys + row[r], k);
+      s[r] = 0.0f;
+#pragma unroll
+      for (int e = 0; e < V; ++e) s[r] += q[e] * k[e];
+#pragma unroll
+      for (int offset = LANES / 2; offset > 0; offset /= 2) s[r] += __shfl_xor_sync(~0u, s[r], offset);
+      s[r] = position < end ? s[r] * SCALE : -INFINITY;
+      top = fmaxf(top, s[r]);
+    }
+    top = fmaxf(best, block_reduce(top, [](float a, float b) { return fmaxf(a, b); }));
+    float fade = exp2f(best - top);
+    total *= fade, best = top;
+#pragma unroll
+    for (int e = 0; e < V; ++e) found[e] *= fade;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      float v[V], p = exp2f(s[r] - top);
+      numbers(values + row[r], v);
+      total += p;
+#pragma unroll
+      for (int e = 0; e < V; ++e) found[e] += p * v[e];
+    }
+  }
+  total = block_reduce(part == 0 ? total : 0.0f, [](float a, float b) { return a + b; });
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    found[e] += __shfl_xor_sync(~0u, found[e], 8);
+    found[e] += __shfl_xor_sync(~0u, found[e], 16);
+    if (lane < LANES) sums[t / 32][part * V + e] = found[e];
+  }
+  __syncthreads();
+  if (t < D)
+    out[(b * HEADS + head) * D + t] = __float2half((sums[0][t] + sums[1][t] + sums[2][t] + sums[3][t]) / total);
 }

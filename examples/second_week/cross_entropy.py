@@ -3,12 +3,15 @@
 lego-mlir run examples/second_week/cross_entropy.py --size M=3 --size N=1000
 """
 
+import functools
+
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, i32
+from lego_mlir import Row, f2, f32, i32
 
-T = 128
+T, TILE = 128, 512
+FOUR = f2.Blocked((1,), (32,), (4,), order=(0,)).layout((TILE,))  # a thread has 4 numbers of a row at once
 M, N = lego.size("M"), lego.size("N")
 
 
@@ -20,10 +23,11 @@ def cross_entropy(
 ):
     row, t = lego.block_id[0], lego.thread_id[0]
     greatest, total = lego.register(f32, float("-inf")), lego.register(f32, 0.0)
-    for j in lego.range(t, N, T):
-        x = logits[row, j]
-        raised = lego.maximum(greatest.get(), x)
-        total.set(total * lego.exp(greatest - raised) + lego.exp(x - raised))
+    for j in lego.range(0, N, TILE):
+        found = lego.load(logits, FOUR, at=(row, j), other=float("-inf")).registers
+        raised = lego.maximum(greatest.get(), functools.reduce(lego.maximum, found))
+        rest = lego.where(raised > float("-inf"), raised, 0.0)
+        total.set(total * lego.exp(greatest - rest) + sum(lego.exp(x - rest) for x in found))
         greatest.set(raised)
     best = lego.block_reduce(greatest.get(), "max")
     mine = lego.where(total > 0, total * lego.exp(greatest - best), 0.0)

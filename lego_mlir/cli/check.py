@@ -193,8 +193,8 @@ def _template_lines(template: Template) -> Iterator[Line | Note]:
 def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]:
     from lego_mlir import spec
     from lego_mlir.errors import RefutedAccessError, SpecError
-    from lego_mlir.proofs.claims import kernel_claims
-    from lego_mlir.tracing.claims import access_verdicts
+    from lego_mlir.proofs.claims import bounds_claims, kernel_claims
+    from lego_mlir.proofs.models import Models
     from lego_mlir.tracing.trace import Assume
 
     try:
@@ -208,7 +208,8 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
     for buffer in (*trace.parameters, *trace.shared):
         if hasattr(buffer, "layout"):
             yield Line(f"layout of {buffer.name}, {buffer.layout!r}", buffer.layout.check())
-    for what, verdict in access_verdicts(trace, _TIMEOUT_MS):
+    models = Models(kernel)
+    for what, verdict in bounds_claims(models, _TIMEOUT_MS):
         yield Line(what, verdict)
     for statement in trace.statements():
         if isinstance(statement, Assume):
@@ -217,5 +218,5 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
         yield Note(f"{source}: assumed, and checked by run: the elements of {name} are distinct")
     for division in trace.divisions:
         yield Line(str(division), division.verdict)
-    for what, verdict in kernel_claims(kernel):
+    for what, verdict in kernel_claims(kernel, models=models):
         yield Line(what, verdict)

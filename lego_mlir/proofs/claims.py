@@ -18,12 +18,18 @@ from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.models import Models
 from lego_mlir.proofs.races import race_claims
 from lego_mlir.proofs.rings.claims import ring_claims
+from lego_mlir.tracing.claims import access_verdicts
 from lego_mlir.tracing.definition import Kernel
 
 
-def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Verdict]]:
-    """Each claim as text, with its verdict; unless `tried` in the interpreter, proved or unknown."""
-    models, runs = Models(kernel), Runs(kernel if tried else None)
+def bounds_claims(models: Models, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
+    """Each access as text, with the verdict on its bounds."""
+    yield from access_verdicts(models.kernel.trace(), timeout_ms, lambda tile: tile in models.filled)
+
+
+def kernel_claims(kernel: Kernel, tried: bool = True, models: Models | None = None) -> Iterator[tuple[str, Verdict]]:
+    """Each other claim as text, with its verdict; unless `tried` in the interpreter, proved or unknown."""
+    models, runs = models or Models(kernel), Runs(kernel if tried else None)
     model, reached = models.first, True
     for barrier in barrier_claims(model):
         source = barrier.sync.source

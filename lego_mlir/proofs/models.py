@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Protocol, TypeVar
 
 from lego_mlir.expr.verdict import Proved, Verdict
+from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.images import by_formulas_first, named_trace
+from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.races import race_claims
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.definition import Kernel
 
@@ -61,6 +65,15 @@ class Models:
     def first(self) -> KernelModel:
         """The model with which to begin."""
         return self.plain if by_formulas_first(self.kernel.trace()) else self.named or self.plain
+
+    @cached_property
+    def filled(self) -> frozenset[str]:
+        """The shared tiles of which every read is proved to come after a write, without a race."""
+        if not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(self.first)):
+            return frozenset()
+        written = {t.buffer.name for t in tile_claims(self.plain) if isinstance(t.verdict, Proved)}
+        races = self.proved(lambda model: takewhile(lambda r: r.buffer.space != "global", race_claims(model)))
+        return frozenset(written & {race.buffer.name for race in races if isinstance(race.verdict, Proved)})
 
     def proved(self, claims: Callable[[KernelModel], Iterable[C]]) -> Iterator[C]:
         """The claims, those that are not proved replaced by the other model's if it proves them."""

@@ -7,24 +7,28 @@ variable's range is weaker than its loop's bounds if these are not sizes, as in 
 A position computed from data, or from the variable of a loop that ends at data, may be in bounds for all inputs that
 occur, so such a claim is Unknown instead of Refuted. An argument in a condition alone does not weaken a refutation: the
 branch can be taken, and the first iteration of a loop can run. A register, a shuffled value or another value that the
-kernel computes does, because it may never have the value of the counter-example.
+kernel computes does, because it may never have the value of the counter-example. Where a claim is not proved, ranges of
+what passes through registers and shared tiles are added (`stored_ranges`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Expr
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.tracing.data_ranges import DataRanges
+from lego_mlir.tracing.stored_ranges import StoredRanges
 from lego_mlir.tracing.trace import (
     AsyncCopy,
     Atomic,
@@ -59,20 +63,64 @@ class Claim:
     conditions: tuple[Any, ...]
     loops: tuple[For, ...]
 
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbols of the claim, its conditions and the ends of its loops."""
+        ends = (end for loop in self.loops for end in (loop.lo, loop.hi, loop.step))
+        return frozenset[Symbol]().union(*(part.free_symbols for part in (self.inside, *self.conditions, *ends)))
+
     def given(self, facts: tuple[Any, ...]) -> Any:
         """The claim under the conditions and these facts."""
         return sympy.Or(sympy.Not(sympy.And(*self.conditions, *facts)), self.inside)
 
 
-def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
-    """Each access of a kernel as text, with the verdict on its bounds."""
+def access_verdicts(
+    trace: KernelTrace, timeout_ms: int, is_filled: Callable[[str], bool] = lambda tile: False
+) -> Iterator[tuple[str, Verdict]]:
+    """Each access of a kernel as text, with the verdict on its bounds.
+
+    Ranges of what is read from a shared tile count where the tile `is_filled`: proved to be written before it is read,
+    without a race.
+    """
     words = DataMeaning(trace)
-    ranges = {**trace.ranges, **words.ranges}
-    required = tuple(requirement.condition for requirement in trace.requirements)
+    stored: Callable[[], DataMeaning] = cache(lambda: DataMeaning(trace, StoredRanges(trace)))
     words.changed = frozenset(a.buffer.name for s, a in trace.accesses() if isinstance(s, (Store, Atomic)))
     for body in (trace.body, *(function.body for function in trace.functions())):
-        for claim in _claims(body, required, (), words.meaning):
-            yield claim.text, _possible(_verdict(claim, ranges, set(words.ranges), timeout_ms), claim, words)
+        plain = _access_claims(trace, body, words)
+        kept: Callable[[DataMeaning], list[Claim]] = cache(lambda of, body=body: [*_access_claims(trace, body, of)])
+        for number, claim in enumerate(plain):
+            verdict = _possible(_proved(claim, trace, words, timeout_ms), claim, words)
+            if not isinstance(verdict, Proved) and claim.symbols & words.values.keys():
+                verdict = _by_stored(kept(stored())[number], trace, stored(), timeout_ms, is_filled) or verdict
+            yield claim.text, verdict
+
+
+def _access_claims(trace: KernelTrace, body: tuple[Any, ...], words: DataMeaning) -> Iterator[Claim]:
+    required = tuple(requirement.condition for requirement in trace.requirements)
+    return _claims(body, required, (), words.meaning)
+
+
+def _proved(claim: Claim, trace: KernelTrace, words: DataMeaning, timeout_ms: int) -> Verdict:
+    return _verdict(claim, {**trace.ranges, **words.ranges}, set(words.ranges), timeout_ms)
+
+
+def _by_stored(
+    claim: Claim, trace: KernelTrace, words: DataMeaning, timeout_ms: int, is_filled: Callable[[str], bool]
+) -> Verdict | None:
+    """The proof by ranges of what registers and shared tiles hold; None without one."""
+    verdict = _proved(claim, trace, words, timeout_ms)
+    if not isinstance(verdict, Proved):
+        return None
+    data = words.data
+    assert isinstance(data, StoredRanges)
+    tiles = sorted(data.tiles_behind(words.values[s] for s in claim.symbols if s in words.values))
+    if unfilled := [tile for tile in tiles if not is_filled(tile)]:
+        return Unknown(
+            f"what {', '.join(unfilled)} holds has a sufficient range, if every read comes after a write, without a "
+            "race; mend those claims first"
+        )
+    passed = f", through {', '.join(tiles)}" if tiles else ""
+    return Proved(f"{verdict.by}, with ranges of stored data{passed}")
 
 
 class DataMeaning:
@@ -82,8 +130,8 @@ class DataMeaning:
     data counts, and a counter-example has values that memory can hold.
     """
 
-    def __init__(self, trace: KernelTrace) -> None:
-        self.data = trace.data
+    def __init__(self, trace: KernelTrace, data: DataRanges | None = None) -> None:
+        self.data = trace.data if data is None else data
         self.meaning: dict[Any, Any] = {}
         self.ranges: dict[Any, Range] = {}
         self.values: dict[Any, Value] = {}

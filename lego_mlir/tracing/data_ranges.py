@@ -60,7 +60,7 @@ class DataRanges:
     """The statements that define a kernel's values, and the ranges that follow."""
 
     def __init__(self, index_bounds: Callable[[Any], Bounds] = lambda expr: Bounds(None, None)) -> None:
-        self._index_bounds = index_bounds
+        self.index_bounds = index_bounds
         self._definitions: dict[int, Statement] = {}
         self._spans: dict[int, Span] = {}
         self.names: dict[int, str] = {}  # of scalar parameters
@@ -183,10 +183,10 @@ class DataRanges:
 
     def _index_span(self, expr: Expr) -> Span | None:
         """The range of an index, where both ends are known; of a clamped one also where only the other end is."""
-        known = self._index_bounds(expr)
+        known = self.index_bounds(expr)
         lo, hi = known.lo, known.hi
         if isinstance(expr, Larger | Smaller):
-            ends = [self._index_bounds(side) for side in expr.args]
+            ends = [self.index_bounds(side) for side in expr.args]
             if isinstance(expr, Larger) and hi is None and all(end.hi is not None for end in ends):
                 hi = max(end.hi for end in ends if end.hi is not None)
             if isinstance(expr, Smaller) and lo is None and all(end.lo is not None for end in ends):

@@ -14,11 +14,11 @@ from thread_programs import drawn, violations
 
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted
-from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.proofs.claims import bounds_claims, kernel_claims
+from lego_mlir.proofs.models import Models
 from lego_mlir.runtime import data
-from lego_mlir.tracing.claims import access_verdicts
 
-EVERYDAY, LONG = 40, 2000
+EVERYDAY, STORED, LONG = 40, 16, 2000
 DRAWS, MORE = 5, 60
 SIZES = (1, 7, 32, 40, 100)
 CLAIMS = {
@@ -36,7 +36,8 @@ def claims(program, name, tried):
     """The verdicts on each claim, which a line may have several times; None for a kernel that is refused."""
     try:
         kernel = program.kernel(name)
-        listed = [*access_verdicts(kernel.trace(), 1000), *kernel_claims(kernel, tried=tried)]
+        models = Models(kernel)
+        listed = [*bounds_claims(models, 1000), *kernel_claims(kernel, tried=tried, models=models)]
     except LegoError:
         return None
     found = {}
@@ -58,9 +59,9 @@ def on_input_of(kernel, program, verdict):
     return violations(program, {**memory, "n": int(made.logical["n"]), "N": sizes.get("N", 0)})
 
 
-def judged(seed, tried):
+def judged(seed, tried, bare=False):
     """The number of verdicts of each kind; raises for one that the threads contradict."""
-    program, rng = drawn(seed), random.Random(seed)
+    program, rng = drawn(seed, bare), random.Random(seed)
     found = claims(program, f"<program {seed}>", tried)
     if found is None:
         return Counter(refused=1)
@@ -74,7 +75,8 @@ def judged(seed, tried):
             if isinstance(verdict, Refuted) and claim not in seen:
                 assert possible(program, kernel, claim, verdict, rng), f"{verdict}: {claim}:\n{program.text()}"
     counts = Counter(type(verdict).__name__ for of in verdicts.values() for verdict in of)
-    return counts + Counter(kernels=1, violated=len(seen & verdicts.keys()))
+    stored = sum("stored data" in getattr(verdict, "by", "") for of in verdicts.values() for verdict in of)
+    return counts + Counter(kernels=1, violated=len(seen & verdicts.keys()), stored=stored)
 
 
 def possible(program, kernel, claim, verdict, rng):
@@ -92,6 +94,12 @@ def possible(program, kernel, claim, verdict, rng):
 def test_claims_about_kernels_of_data_are_those_of_their_threads():
     counts = sum((judged(seed, tried=seed % 4 == 0) for seed in range(EVERYDAY)), Counter())
     assert counts["Proved"] > counts["Unknown"] > 0 and counts["Refuted"] > 0 and counts["violated"] > EVERYDAY, counts
+
+
+def test_ranges_pass_through_registers_and_tiles():
+    """What was stored bounds what is read: never proved where a thread is outside, and proved in some programs."""
+    counts = sum((judged(seed, tried=seed % 8 == 0, bare=True) for seed in range(STORED)), Counter())
+    assert counts["stored"] > STORED / 4 and counts["violated"] > STORED / 2, counts
 
 
 @pytest.mark.long

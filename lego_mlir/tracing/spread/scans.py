@@ -11,9 +11,10 @@ in order: of two neighbouring blocks the upper one's carry is preceded by the lo
     lane bits       a scan of the totals by `shuffle_up`
     warp bits       the totals of all these warps through shared memory, with one barrier
 
-Last the carry is combined with the elements of the run: two combinations an element, whatever the size. The function
-need not commute, and has no neutral element: the first blocks have no carry, which is a condition on the lane. A layout
-that mixes bits of the axis with others, or has copies of elements along it, is scanned in a blocked layout.
+Last a run with a carry is scanned again, from its first element combined with the carry: two combinations an element,
+whatever the size. The function need not commute, and has no neutral element: the first blocks have no carry, which is a
+condition on the lane, and one selection a run. A layout that mixes bits of the axis with others, or has copies of
+elements along it, is scanned in a blocked layout.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _scanned(tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combin
 
 @dataclass(slots=True)
 class AxisRun:
-    """Neighbours in a thread's registers, by their index along the axis, each combined with those before it.
+    """Neighbours in a thread's registers, by their index along the axis in the order of the scan, and their total.
 
     `carry` is the combination of what comes before the run; it exists where `carried` holds, None for all threads.
     """
@@ -138,10 +139,10 @@ class AxisScan:
             rest = rest[len(group) :]
             self._join(group, list(fibers.values()), needed=bool(rest))
         return {
-            off | along << self.bits.start: self._after(run, values)
+            off | along << self.bits.start: values
             for off, runs in fibers.items()
             for run in runs.values()
-            for along, values in run.elements.items()
+            for along, values in self._after(run).items()
         }
 
     def _run_bits(self) -> int:
@@ -155,8 +156,8 @@ class AxisScan:
         for along in sorted(fiber, reverse=self.reverse):
             block, values = along >> low, fiber[along]
             if block in runs:
-                values = self.combine(runs[block].total, values)
-                runs[block].elements[along], runs[block].total = values, values
+                runs[block].elements[along] = values
+                runs[block].total = self.combine(runs[block].total, values)
             else:
                 runs[block] = AxisRun({along: values}, values)
         return {block << low: run for block, run in runs.items()}
@@ -263,12 +264,16 @@ class AxisScan:
             found.append((before, truth(rank > 0), running))
         return found
 
-    def _after(self, run: AxisRun, values: Values) -> Values:
-        """An element of a run with what comes before the run."""
-        if run.carry is None:
-            return values
-        whole = self.combine(run.carry, values)
-        return whole if run.carried is None else chosen(run.carried, whole, values)
+    def _after(self, run: AxisRun) -> dict[int, Values]:
+        """The elements of a run, each combined with those before it and with what comes before the run."""
+        found: dict[int, Values] = {}
+        before = run.carry
+        for along, values in run.elements.items():
+            whole = values if before is None else self.combine(before, values)
+            if not found and run.carried is not None:
+                whole = chosen(run.carried, whole, values)
+            found[along] = before = whole
+        return found
 
 
 def chosen(condition: Scalar, a: Values, b: Values) -> Values:

@@ -26,6 +26,7 @@ from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import arange, require_axis
 from lego_mlir.tracing.spread.gather import gather
+from lego_mlir.tracing.spread.selection import prefers_selection, selected
 from lego_mlir.tracing.trace import MlirOperation
 from lego_mlir.tracing.tracer import current
 
@@ -99,6 +100,8 @@ def topk(x: Spread, k: int, axis: int) -> tuple[Spread, Spread]:
         return open_orders.topk(x, k, axis)
     x = of_numbers("topk", x)[0]
     layout = x.layout
+    if prefers_selection(layout, axis, k, x.dtype):
+        return selected(x, k, axis)
     ordered = _network("topk", [x, arange(layout, axis).to(i32)], axis, True)
     first = resized(layout, axis, k)
     number = arange(first, axis).to(i32)

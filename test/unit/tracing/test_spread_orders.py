@@ -8,8 +8,9 @@ from launching import launch, launch_emulated, launch_on_cpu
 from spread_strategies import layouts
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, i32, u8
+from lego_mlir import Row, bf16, f2, f16, f32, i8, i16, i32, u8, u16, u32
 from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.tracing.spread.selection import prefers_selection
 
 ACROSS = f2.Blocked((1, 2), (2, 16), (2, 2), order=(1, 0)).layout((4, 64))
 BOXED = f2.MmaSync((2, 1)).layout((32, 24))
@@ -88,6 +89,33 @@ def test_other_backends(run):
 @pytest.mark.parametrize("dtype", [f16, i32, u8], ids=str)
 def test_types(dtype):
     check(ACROSS, 0, dtype)
+
+
+LANES = f2.Blocked((1, 2), (1, 32), (2, 1), order=(1, 0)).layout((2, 64))
+
+
+@pytest.mark.parametrize("run", [launch, launch_on_cpu, launch_emulated])
+@pytest.mark.parametrize("dtype", [f32, f16, bf16, i32, u32, i16, u16, i8, u8], ids=str)
+def test_the_greatest_by_reductions(dtype, run):
+    """Ends of the range of a type, zeros of both signs, NaN, equal elements; both halves of the packed form."""
+    assert prefers_selection(LANES, 1, 4, dtype)
+    draws = np.random.default_rng(dtype.bits)
+    if dtype.is_float:
+        x = draws.choice([-np.inf, -0.0, 0.0, -1.5, -3.0], (2, 64))
+        x[0, [5, 9, 40]], x[1, :62] = [np.inf, -np.nan, np.nan], -np.inf
+        x = x.astype(dtype.numpy)
+    else:
+        ends = np.iinfo(dtype.numpy)
+        x = draws.choice([ends.min, ends.min + 1, 0, 1, ends.max - 1], (2, 64)).astype(dtype.numpy)
+    made = kernel_of(LANES, [(dtype, (2, 4)), (i32, (2, 4))], lambda t: t.topk(4, 1), dtype)
+    _, top, where = run(made, x, np.zeros((2, 4)), np.zeros((2, 4)))
+    finite = x.astype(np.float64).clip(-1e99, 1e99)  # NaN comes before infinity
+    wanted = order(finite, 1, True)[:, :4]
+    np.testing.assert_array_equal(where, wanted)
+    best = np.take_along_axis(x, wanted, 1)
+    np.testing.assert_array_equal(top.astype(np.float64), best.astype(np.float64))
+    known = best == best
+    np.testing.assert_array_equal(top.view(f"u{x.itemsize}")[known], best.view(f"u{x.itemsize}")[known])
 
 
 @pytest.mark.parametrize("descending", [False, True])
