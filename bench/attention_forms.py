@@ -53,22 +53,22 @@ def folder_of(case: Case) -> Path:
 
 def render() -> None:
     """The cubins of each case, each in a folder with its manifest."""
-    from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
+    from lego_mlir.kernels import added_gradients, attention_forms, attention_gradients, fused_attention
     from lego_mlir.tracing.dtypes import dtype_named
 
     for case in CASES:
-        form = fused_attention.AttentionForm(
+        form = attention_forms.AttentionForm(
             case.features, dtype_named(case.dtype), case.causal, case.window, case.group
         )
         sizes = case.batch * case.heads, case.queries, case.keys
-        tile, blocks = fused_attention.fastest(form, sizes, BLOCKS)
+        tile, blocks = attention_forms.fastest(form, sizes, BLOCKS)
         ordered = attention_gradients.build(form)
         kernels = {
             "forward": fused_attention.build(form, tile, sizes, blocks),
             "deltas": ordered.deltas, "of_queries": ordered.of_queries,
             **{f"of_keys{i}": kernel for i, kernel in enumerate(ordered.of_keys)},
         }  # fmt: skip
-        if case.features <= added_gradients.WIDEST:
+        if case.features <= attention_forms.WIDEST_ADDED:
             added = added_gradients.build(form)
             kernels |= {"prepare": added.prepare, "main": added.main, "round": added.round}
         for name, kernel in kernels.items():

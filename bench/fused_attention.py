@@ -42,7 +42,7 @@ def sizes_of(features: int, length: int) -> tuple[int, int, int]:
 def render(words: list[str]) -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir.kernels import added_gradients, fused_attention
-    from lego_mlir.kernels.fused_attention import AttentionForm, fastest
+    from lego_mlir.kernels.attention_forms import AttentionForm, fastest
 
     for direction, features, length, mask in _chosen(words):
         form, sizes = AttentionForm(features, causal=mask == "causal"), sizes_of(features, length)

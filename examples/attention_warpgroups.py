@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from lego_mlir.kernels.fused_attention import AttentionForm, build
+from lego_mlir.kernels.attention_forms import AttentionForm
+from lego_mlir.kernels.fused_attention import build
 
 form = AttentionForm(features=64, causal=True, group=2)
 attention = build(form)

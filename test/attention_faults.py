@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from lego_mlir.kernels import fused_attention
-from lego_mlir.kernels.attention_tiles import AttentionTile, KeyRings, QueryTiles
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_tiles import KeyRings, QueryTiles
 
 TILE = AttentionTile(groups=1, keys=64, stages=2)
 KERNELS = {

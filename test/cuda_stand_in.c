@@ -39,7 +39,7 @@ int cuInit(unsigned flags) { return stand_in_devices < 0 ? 100 : 0; }
 int cuDriverGetVersion(int *version) { *version = stand_in_version; return 0; }
 int cuDeviceGetCount(int *count) { *count = stand_in_devices; return 0; }
 int cuDeviceGetAttribute(int *value, int which, int device) {
-  *value = which == 75 ? stand_in_major : which == 76 ? stand_in_minor : which == 16 ? 132 : 0;
+  *value = which == 75 ? stand_in_major : which == 76 ? stand_in_minor : which == 16 ? 132 : which == 97 ? 232448 : 0;
   return device < stand_in_devices ? 0 : 101;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(intptr_t)(0xC0 + device); return 0; }
@@ -69,8 +69,8 @@ typedef struct { int id; char pad[4]; union { char pad[64]; unsigned extents[3];
 int cuOccupancyMaxActiveClusters(int *count, void *function, const Configuration *configuration) {
   const Attribute *attribute = configuration->attributes;
   if (!current()) return 201;
-  if (configuration->count != 1 || attribute->id != 4 || attribute->value.extents[0] != 2) return 1;
-  *count = stand_in_clusters;
+  if (configuration->count != 1 || attribute->id != 4) return 1;
+  *count = stand_in_clusters * 2 / (int)attribute->value.extents[0];
   return 0;
 }
 void *stand_in_memory_stream;

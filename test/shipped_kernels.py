@@ -22,7 +22,7 @@ from lego_mlir.kernels import (
     rows_along_k,
     transpose,
 )
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import AttentionForm
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 M, N, K = (lego.size(name) for name in "MNK")

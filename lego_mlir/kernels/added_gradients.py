@@ -31,16 +31,14 @@ import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f32, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.kernels.attention_tiles import ROWS, WARPS, staged
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import ROWS, WARPS, WIDEST_ADDED, AttentionForm
+from lego_mlir.kernels.attention_tiles import staged
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition import Kernel
 
-WIDEST: Final = 128
-"""Features of a head up to which the sums of a group fit its registers."""
 WORDS: Final = 32
 """f32 elements of a row of 128 bytes, the widest that the copy unit swizzles."""
 REGISTERS: Final = (24, 240)
@@ -83,7 +81,7 @@ def default_tile(form: AttentionForm) -> AddedTile:
 def require_parts(form: AttentionForm, tile: AddedTile) -> None:
     """Raise UsageError where the sums do not fit the registers, or a group had not one part of the queries' sums."""
     parts = tile.queries // ROWS * (form.features // ROWS)
-    if form.features > WIDEST or parts != tile.groups:
+    if form.features > WIDEST_ADDED or parts != tile.groups:
         raise UsageError(
             f"added gradients: heads of 64 or 128 features, and {tile.groups} parts of {ROWS} x {ROWS} in a tile of "
             f"{tile.queries} queries, one for each group, got {form.features} features; kernels.attention_gradients "

@@ -18,20 +18,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32
+from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
 from lego_mlir.kernels.attention_tiles import staged
-from lego_mlir.kernels.fused_attention import AttentionForm
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition import Kernel
-
-
-WIDE: Final = 256
-"""Features of a head from which on accumulators of dk and dv together take more registers than a thread has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,7 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
         block = Gradients(form, tile, (k, v), (q, do), lego.block_id[1], lego.block_id[0] * tile.rows)
         block.of_queries(lse, delta, dq, N)
 
-    of_keys = (of_both,) if form.features < WIDE else (of_k_alone, of_v_alone)
+    of_keys = (of_both,) if passes_of_keys(form) == 1 else (of_k_alone, of_v_alone)
     return AttentionGradients(deltas, of_keys, of_queries)
 
 

@@ -13,49 +13,15 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, gallery, i32
 from lego_mlir.expr.index import Index
+from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.fused_attention import AttentionForm
     from lego_mlir.layout.base import Layout
 
-ROWS: Final = 64
-"""Queries of a group of warps."""
-WARPS: Final = 4
-"""Warps of a group, and of the role that copies."""
 MEMORY: Final = 224 * 1024
 """Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionTile:
-    """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
-
-    Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
-    With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies.
-    """
-
-    groups: int = 2
-    keys: int = 128
-    stages: int = 2
-    polynomials: int = 0
-    turns: bool = False
-
-    @property
-    def rows(self) -> int:
-        """Queries of a block."""
-        return ROWS * self.groups
-
-    @property
-    def warps(self) -> int:
-        """Those that compute; 4 more copy."""
-        return WARPS * self.groups
-
-    @property
-    def registers(self) -> tuple[int | None, int | None]:
-        """Of a thread that copies, and of one that computes: all those of an SM."""
-        return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]
 
 
 def staged(rows: int, features: int, stages: int = 1) -> Layout:

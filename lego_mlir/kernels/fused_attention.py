@@ -24,24 +24,12 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, i32
-from lego_mlir.errors import UsageError
-from lego_mlir.kernels.attention_tiles import (
-    ROWS,
-    WARPS,
-    AttentionTile,
-    KeyRings,
-    KeyTiles,
-    PartOrder,
-    QueryTiles,
-    RingUses,
-)
-from lego_mlir.tracing.dtypes import DType, bf16
+from lego_mlir import Row, f2, f32, i32
+from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile, default_tile
+from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, QueryTiles, RingUses
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
@@ -54,73 +42,8 @@ LOWEST: Final = -1e30
 ROUNDING: Final = 1.5 * 2**23
 COEFFICIENTS: Final = (0.055171666, 0.242611122, 0.693260986, 0.999928074)
 """Of 2^f for |f| <= 1/2, highest power first: the least relative error of degree 3, 1e-4."""
-HEADS: Final = (64, 128, 256)
 STEP: Final = 32
 """Features of an iteration of the loop that computes scores again: few addresses, so that no register spills."""
-SHORT: Final = 1024
-"""Keys of a short causal part."""
-LOG2_E: Final = math.log2(math.e)
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionForm:
-    """What attends to what: with a `window`, to that many keys up to the query's own. `group` heads share k, v.
-
-    Scores are products times `scale`, 1 / sqrt(features) if left out.
-    """
-
-    features: int = 64
-    dtype: DType = f16
-    causal: bool = False
-    window: int | None = None
-    group: int = 1
-    scale: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.features not in HEADS or self.dtype not in (f16, bf16):
-            raise UsageError(
-                f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
-                f"{self.dtype}"
-            )
-        if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
-            raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
-        if self.group < 1:
-            raise UsageError(f"attention: group={self.group} query heads share a head of k and v, at least 1")
-        if self.scale is not None and not is_positive(self.scale):
-            raise UsageError(f"attention: scale={self.scale!r} is a positive number; for a negative one, negate q")
-
-    def require_keys(self, queries: int, keys: int) -> None:
-        """Raise UsageError where the last queries are too far behind the last key for the window."""
-        if self.window is not None and 0 < keys <= queries - self.window:
-            lost = queries - self.window - keys + 1
-            raise UsageError(
-                f"attention of {queries} queries to {keys} keys with window={self.window}: the last {lost} queries "
-                f"would attend to no key; pass at most {keys + self.window - 1} queries, or a window of at least "
-                f"{queries - keys + 1}"
-            )
-
-    @property
-    def factor(self) -> float:
-        """Of products of queries and keys."""
-        return 1 / math.sqrt(self.features) if self.scale is None else float(self.scale)
-
-    @property
-    def exponent(self) -> float:
-        """The factor of scores that are exponents of 2."""
-        return LOG2_E / math.sqrt(self.features) if self.scale is None else LOG2_E * self.factor
-
-    def reaches(self, row: Operand, column: Operand) -> Operand:
-        """Whether a query attends to a key, with `causal`."""
-        return column <= row if self.window is None else (column <= row) & (column > row - self.window)
-
-    def allowed(self, row: Operand, column: Operand, keys: Operand) -> Operand:
-        """Whether a query attends to a key, of `keys` there are."""
-        return (column < keys) & self.reaches(row, column) if self.causal else column < keys
-
-
-def is_positive(scale: object) -> bool:
-    """Whether this is a positive, finite number, NumPy's included."""
-    return isinstance(scale, Real) and 0 < float(scale) < math.inf
 
 
 def exp2(x: Operand, polynomials: int) -> Operand:
@@ -150,28 +73,6 @@ def in_lanes(x: Operand) -> Operand:
     """The sums of each row in its 4 lanes."""
     rows, columns = x.shape
     return x.reshape(rows, columns // 8, 4, 2).sum(axis=1).sum(axis=2)
-
-
-def default_tile(form: AttentionForm) -> AttentionTile:
-    """Accumulators and weights of a thread fit its registers."""
-    return {64: AttentionTile(3, 64, 4), 128: AttentionTile(2, 128), 256: AttentionTile(2, 64)}[form.features]
-
-
-def fastest(form: AttentionForm, sizes: tuple[int, int, int], multiprocessors: int) -> tuple[AttentionTile, int | None]:
-    """The tile for these sizes, and the blocks of the launch: a block for each part, None, or one a multiprocessor.
-
-    Short parts take so little time that copying the next queries during them pays. Long ones differ too much with a
-    causal mask; the hardware balances them better. With 64 features exponentials take as long as products: two groups
-    that multiply in turns are the quickest for short parts and causal ones, four groups of 64 keys for long ones.
-    (Measured on an H200 at 1024 to 16,384 positions.)
-    """
-    heads, queries, keys = sizes
-    tile, short = default_tile(form), SHORT if form.causal else 2 * SHORT
-    if form.features == HEADS[0] and (form.window is None or keys <= SHORT):
-        short = 4 * SHORT if form.causal else 2 * SHORT
-        tile = AttentionTile(2, 128, 4, turns=True) if form.causal or keys <= short else AttentionTile(4, 64, 4)
-    parts = -(-queries // tile.rows) * heads * form.group
-    return tile, multiprocessors if keys <= short and parts > multiprocessors else None
 
 
 def build(

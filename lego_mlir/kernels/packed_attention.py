@@ -27,17 +27,9 @@ import lego_mlir as lego
 from lego_mlir import RegP, Row, f32, i32
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_tiles import (
-    ROWS,
-    WARPS,
-    AttentionTile,
-    KeyRings,
-    KeyTiles,
-    PartOrder,
-    RingUses,
-    staged,
-)
-from lego_mlir.kernels.fused_attention import AttentionForm, AttentionRows, default_tile
+from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile, default_tile
+from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, RingUses, staged
+from lego_mlir.kernels.fused_attention import AttentionRows
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:

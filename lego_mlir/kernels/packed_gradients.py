@@ -22,8 +22,7 @@ from lego_mlir.kernels.added_gradients import (
     default_tile,
     require_parts,
 )
-from lego_mlir.kernels.attention_tiles import WARPS
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import WARPS, AttentionForm
 from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, tensors
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -207,10 +208,10 @@ def _microseconds(size: Sizes, layouts: str, tile: BlockTile, device: ProductDev
 
 
 def class_of(
-    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, clusters: int | None = None,
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, at_once: Sequence[int] = (),
     fused: FusedParts = PLAIN,
 ) -> ProductClass:  # fmt: skip
-    """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
+    """The class of a product by warpgroups, for a device with this many multiprocessors, and clusters `at_once`."""
     m, n, k = size
     bytes_, wide = ELEMENT_BYTES[dtype], fused.epilogue is not None or ELEMENT_BYTES[result] != BYTES
     timed = m, n, k * bytes_ // BYTES
@@ -218,7 +219,7 @@ def class_of(
     if bytes_ == BYTES and not (wide or fused.exact) and warpgroup_choices.is_short_and_unaligned(m, n, k, layouts):
         tiles += _clustered(octave(m), n, k, multiprocessors, layouts)
     tile = min(tiles, key=lambda tile: warpgroup_choices.microseconds(timed, tile, multiprocessors, layouts))
-    return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), fused)
+    return ProductClass(dtype, result, layouts, tile, tile.clusters(multiprocessors, at_once), fused)
 
 
 def pipelined_class_of(
@@ -257,8 +258,9 @@ def _of_exact_sizes(
 
 
 def class_for(
-    size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int, fused: FusedParts = PLAIN
-) -> ProductClass | PipelinedClass | None:
+    size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int, fused: FusedParts = PLAIN,
+    at_once: Sequence[int] = (),
+) -> ProductClass | PipelinedClass | None:  # fmt: skip
     """The class whose kernel `lego_mlir.matmul` takes on a target; None for a kernel of exactly these sizes."""
     from lego_mlir.hardware.targets import target_named
 
@@ -271,7 +273,7 @@ def class_for(
     ):
         if _of_exact_sizes(size, layouts, dtype, result, multiprocessors, fused):
             return None
-        found = class_of(size, layouts, dtype, result, multiprocessors, fused=fused)
+        found = class_of(size, layouts, dtype, result, multiprocessors, at_once, fused)
         return found if max(size) <= LARGEST else None
     if max(size) > LARGEST_POSITION or dtype not in TYPES or fused.exact:
         return None

@@ -199,9 +199,17 @@ class WarpgroupTile:
         stage = min(self.m, m) + columns_of(self.n, layouts)
         return self.parts == 1 or self.m * self.n * 4 <= self.stages * stage * STEP * BYTES
 
-    def clusters(self, multiprocessors: int) -> int:
-        """Clusters that run at the same time: `resident` blocks on each multiprocessor."""
-        return multiprocessors * self.resident // (self.cluster[0] * self.cluster[1] * self.parts)
+    def clusters(self, multiprocessors: int, at_once: Sequence[int] = ()) -> int:
+        """Clusters that run at the same time: `resident` blocks on each multiprocessor.
+
+        A device may run fewer, since a cluster is on one group of its multiprocessors: `at_once` has, with one block on
+        each, those of 2, 4 and 8 blocks, where they are known.
+        """
+        blocks = self.cluster[0] * self.cluster[1] * self.parts
+        found = multiprocessors * self.resident // blocks
+        number = blocks.bit_length() - 2  # of these among clusters of 2, 4 and 8
+        known = at_once[number] * self.resident if 0 <= number < len(at_once) else found
+        return min(found, known) or found
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"

@@ -3,9 +3,12 @@
     import torch, lego_mlir
     o = lego_mlir.attention(q, k, v, causal=True)          # [batch, heads, positions, features], f16 or bf16
 
-The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) are traced for these sizes and compiled at their
-first use, into the cache on disk: by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and values
-may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the host.
+The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) take all lengths, so that a new one compiles
+nothing; a form has at most three kernels for results, chosen by lengths (`attention_forms.fastest`). They are compiled
+at their first use, into the cache on disk, from where other processes take them, or come from a folder of packed
+kernels (`lego-mlir pack attention`): by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and
+values may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the
+host.
 
 Gradients of heads of 64 and 128 features are computed in one pass on sm_90, which adds those of queries in any order
 (`kernels.added_gradients`). With `deterministic=True` each sum has one order (`kernels.attention_gradients`).
@@ -13,25 +16,29 @@ Gradients of heads of 64 and 128 features are computed in one pass on sm_90, whi
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
-from lego_mlir.kernels.fused_attention import AttentionForm
-from lego_mlir.runtime import host_reference
-from lego_mlir.runtime.arrays import library_of
+from lego_mlir.kernels import attention_forms
+from lego_mlir.kernels.attention_forms import AttentionForm
+from lego_mlir.runtime import attention_plans, host_reference
+from lego_mlir.runtime.arrays import key_of, library_of
+from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of, ordered_gradients
+from lego_mlir.runtime.attention_plans import BoundAttention, GradientCalls
 from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
-    from lego_mlir.kernels.added_gradients import AddedGradients
-    from lego_mlir.kernels.attention_gradients import AttentionGradients
-    from lego_mlir.tracing.definition import Kernel
+    from collections.abc import Sequence
+
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.runtime.calls import Calls
     from lego_mlir.tracing.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
 TENSOR_COPIES: Final = 90  # compute capability
+LARGEST: Final = (2**12 - 1, 2**20, 2**20)
+"""Heads of k and v, queries and keys of the kernels for all lengths."""
 Sizes = tuple[int, int, int]
 
 
@@ -53,17 +60,43 @@ def attention(
     tensors have gradients, with the same bits in each run if `deterministic`; None follows
     `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
     """
-    form, sizes = _problem(q, k, v, causal, window, scale)
-    if is_empty(q, k):
-        return without_keys(q, k, v)
-    if not check and is_computed_by_its_library("attention", q, k, v):
-        return host_reference.attention(q, k, v, form)
-    flat = [in_rows(x).reshape(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
-    if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
-        found = _function().apply(*flat, form, sizes, deterministic, check)
-    else:
-        found = _kernel(form, sizes, multiprocessors_of(q, check))(*flat, check=check)[0]
-    return found.reshape(q.shape)
+    key = (key_of((q, k, v)), causal, window, scale, check)
+    bound = attention_plans.known.get(key)
+    if bound is None:
+        form, sizes = _problem(q, k, v, causal, window, scale)
+        if is_empty(q, k):
+            return without_keys(q, k, v)
+        if not check and is_computed_by_its_library("attention", q, k, v):
+            return host_reference.attention(q, k, v, form)
+        bound = _bound(form, sizes, (q, k, v), check)
+        attention_plans.keep(key, bound)
+    return bound((q, k, v), deterministic)
+
+
+def _bound(form: AttentionForm, sizes: Sizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
+    """The launches for arrays like these."""
+    q, k, _ = used = [in_rows(x.detach() if hasattr(x, "detach") else x) for x in given]
+    library, of_q, of_k = library_of(q), tuple(q.shape), tuple(k.shape)
+    assert library is not None
+    heads, rows = sizes[0] * form.group, sizes[1]
+    calls = _kernel(form, sizes, multiprocessors_of(q, check))
+    plan = calls.plan_of_views(_flat(used), used, {}, [of_q, (heads, rows)], check)
+    in_place = all(x.shape == y.shape and _begins_with(x, y) for x, y in zip(given, used, strict=True))
+    return BoundAttention(
+        plan, library.pointer, _flat, partial(_gradients, form, _adds(form, q, check)), (of_q, of_k), (heads, rows),
+        check, any(getattr(x, "requires_grad", False) for x in given), in_place,
+    )  # fmt: skip
+
+
+def _flat(given: Sequence[Tensor]) -> list[Tensor]:
+    """Arrays of [.., positions, features] with one leading dimension; what there is for each row as it is."""
+    return [x if len(x.shape) <= 3 else x.reshape(-1, x.shape[-2], x.shape[-1]) for x in given]
+
+
+def _begins_with(array: Tensor, rows: Tensor) -> bool:
+    """Whether an array is used in place: a copy begins elsewhere."""
+    library = library_of(array)
+    return library is not None and library.pointer(array) == library.pointer(rows)
 
 
 def is_computed_by_its_library(operation: str, *arrays: Tensor) -> bool:
@@ -105,7 +138,7 @@ def _problem(
         facts.append(library.facts(given))
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[-3], of_k[-3]
-    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and shared and not heads % shared
+    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     names = {fact.dtype for fact in facts}
     if not fits or len(names) > 1 or not names <= types.keys():
@@ -114,7 +147,7 @@ def _problem(
             f"attention of {shown}: k and v have one shape, the batch and features of q, and a divisor of its heads; "
             "all are float16 or bfloat16"
         )
-    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared, scale)
+    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared if shared else 1, scale)
     form.require_keys(of_q[-2], of_k[-2])
     batch = 1
     for n in of_k[:-2]:
@@ -138,86 +171,25 @@ def multiprocessors_of(q: Tensor, check: bool) -> int | None:
 
 
 @lru_cache(_KEPT)
-def _kernel(form: AttentionForm, sizes: Sizes, multiprocessors: int | None = None) -> Kernel:
+def _kernel(form: AttentionForm, sizes: Sizes, multiprocessors: int | None = None) -> Calls:
+    """The kernel for these lengths: one for all of them, unless they are beyond its limits."""
+    held = None if all(n <= most for n, most in zip(sizes, LARGEST, strict=True)) else sizes
     if multiprocessors is None:
-        return fused_attention.build(form, sizes=sizes)
-    tile, blocks = fused_attention.fastest(form, sizes, multiprocessors)
-    return fused_attention.build(form, tile, sizes, blocks)
+        return calls_of(AttentionKernel("attention", form, attention_forms.default_tile(form), held))
+    tile, blocks = attention_forms.fastest(form, sizes, multiprocessors)
+    return calls_of(AttentionKernel("attention", form, tile, held, blocks))
 
 
-@lru_cache(_KEPT)
-def _gradients(form: AttentionForm) -> AttentionGradients:
-    return attention_gradients.build(form)
-
-
-@lru_cache(_KEPT)
-def _added(form: AttentionForm) -> AddedGradients:
-    return added_gradients.build(form)
+def _gradients(form: AttentionForm, adds: bool, deterministic: bool) -> GradientCalls:
+    return added_gradients(form) if adds and not deterministic else ordered_gradients(form)
 
 
 def _adds(form: AttentionForm, q: Tensor, check: bool) -> bool:
     """Whether the kernel that adds gradients takes this problem: it is made for the copy unit of sm_90."""
-    if check or form.features > added_gradients.WIDEST:
-        return form.features <= added_gradients.WIDEST
+    if check or form.features > attention_forms.WIDEST_ADDED:
+        return form.features <= attention_forms.WIDEST_ADDED
+    library = library_of(q)
+    assert library is not None
     from lego_mlir.runtime.driver import driver
 
-    return int(driver().capability(q.device.index)) >= TENSOR_COPIES
-
-
-def _differentiated(
-    form: AttentionForm, saved: tuple[Tensor, ...], do: Tensor, adds: bool, check: bool
-) -> list[Tensor]:
-    """The gradients of q, k and v."""
-    q, k, v, o, lse = saved
-    if adds:
-        added = _added(form)
-        delta, sums = added.prepare(o, do, check=check)
-        sums, dk, dv = added.main(q, k, v, do, lse, delta, sums, check=check)
-        return [added.round(sums, check=check), dk, dv]
-    kernels = _gradients(form)
-    delta = kernels.deltas(o, do, check=check)
-    found = [kernel(q, k, v, do, lse, delta, check=check) for kernel in kernels.of_keys]
-    dk, dv = found if len(found) > 1 else found[0]
-    return [kernels.of_queries(q, k, v, do, lse, delta, check=check), dk, dv]
-
-
-def _gradients_enabled() -> bool:
-    import torch
-
-    return torch.is_grad_enabled()
-
-
-@cache
-def _function() -> Foreign:
-    """The differentiable function of PyTorch."""
-    import torch
-
-    class FusedAttention(torch.autograd.Function):
-        """Saves the result and its log-sum-exps, from which the gradients compute the weights again."""
-
-        @staticmethod
-        def forward(
-            context: Foreign,
-            q: Tensor,
-            k: Tensor,
-            v: Tensor,
-            form: AttentionForm,
-            sizes: Sizes,
-            deterministic: bool | None,
-            check: bool,
-        ) -> Tensor:
-            q, k, v = (in_rows(x.detach()) for x in (q, k, v))
-            o, lse = _kernel(form, sizes, multiprocessors_of(q, check))(q, k, v, check=check)
-            context.save_for_backward(q, k, v, o, lse)
-            context.form, context.check = form, check
-            if deterministic is None:
-                deterministic = torch.are_deterministic_algorithms_enabled()
-            context.adds = not deterministic and _adds(form, q, check)
-            return o
-
-        @staticmethod
-        def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
-            do, options = gradient.contiguous(), (context.adds, context.check)
-            return *_differentiated(context.form, context.saved_tensors, do, *options), None, None, None, None
-
-    return FusedAttention
+    return int(driver().capability(library.facts(q).device[1])) >= TENSOR_COPIES

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.hardware.limits import refusal
-from lego_mlir.runtime.arrays import ArrayFacts, Device, dense_strides
+from lego_mlir.runtime.arrays import ArrayFacts, Device, dense_strides, spanned
 from lego_mlir.runtime.derived_sizes import Equation, derive, names_in
 from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, evaluate
 
@@ -198,12 +198,16 @@ def _elements(argument: Argument, sizes: Mapping[str, int]) -> int:
     return prod(evaluate(n, sizes) for n in extents)
 
 
-def with_result_of(bound: Bound, shape: Sequence[int]) -> Bound:
-    """The launch with its one result, which is row-major, in another shape; the caller checks for gradients."""
-    (result,) = bound.results
-    assert result.strides == dense_strides(result.shape) and prod(shape) == prod(result.shape), (result, shape)
-    given = replace(result, shape=tuple(shape), strides=dense_strides(shape))
-    return replace(bound, results=(given,), needs_gradient=False)
+def with_results_of(bound: Bound, *shapes: Sequence[int]) -> Bound:
+    """The launch with its results, which leave no element of their memory out, as rows of other shapes.
+
+    The caller checks for gradients.
+    """
+    results = []
+    for result, shape in zip(bound.results, shapes, strict=True):
+        assert spanned(result.shape, result.strides) == prod(shape) == prod(result.shape), (result, shape)
+        results.append(replace(result, shape=tuple(shape), strides=dense_strides(shape)))
+    return replace(bound, results=tuple(results), needs_gradient=False)
 
 
 def _writable_remedy(found: ArrayFacts, argument: Argument) -> str:

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import binding, manifest
+from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
 from lego_mlir.runtime.binding import MISSING
-from lego_mlir.runtime.manifest import KernelEntry, kernel_from
+from lego_mlir.runtime.first_calls import KeptKernel
+from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
 
 if TYPE_CHECKING:
@@ -124,15 +125,15 @@ class Calls:
         return plan, values
 
     def plan_of_views(
-        self, views: Sequence[Given], arrays: Sequence[Given], named: Mapping[str, Given], shape: Sequence[int],
-        check: bool = False,
+        self, views: Sequence[Given], arrays: Sequence[Given], named: Mapping[str, Given],
+        shapes: Sequence[Sequence[int]], check: bool = False,
     ) -> Plan:  # fmt: skip
         """A plan for `arrays`, which the kernel reads as `views` that begin at the same addresses.
 
-        Its one result, which is row-major, is allocated in the given `shape`. Gradients are up to the caller.
+        Its results are allocated as rows of the given `shapes`. Gradients are up to the caller.
         """
         backend, bound, _, library = self._bound(views, named, check)
-        return backend.plan(binding.with_result_of(bound, shape), arrays, library)
+        return backend.plan(binding.with_results_of(bound, *shapes), arrays, library)
 
     def _bind(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> tuple[Plan, list[Given]]:
         backend, bound, present, library = self._bound(given, named, check)
@@ -245,11 +246,15 @@ class TracedKernelCalls(Calls):
     @cached_property
     def host_entry(self) -> KernelEntry:
         """The launch of the module as traced."""
+        made = self._kept("module", self._described) if self.kernel.specialise else self._described()
+        return made.entry
+
+    def _described(self) -> KeptKernel:
         from lego_mlir.toolchain.manifest import describe
         from lego_mlir.transforms.kernel_facts import kernel_facts
 
         (facts,) = kernel_facts(self.kernel.mlir(), self.name)
-        return kernel_from(describe(facts, self.kernel))
+        return KeptKernel(describe(facts, self.kernel), b"")
 
     @cached_property
     def digest(self) -> str:
@@ -276,10 +281,27 @@ class TracedKernelCalls(Calls):
                 raise UsageError(
                     f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
                 ) from error
-        from lego_mlir.hardware.targets import TARGETS
         from lego_mlir.runtime.driver import driver
 
-        capability, script = driver().capability(device[1]), self.script
+        capability = driver().capability(device[1])
+        made = self._kept(capability, lambda: self.code_for(capability))
+        return loaded(made.entry, made.code, device[1], f"kernel {self.name} for sm_{capability}")
+
+    def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
+        """What was made of the kernel in some form, from the disk, or now; now too if its trace might differ."""
+        from lego_mlir.tracing.fingerprint import fingerprint
+
+        digest, script = fingerprint(self.kernel), self.script
+        if digest is None or (script is not None and _needs_plugin(script)):
+            return make()
+        texts = () if script is None else (_script_texts(script), sorted((self.parameters or {}).items()))
+        return first_calls.kernel_of(("kernel", form, digest, texts), make)
+
+    def code_for(self, capability: str) -> KeptKernel:
+        """The kernel compiled for devices of a compute capability: traced, and without a look at what is on disk."""
+        from lego_mlir.hardware.targets import TARGETS
+
+        script = self.script
         specific = f"sm_{capability}a"  # code for exactly this architecture, which warpgroups' products are
         if self.kernel.trace().products and specific in TARGETS and TARGETS[specific].has_warpgroup_products:
             target = specific
@@ -287,9 +309,55 @@ class TracedKernelCalls(Calls):
             target = target_for(capability)
         if script is None and self.kernel.trace().tile_rows():
             script = FRAGMENTS
-        compilation = self.kernel.compile(target, transform=script, parameters=self.parameters)
-        (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
-        return loaded(entry, compilation.bytes, device[1], f"kernel {self.name} for {target}")
+        return first_calls.of_compilation(self.kernel.compile(target, transform=script, parameters=self.parameters))
+
+
+class BuiltCalls(Calls):
+    """The calls of a shipped kernel by all that it is built for; it is built where no process has compiled it yet.
+
+    `built_for` has the same `repr` in every process.
+    """
+
+    def __init__(self, built_for: tuple[object, ...], build: Callable[[], Kernel]) -> None:
+        super().__init__(str(built_for[0]), self._compiled)
+        self.built_for, self._build = built_for, build
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel object."""
+        return self._build()
+
+    def code_for(self, capability: str) -> KeptKernel:
+        """The kernel compiled for devices of a compute capability, from the disk or now."""
+
+        def code() -> KeptKernel:
+            found: KeptKernel = self.kernel.calls.code_for(capability)
+            return found
+
+        return first_calls.kernel_of(("built", self.built_for, capability), code)
+
+    def _compiled(self, device: Device, checked: bool) -> Backend:
+        if device == CPU or checked:
+            found: Backend = self.kernel.calls.backend(device, checked)
+            return found
+        from lego_mlir.runtime.driver import driver
+
+        made = self.code_for(driver().capability(device[1]))
+        return loaded(made.entry, made.code, device[1], self.name)
+
+
+def _script_texts(script: str | Path) -> list[str]:
+    """All that a transform script says, with the scripts that it calls."""
+    from lego_mlir.transforms import scripts
+
+    return scripts.read(script).texts()
+
+
+def _needs_plugin(script: str | Path) -> bool:
+    """Whether a script has operations of the C++ plugin, which may be another one at the next call."""
+    from lego_mlir.transforms.dialect_plugin import uses_plugin
+
+    return any(map(uses_plugin, _script_texts(script)))
 
 
 def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> CudaBackend:

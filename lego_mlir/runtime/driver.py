@@ -14,6 +14,7 @@ CUDA driver API, "Execution Control", "Primary Context Management", "Module Mana
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ OLDEST: Final = 11080  # CUDA 11.8, the first with cuLaunchKernelEx
 SLOT_BYTES: Final = 8  # of a parameter: an address, a size, or a number
 
 # CUdevice_attribute
-CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS = 75, 76, 16
+CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, MOST_SHARED = 75, 76, 16, 97
 # CUfunction_attribute
 MAX_DYNAMIC_SHARED: Final = 8
 # CUlaunchAttributeID
@@ -40,6 +41,14 @@ CLUSTER_DIMENSION, EARLY_LAUNCH = 4, 6
 # CUresult
 NO_CONTEXT: Final = (201, 709, 400)  # INVALID_CONTEXT, CONTEXT_IS_DESTROYED, and INVALID_HANDLE of another context
 REFUSED_CODE: Final = (209, 218, 222)  # NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION
+CLUSTERED: Final = 90  # compute capability
+CLUSTERS: Final = (2, 4, 8)
+"""Blocks of the clusters of which the driver is asked how many run at the same time."""
+_PROBE: Final = """.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
 STICKY: Final = (700, 715, 716, 717, 718, 719)  # an earlier kernel ended the context
 
 
@@ -129,6 +138,8 @@ class Driver:
             raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
         self.devices = count.value
         self._contexts: dict[int, int] = {}
+        self._clusters: dict[int, tuple[int, ...]] = {}
+        self._functions: dict[tuple[bytes, str, int, int], LoadedFunction] = {}
         self._loading = threading.Lock()
 
     def attribute(self, device: int, which: int) -> int:
@@ -150,9 +161,17 @@ class Driver:
         return self._contexts[device]
 
     def load(self, code: bytes, name: str, device: int, dynamic_shared: int, origin: str) -> LoadedFunction:
-        """Load PTX or a cubin onto a device; its kernel of that name. `origin` names the code in messages."""
+        """Load PTX or a cubin onto a device; its kernel of that name. `origin` names the code in messages.
+
+        Equal code is loaded once.
+        """
+        key = hashlib.sha256(code).digest(), name, device, dynamic_shared
         with self._loading:
-            return self.within(device, lambda: self._load(code, name, device, dynamic_shared, origin))
+            found = self._functions.get(key)
+            if found is None:
+                found = self.within(device, lambda: self._load(code, name, device, dynamic_shared, origin))
+                self._functions[key] = found
+        return found
 
     def _load(self, code: bytes, name: str, device: int, dynamic_shared: int, origin: str) -> LoadedFunction:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -170,6 +189,21 @@ class Driver:
                 "cuFuncSetAttribute", function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(dynamic_shared)
             )
         return LoadedFunction(name, function.value or 0, device, module.value or 0)
+
+    def clusters_at_once(self, device: int) -> tuple[int, ...]:
+        """How many of `CLUSTERS` run at the same time, with one block on a multiprocessor; none without clusters.
+
+        The driver tells it of loaded code only: here of a kernel that does nothing, and takes all shared memory.
+        """
+        found = self._clusters.get(device)
+        if found is None:
+            found = ()
+            if int(self.capability(device)) >= CLUSTERED:
+                shared = self.attribute(device, MOST_SHARED)
+                function = self.load(_PROBE.encode(), "nothing", device, shared, "a kernel that does nothing")
+                found = tuple(self.active_clusters(function, (32, 1, 1), shared, blocks) for blocks in CLUSTERS)
+            self._clusters[device] = found
+        return found
 
     def active_clusters(self, function: LoadedFunction, block: Sequence[int], shared: int, cluster: int) -> int:
         """How many clusters of that many blocks, along x, can run at the same time on the function's device."""

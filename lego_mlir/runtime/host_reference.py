@@ -20,7 +20,7 @@ from lego_mlir.runtime.arrays import CPU, ArrayFacts
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Foreign, Tensor
-    from lego_mlir.kernels.fused_attention import AttentionForm
+    from lego_mlir.kernels.attention_forms import AttentionForm
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 
 LIBRARIES: Final = ("numpy", "torch")
@@ -67,7 +67,7 @@ def matrix_product(
     module = _module(a)
     wide = "int32" if _name(a) == "int8" else "float32"
     product = module.matmul(_as(a, wide), _as(b, wide))
-    if epilogue is None:
+    if epilogue is None or 0 in product.shape:  # the largest of no values leaves amax as it is
         return _as(product, result)
     found = _as_numpy(_as(product, "float32"))
     fused = epilogue.build(*found.shape)
@@ -129,13 +129,16 @@ def packed_attention(
 def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:
     """The products of groups in the three forms of `lego_mlir.grouped_matmul`; what is in no group is 0."""
     module, stops = _module(a), [int(n) for n in ends]
-    begins = [0, *stops[:-1]]
+    begins = [0, *stops][: len(stops)]
     ranges = [slice(begin, end) for begin, end in zip(begins, stops, strict=True)]
     x, y = _as(a, "float32"), _as(b, "float32")
-    if len(a.shape) == len(b.shape):
-        return _as(module.stack([module.matmul(x[:, each], y[each]) for each in ranges]), result)
     if len(a.shape) == 3:
         return grouped_product(b.swapaxes(0, 1), a.swapaxes(1, 2), ends, result).swapaxes(0, 1)
+    if not stops:  # no matrices, or rows of no group
+        found = module.matmul(x, y)[None][:0] if len(a.shape) == len(b.shape) else module.matmul(x, y.sum(0))
+        return _as(found, result)
+    if len(a.shape) == len(b.shape):
+        return _as(module.stack([module.matmul(x[:, each], y[each]) for each in ranges]), result)
     parts = [module.matmul(x[each], y[g]) for g, each in enumerate(ranges)]
     rest = module.matmul(x[stops[-1] :], y[0]) * 0
     return _as(module.concatenate([*parts, rest]), result)

@@ -9,25 +9,25 @@ The lengths stay on the device, and one compiled kernel takes all of them (`kern
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import added_gradients, packed_attention, packed_gradients
-from lego_mlir.kernels.fused_attention import AttentionForm
-from lego_mlir.runtime import host_reference
-from lego_mlir.runtime.arrays import library_of
+from lego_mlir.kernels.attention_forms import WIDEST_ADDED, AttentionForm
+from lego_mlir.runtime import attention_plans, host_reference
+from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library, is_empty, without_keys
+from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of
+from lego_mlir.runtime.attention_plans import BoundAttention
 from lego_mlir.runtime.products.groups import require_rising
 from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
-    from lego_mlir.kernels.added_gradients import AddedGradients
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.aliases import Tensor
     from lego_mlir.tracing.dtypes import DType
 
-_KEPT: Final = 256  # forms whose kernels are kept
+HALF: Final = 2
+"""Bytes of an element of q, k and v."""
 
 
 def attention_varlen(
@@ -51,6 +51,10 @@ def attention_varlen(
     shapes and types.
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
+    key = (key_of((q, k, v, *starts)), causal, window, scale, check)
+    bound = attention_plans.known.get(key)
+    if bound is not None and not check:
+        return bound((q, k, v, *starts))
     form, heads = _problem((q, k, v), starts, causal, window, scale)
     on_host = not is_empty(q, k) and not check and is_computed_by_its_library("attention_varlen", q, k, v, *starts)
     if check or on_host:
@@ -60,12 +64,20 @@ def attention_varlen(
         return without_keys(q, k, v)
     if on_host:
         return host_reference.packed_attention(q, k, v, starts, form)
-    if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and _gradients_enabled():
-        added_gradients.require_parts(form, added_gradients.default_tile(form))
-        result: Tensor = _function().apply(q, k, v, *starts, form, heads, check)
-        return result
-    found: Tensor = _kernel(form, heads)(*(_by_heads(in_rows(x)) for x in (q, k, v)), *starts, check=check)[0]
-    return _by_heads(found)
+    if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and attention_plans.gradients_enabled():
+        _require_added(form)
+    bound = _bound(form, heads, (q, k, v), starts, check)
+    if not bound.learns or form.features <= WIDEST_ADDED:  # others are refused at each call with gradients
+        attention_plans.keep(key, bound)
+    return bound((q, k, v, *starts))
+
+
+def _require_added(form: AttentionForm) -> None:
+    """Raise UsageError for heads whose gradients no kernel of packed sequences computes."""
+    if form.features > WIDEST_ADDED:
+        from lego_mlir.kernels.added_gradients import default_tile, require_parts
+
+        require_parts(form, default_tile(form))
 
 
 def _require_starts(name: str, starts: Tensor, rows: int) -> None:
@@ -99,7 +111,7 @@ def _problem(
     of_q, of_k, of_v, *of_starts = facts
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     heads, shared = of_q.shape[1], of_k.shape[1]
-    fits = of_k.shape == of_v.shape and of_q.shape[2] == of_k.shape[2] and shared and not heads % shared
+    fits = of_k.shape == of_v.shape and of_q.shape[2] == of_k.shape[2] and not heads % (shared or heads + 1)
     kinds = {fact.dtype for fact in (of_q, of_k, of_v)}
     if not fits or len(kinds) > 1 or not kinds <= types.keys():
         shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=False))
@@ -113,61 +125,30 @@ def _problem(
             f"attention_varlen: cu_seqlens are two arrays of one length from 2 on, of int32, got {shown}; the first "
             "element is 0 and the last the number of rows"
         )
-    return AttentionForm(of_q.shape[2], types[of_q.dtype], causal, window, heads // shared, scale), shared
+    return AttentionForm(
+        of_q.shape[2], types[of_q.dtype], causal, window, heads // shared if shared else 1, scale
+    ), shared
 
 
-@lru_cache(_KEPT)
-def _kernel(form: AttentionForm, heads: int) -> Kernel:
-    return packed_attention.build(form, heads)
+def _bound(
+    form: AttentionForm, heads: int, given: Sequence[Tensor], starts: Sequence[Tensor], check: bool
+) -> BoundAttention:
+    """The launches for arrays like these."""
+    used = [in_rows(x.detach() if hasattr(x, "detach") else x) for x in given]
+    library, of_q, of_k = library_of(used[0]), tuple(used[0].shape), tuple(used[1].shape)
+    assert library is not None
+    rows, arrays = (heads * form.group, of_q[0]), [*used, *starts]
+    plan = calls_of(AttentionKernel("packed", form, heads=heads)).plan_of_views(
+        _by_heads(arrays), arrays, {}, [of_q, rows], check
+    )
+    in_place = all(library.pointer(x) == library.pointer(y) for x, y in zip(given, used, strict=True))
+    learns = any(getattr(x, "requires_grad", False) for x in given)
+    return BoundAttention(
+        plan, library.pointer, _by_heads, lambda deterministic: added_gradients(form, heads), (of_q, of_k), rows, check,
+        learns, in_place,
+    )  # fmt: skip
 
 
-@lru_cache(_KEPT)
-def _gradients(form: AttentionForm, heads: int) -> AddedGradients:
-    return packed_gradients.build(form, heads)
-
-
-def _by_heads(x: Tensor) -> Tensor:
-    """[rows, heads, features] as the kernels index it, [heads, rows, features], or back: a view."""
-    return x.swapaxes(0, 1)
-
-
-def _gradients_enabled() -> bool:
-    import torch
-
-    return torch.is_grad_enabled()
-
-
-def _differentiated(saved: tuple[Tensor, ...], do: Tensor, kernels: AddedGradients, check: bool) -> list[Tensor]:
-    """The gradients of q, k and v."""
-    q, k, v, starts_q, starts_k, o, lse = saved
-    q, k, v, o, do = map(_by_heads, (q, k, v, o, do))
-    delta, sums = kernels.prepare(o, do, check=check)
-    sums, dk, dv = kernels.main(q, k, v, do, lse, delta, starts_q, starts_k, sums, check=check)
-    return [_by_heads(x) for x in (kernels.round(sums, check=check), dk, dv)]
-
-
-@cache
-def _function() -> Foreign:
-    """The differentiable function of PyTorch."""
-    import torch
-
-    class PackedAttention(torch.autograd.Function):
-        """Saves the result and its log-sum-exps, from which the gradients compute the weights again."""
-
-        @staticmethod
-        def forward(context: Foreign, *given: Foreign) -> Tensor:
-            *arrays, form, heads, check = given
-            q, k, v, *starts = held = [in_rows(x.detach()) for x in arrays]
-            o, lse = _kernel(form, heads)(*map(_by_heads, (q, k, v)), *starts, check=check)
-            o = _by_heads(o)
-            context.save_for_backward(*held, o, lse)
-            context.form, context.heads, context.check = form, heads, check
-            return o
-
-        @staticmethod
-        def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
-            kernels = _gradients(context.form, context.heads)
-            found = _differentiated(context.saved_tensors, gradient.contiguous(), kernels, context.check)
-            return *found, None, None, None, None, None
-
-    return PackedAttention
+def _by_heads(given: Sequence[Tensor]) -> list[Tensor]:
+    """Arrays of 16 bits, [rows, heads, features], as the kernels index them; sums, of f32, are by heads already."""
+    return [x.swapaxes(0, 1) if len(x.shape) == 3 and x.dtype.itemsize == HALF else x for x in given]

@@ -1,31 +1,33 @@
-"""The kernels of products on devices: packed, or compiled at their first use and kept for the process.
+"""The kernels of products on devices: packed, or compiled at their first use and kept for the process and on disk.
 
-Threads that meet a new kernel together compile it once: the first one does, the others wait for it.
+    a problem ──disk──► code                  a process that meets a known problem chooses nothing
+        └─► its class, or its sizes ──disk──► code
+                └─► compiled
+
+Threads and processes that meet a new kernel together compile it once: the first one does, the others wait for it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import packs
+from lego_mlir.runtime import first_calls, packs
 from lego_mlir.runtime.calls import loaded
-from lego_mlir.runtime.manifest import kernel_from
+from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.products import kernels
 from lego_mlir.runtime.products.problem import Problem
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass
-    from lego_mlir.runtime.launches import CudaBackend
     from lego_mlir.runtime.plans import Backend
-    from lego_mlir.toolchain.compile import Compilation
 
-_known: dict[Hashable, Backend] = {}
+_known: dict[Hashable, Any] = {}
 _loading: Final = threading.RLock()
+Made = TypeVar("Made")
 
 
 def forget() -> None:
@@ -33,30 +35,30 @@ def forget() -> None:
     _known.clear()
 
 
-def _kept(key: Hashable, load: Callable[[], Backend]) -> Backend:
-    backend = _known.get(key)
-    if backend is None:
+def _kept(key: Hashable, make: Callable[[], Made]) -> Made:
+    found: Made | None = _known.get(key)
+    if found is None:
         with _loading:
-            backend = _known.get(key)
-            if backend is None:
-                backend = _known[key] = load()
-    return backend
+            found = _known.get(key)
+            if found is None:
+                found = _known[key] = make()
+    return found
 
 
 def of_product(problem: Problem, device: int, folder: Path | None, *, shared: bool) -> Backend:
     """The kernel of a problem: `shared` by its class, if it has one, where kernels are compiled."""
-    found = kernels.class_of(problem) if shared and folder is None else None
-    return of_problem(problem, device, folder) if found is None else of_class(found, problem.target, device)
+    if not shared or folder is not None:
+        return of_problem(problem, device, folder)
+
+    def load() -> Backend:
+        return _loaded(first_calls.kernel_of(("product", problem), lambda: _of_class_or_size(problem)), problem, device)
+
+    return _kept(("product", problem, device), load)
 
 
 def of_problem(problem: Problem, device: int, folder: Path | None) -> Backend:
     """The kernel for exactly the sizes of a problem. Raises UsageError where a folder lacks it."""
     return _kept((problem, device, folder), lambda: _of_problem(problem, device, folder))
-
-
-def of_class(found: ProductClass | PipelinedClass, target: str, device: int) -> Backend:
-    """The kernel of a class."""
-    return _kept((found, target, device), lambda: _of_class(found, target, device))
 
 
 def of_copy(name: str, target: str, device: int, folder: Path | None) -> Backend:
@@ -66,32 +68,42 @@ def of_copy(name: str, target: str, device: int, folder: Path | None) -> Backend
 
 def _of_problem(problem: Problem, device: int, folder: Path | None) -> Backend:
     p = problem
-    if folder is not None:
-        remedy = (
-            f"add it with lego-mlir pack matmul --sizes {p.m}x{p.n}x{p.k} --dtype {p.dtype} --result {p.result} "
-            f"--layouts {p.layouts} --target {p.target} -o {folder}"
-        )
-        return packed(folder, p.name, remedy).backend(device)
-    backend = _loaded(kernels.compiled(p), device, f"{p.name} for {p.target}")
-    fitting, grid = backend.clusters_at_once(), backend.entry.grid
-    if fitting and p.clusters is None and grid and int(grid[0]) > fitting * backend.entry.cluster:
-        return of_problem(replace(p, clusters=fitting), device, folder)
-    return backend
+    if folder is None:
+        return _loaded(of_sizes(p), p, device)
+    remedy = (
+        f"add it with lego-mlir pack matmul --sizes {p.m}x{p.n}x{p.k} --dtype {p.dtype} --result {p.result} "
+        f"--layouts {p.layouts} --target {p.target} -o {folder}"
+    )
+    return packed(folder, p.name, remedy).backend(device)
 
 
-def _of_class(found: ProductClass | PipelinedClass, target: str, device: int) -> Backend:
-    from lego_mlir.kernels.product_classes import ProductClass
+def _of_class_or_size(problem: Problem) -> KeptKernel:
+    found = kernels.class_of(problem)
+    return of_sizes(problem) if found is None else of_class(found, problem.target)
 
-    backend = _loaded(kernels.compiled_class(found, target), device, f"{found.name} for {target}")
-    fitting = backend.clusters_at_once()
-    if fitting and isinstance(found, ProductClass) and found.clusters > fitting:
-        return of_class(replace(found, clusters=fitting), target, device)
-    return backend
+
+def of_sizes(problem: Problem) -> KeptKernel:
+    """The code for exactly the sizes of a problem."""
+    call = ("sizes", problem)
+    return first_calls.kernel_of(call, lambda: first_calls.of_compilation(kernels.compiled(problem)))
+
+
+def of_class(found: ProductClass | PipelinedClass, target: str) -> KeptKernel:
+    """The code of a class."""
+    call = ("class", found, target)
+
+    def compiled() -> KeptKernel:
+        return first_calls.of_compilation(kernels.compiled_class(found, target))
+
+    return _kept(call, lambda: first_calls.kernel_of(call, compiled))
 
 
 def _of_copy(name: str, target: str, device: int, folder: Path | None) -> Backend:
     if folder is None:
-        return _loaded(kernels.compiled_copy(name, target), device, f"{name} for {target}")
+        made = first_calls.kernel_of(
+            ("copy", name, target), lambda: first_calls.of_compilation(kernels.compiled_copy(name, target))
+        )
+        return loaded(made.entry, made.code, device, f"{name} for {target}")
     found = packs.find(folder, name)
     if found is None:
         raise UsageError(
@@ -110,6 +122,5 @@ def packed(folder: Path, name: str, remedy: str) -> packs.PackedKernel:
     return found
 
 
-def _loaded(compilation: Compilation, device: int, origin: str) -> CudaBackend:
-    (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
-    return loaded(entry, compilation.bytes, device, origin)
+def _loaded(kernel: KeptKernel, problem: Problem, device: int) -> Backend:
+    return loaded(kernel.entry, kernel.code, device, f"{problem.name} for {problem.target}")

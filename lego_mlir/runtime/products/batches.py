@@ -90,7 +90,7 @@ def batched_product(
     if check or key is None or not (first.begins_at(x) and second.begins_at(y)):
         found: Tensor = calls.call((x.array, y.array), named, None, check).reshape(shape)
         return found
-    plan = calls.plan_of_views((x.array, y.array), (first.array, second.array), named, shape)
+    plan = calls.plan_of_views((x.array, y.array), (first.array, second.array), named, [shape])
 
     def otherwise(arrays: Sequence[Tensor]) -> Tensor:
         return batched_product(read("a", arrays[0]), read("b", arrays[1]), result)

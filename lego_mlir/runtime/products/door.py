@@ -45,7 +45,7 @@ from lego_mlir.runtime.products.operands import (
     require_alike,
     require_device,
 )
-from lego_mlir.runtime.products.problem import INPUTS, OTHER_INPUTS, Problem, kernels_folder, place_of
+from lego_mlir.runtime.products.problem import INPUTS, OTHER_INPUTS, Problem, clusters_of, kernels_folder, place_of
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _problem(
     orders = "".join(factor.order for factor in factors) if left.dtype in INPUTS else "NT"
     return Problem(
         left.shape[0], right.shape[1], left.shape[1], ALL_INPUTS[left.dtype], ALL_RESULTS[result], orders, target,
-        multiprocessors, epilogue=epilogue, exact=options.exact_steps(left),
+        multiprocessors, clusters_of(left.device), epilogue, exact=options.exact_steps(left),
         rounded=left.dtype == "float32" and options.tf32 != "cut",
     )  # fmt: skip
 
@@ -228,7 +228,7 @@ def _plan(
     entry, scratch = backend.entry, workspace_of(backend.entry)
     if around.prepare is None and not scratch:
         bound = binding.bind(entry, [*facts, None, *more], {})
-        return backend.plan(bound if shape is None else binding.with_result_of(bound, shape), arrays, library)
+        return backend.plan(bound if shape is None else binding.with_results_of(bound, shape), arrays, library)
     named = list(zip(entry.arguments[3 : len(entry.arguments) - len(scratch)], more, strict=True))
 
     def copy_of(name: str) -> Backend:
@@ -237,7 +237,7 @@ def _plan(
     steps = copies.steps_of(problem, around, backend, named, copy_of)
     whole = copies.entry_of(problem, facts, named)
     bound = binding.bind(whole, [*facts, None, *more], {})
-    return StepsPlan(whole, bound if shape is None else binding.with_result_of(bound, shape), arrays, library, steps)
+    return StepsPlan(whole, bound if shape is None else binding.with_results_of(bound, shape), arrays, library, steps)
 
 
 def _cupy() -> ArrayLibrary:

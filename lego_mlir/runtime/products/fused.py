@@ -102,7 +102,7 @@ def epilogue_of(
         one = (is_factor or name == "amax") and found.shape in ((), (1,))
         typed = ("float32",) if is_factor or name == "amax" else tuple(RESULTS)
         fits = found.shape == dims[name] and (
-            found.strides == (1,) if len(found.shape) == 1 else order_of(found) == "N"
+            0 in found.shape or (found.strides == (1,) if len(found.shape) == 1 else order_of(found) == "N")
         )
         if found.dtype not in typed or not (one or fits):
             raise UsageError(

@@ -116,7 +116,7 @@ def _called(
     if key is None or not all(operand.begins_at(view) for operand, view in zip(operands, views, strict=True)):
         product: Tensor = calls.call(used, named, None, check)
         return product
-    plan = calls.plan_of_views(used, arrays, named, shape, check)
+    plan = calls.plan_of_views(used, arrays, named, [shape], check)
     pointers = operands[0].library.pointer, operands[1].library.pointer
     bound = Multiplication(plan, pointers, lambda given: _product(_read(*given), result, check))
     found: Tensor = known.keep(key, bound)(arrays)
@@ -130,11 +130,8 @@ def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[ArrayOperand]:
     ranks, groups = (len(first.shape), len(second.shape)), [f.shape[0] for f in (first, second) if len(f.shape) == 3]
     fits = ranks in ((2, 3), (3, 2), (2, 2)) and first.shape[-1] == second.shape[-2]
     fits = fits and len(ends.shape) == 1 and (ends.shape[0] in groups or ranks == (2, 2))
-    fits = (
-        fits
-        and 0 not in ends.shape
-        and (first.library in host_reference.EMPTY or 0 not in (*first.shape, *second.shape))
-    )
+    may_be_empty = first.library in host_reference.EMPTY
+    fits = fits and (may_be_empty or 0 not in (*first.shape, *second.shape, *ends.shape))
     types = first.dtype in INPUTS and first.dtype == second.dtype and ends.dtype == "int32"
     if not fits or not types:
         shown = ", ".join(f"{operand.name} {list(operand.facts.shape)} {operand.facts.dtype}" for operand in operands)
@@ -159,6 +156,8 @@ def require_rising(name: str, given: Tensor, rows: int, remedy: str) -> None:
     if library is None or library.facts(given).device[0] == "cuda":
         return
     ends = [int(n) for n in given]
+    if not ends:
+        return
     if ends != sorted(ends) or ends[0] < 0 or ends[-1] > rows:
         raise UsageError(
             f"{name} = {brief(str(ends))}: the numbers do not decrease, from 0 on to at most the {rows} rows; {remedy}"

@@ -62,7 +62,7 @@ def _by_warpgroups(p: Problem, types: dict[str, Any]) -> Scripted:
         *p.size, p.multiprocessors, p.layouts, types["dtype"].bytes, p.exact, fused, p.parts.operands
     )
     found = ScheduledProduct(tile, p.layouts, p.dtype, p.result, p.parts)
-    return found.kernel(p.size, p.clusters or tile.clusters(p.multiprocessors)), None, {}
+    return found.kernel(p.size, tile.clusters(p.multiprocessors, p.clusters)), None, {}
 
 
 def _by_warps(p: Problem, types: dict[str, Any]) -> Scripted:
@@ -104,7 +104,7 @@ def class_of(problem: Problem) -> ProductClass | PipelinedClass | None:
     except ImportError:
         return None
     p = problem
-    return class_for(p.size, p.layouts, p.dtype, p.result, p.target, p.multiprocessors, p.parts)
+    return class_for(p.size, p.layouts, p.dtype, p.result, p.target, p.multiprocessors, p.parts, p.clusters)
 
 
 def compiled_class(found: ProductClass | PipelinedClass, target: str) -> Compilation:

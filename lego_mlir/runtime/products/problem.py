@@ -38,9 +38,9 @@ FOLDER: Final = "LEGO_MLIR_KERNELS"
 class Problem:
     """A product; `layouts` is NN, NT, TN or TT, T for columns.
 
-    `multiprocessors` of the device count where the blocks of a kernel are persistent; so do `clusters`, those that the
-    driver runs at the same time, where that is known. Of a `batch` or of `groups`, `whole_lines` tells whether rows in
-    memory begin at lines of the L2 cache. Groups of TN divide K, those of other orders M.
+    `multiprocessors` of the device count where the blocks of a kernel are persistent; so do `clusters`, those of 2, 4
+    and 8 blocks that it runs at the same time, where that is known. Of a `batch` or of `groups`, `whole_lines` tells
+    whether rows in memory begin at lines of the L2 cache. Groups of TN divide K, those of other orders M.
     """
 
     m: int
@@ -51,7 +51,7 @@ class Problem:
     layouts: str
     target: str
     multiprocessors: int
-    clusters: int | None = None
+    clusters: tuple[int, ...] = ()
     epilogue: FusedEpilogue | None = None
     exact: int = 0
     rounded: bool = False
@@ -109,6 +109,15 @@ def place_of(device: Device) -> tuple[str, int]:
     from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 
     return target_of(driver().capability(device[1])), driver().attribute(device[1], MULTIPROCESSORS)
+
+
+def clusters_of(device: Device) -> tuple[int, ...]:
+    """The clusters of 2, 4 and 8 blocks that a device runs at the same time; none without clusters."""
+    if device[0] != "cuda":
+        return ()
+    from lego_mlir.runtime.driver import driver
+
+    return driver().clusters_at_once(device[1])
 
 
 def has_whole_lines(*pitches: int) -> bool:

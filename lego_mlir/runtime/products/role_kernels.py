@@ -18,6 +18,7 @@ from lego_mlir.hardware.targets import target_named
 from lego_mlir.kernels import role_choices
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import packs
+from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.operands import ALIGNED
 from lego_mlir.runtime.products.problem import kernels_folder
@@ -58,7 +59,7 @@ class RoleKernel:
         return f"{self.what}-{self.dtype}-{self.result}-{self.layouts}-{self.multiple}-{self.tile}-{self.blocks}"
 
     def build(self) -> Kernel:
-        """The kernel, traced and compiled when it is called."""
+        """The kernel."""
         return _built(self)
 
     def tiles(self, room: int, clusters: bool) -> Iterator[RoleKernel]:
@@ -96,10 +97,10 @@ def kernel_for(problem: Problem, device: Device, check: bool) -> Calls:
     return calls_of(chosen) if folder is None else _packed(chosen, p.target, folder)
 
 
+@lru_cache(_KEPT)
 def calls_of(wanted: RoleKernel) -> Calls:
-    """The calls of a kernel that is built here."""
-    found: Calls = wanted.build().calls
-    return found
+    """The calls of a kernel that is compiled here, or was before."""
+    return BuiltCalls((wanted.what, wanted), wanted.build)
 
 
 def pairs_blocks(target: str, blocks: int) -> bool:

@@ -13,9 +13,8 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.added_gradients import AddedTile
+from lego_mlir.kernels.attention_forms import WIDEST_ADDED, AttentionForm, AttentionTile, fastest
 from lego_mlir.kernels.attention_gradients import GradientTile
-from lego_mlir.kernels.attention_tiles import AttentionTile
-from lego_mlir.kernels.fused_attention import AttentionForm
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 SMALL, NARROW = AttentionTile(2, 64), GradientTile(64, 64, 4)
@@ -210,7 +209,7 @@ def test_windows_that_leave_queries_without_keys():
 ])  # fmt: skip
 def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spilled, tmp_path):
     form, sizes = AttentionForm(causal=causal), (32, 16384, 16384)
-    tile, _ = fused_attention.fastest(form, sizes, 132)
+    tile, _ = fastest(form, sizes, 132)
     compiled = compile_kernel(fused_attention.build(form, tile, sizes), target="sm_90a")
     (tmp_path / "kernel.ptx").write_text(compiled.text)
     command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"]
@@ -227,7 +226,7 @@ def test_the_machine_code_serializes_nothing(features, tmp_path):
     form = AttentionForm(features=features, causal=True)
     gradients = attention_gradients.build(form)
     forward_ = [fused_attention.build(form, sizes=(16, 4096, 4096), blocks=blocks) for blocks in (None, 132)]
-    added = [added_gradients.build(form).main] if features <= added_gradients.WIDEST else []
+    added = [added_gradients.build(form).main] if features <= WIDEST_ADDED else []
     for kernel in (*forward_, *gradients.of_keys, gradients.of_queries, *added):
         source = tmp_path / "kernel.ptx"
         source.write_text(compile_kernel(kernel, target="sm_90a").text)

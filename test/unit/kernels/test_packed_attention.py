@@ -11,8 +11,7 @@ from lego_mlir import bf16
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import packed_attention, packed_gradients
-from lego_mlir.kernels.attention_tiles import AttentionTile
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 ODD = [0, 70, 70, 75, 205], [0, 70, 80, 85, 90]  # no queries of the second sequence; fewer keys than queries at last

@@ -6,8 +6,9 @@ import pytest
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import fused_attention
-from lego_mlir.kernels.fused_attention import AttentionForm, fastest
+from lego_mlir.kernels.attention_forms import AttentionForm, fastest
 from lego_mlir.runtime import attention_calls
+from lego_mlir.runtime.attention_plans import BoundAttention
 
 HEADS, SHARED, POSITIONS, FEATURES = 2, 1, 70, 64
 
@@ -84,11 +85,11 @@ def test_gradients_follow_the_setting_of_torch(monkeypatch):
     torch = pytest.importorskip("torch")
     added = []
 
-    def differentiated(form, saved, do, adds, check):
-        added.append(adds)
+    def differentiated(self, saved, do, deterministic):
+        added.append(self.gradients(deterministic).add)
         return [torch.zeros_like(x) for x in saved[:3]]
 
-    monkeypatch.setattr(attention_calls, "_differentiated", differentiated)
+    monkeypatch.setattr(BoundAttention, "differentiated", differentiated)
     leaves = [torch.ones(1, 4, FEATURES, dtype=torch.float16, requires_grad=True) for _ in "qkv"]
     try:
         for setting in (False, True):
@@ -103,8 +104,9 @@ def test_gradients_follow_the_setting_of_torch(monkeypatch):
 def test_gradients_of_arrays(adds):
     q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
     form = AttentionForm(FEATURES, causal=True, group=HEADS, scale=0.3)
-    o, lse = attention_calls._kernel(form, (SHARED, POSITIONS, POSITIONS))(q, k, v, check=True)
-    found = attention_calls._differentiated(form, (q, k, v, o, lse), do, adds, True)
+    bound = attention_calls._bound(form, (SHARED, POSITIONS, POSITIONS), (q, k, v), True)
+    o, lse = bound.forward((q, k, v), None)
+    found = bound.differentiated((q, k, v, o, lse), do, not adds)
     q, k, v, do = (x.astype(float) for x in (q, k, v, do))
     scores = np.where(np.tri(POSITIONS), form.factor * q @ k.mT, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))

@@ -12,7 +12,7 @@ import lego_mlir
 from lego_mlir.kernels import family_choices
 from lego_mlir.kernels.class_tiles import MOST
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
-from lego_mlir.runtime import driver
+from lego_mlir.runtime import driver, first_calls
 from lego_mlir.runtime.products import backends, kernels
 
 
@@ -31,15 +31,16 @@ class Device:
             self.compilations[found] = real(found, target)
             return self.compilations[found]
 
+        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
         monkeypatch.setattr(kernels, "compiled_class", compiled)
         of_class = backends.of_class
 
-        def backend(found, target, device):
-            made = of_class(found, target, device)
+        def code(found, target):
+            made = of_class(found, target)
             self.latest = self.compilations[found]  # every product of these tests has another shape, and is bound
             return made
 
-        monkeypatch.setattr(backends, "of_class", backend)
+        monkeypatch.setattr(backends, "of_class", code)
 
     def launch(self, parameters, grid):
         self.launched.append(self.latest)
@@ -140,7 +141,7 @@ def test_threads_compile_a_class_once(device, monkeypatch):
     monkeypatch.setattr(kernels, "compiled_class", slow)
     found = class_for((100, 64, 160), "NN", "f16", "f16", "sm_90a", 132)
     got = []
-    threads = [threading.Thread(target=lambda: got.append(backends.of_class(found, "sm_90a", 0)))
+    threads = [threading.Thread(target=lambda: got.append(backends.of_class(found, "sm_90a")))
                for _ in range(4)]  # fmt: skip
     for thread in threads:
         thread.start()

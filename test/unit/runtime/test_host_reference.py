@@ -99,6 +99,6 @@ def test_a_query_without_keys_is_zero_and_a_window_is_one():
 
 
 def lego_form(**options):
-    from lego_mlir.kernels.fused_attention import AttentionForm
+    from lego_mlir.kernels.attention_forms import AttentionForm
 
     return AttentionForm(64, **options)

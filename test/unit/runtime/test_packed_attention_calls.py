@@ -7,7 +7,7 @@ import pytest
 
 import lego_mlir
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.kernels.attention_forms import AttentionForm
 from lego_mlir.runtime import packed_attention_calls
 
 STARTS = np.array([0, 5, 5, 70], np.int32)
@@ -55,10 +55,9 @@ def test_no_rows():
 def test_gradients_of_arrays():
     q, k, v, do = (drawn(70, 1, 64) for _ in range(4))
     form = AttentionForm(64, causal=True)
-    by_heads = packed_attention_calls._by_heads
-    o, lse = packed_attention_calls._kernel(form, 1)(*map(by_heads, (q, k, v)), STARTS, STARTS, check=True)
-    saved = (q, k, v, STARTS, STARTS, by_heads(o), lse)
-    _, _, dv = packed_attention_calls._differentiated(saved, do, packed_attention_calls._gradients(form, 1), True)
+    bound = packed_attention_calls._bound(form, 1, (q, k, v), (STARTS, STARTS), True)
+    o, lse = bound.forward((q, k, v, STARTS, STARTS), None)
+    _, _, dv = bound.differentiated((q, k, v, STARTS, STARTS, o, lse), do, False)
     np.testing.assert_allclose(dv[:5].sum(0), do[:5].astype(float).sum(0), atol=2e-2)  # weights of a row sum to 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.kernels import fused_attention
-from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
 IN_TURNS = AttentionTile(2, 128, 4, turns=True)

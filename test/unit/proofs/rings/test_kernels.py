@@ -21,7 +21,7 @@ from lego_mlir.kernels import (
     transpose,
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
-from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof

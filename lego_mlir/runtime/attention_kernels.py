@@ -1,0 +1,137 @@
+"""The kernels of attention by what they are compiled for: built here, found on disk, or from a folder of packed ones.
+
+    attention-f16-64-causal-4-2x128x4p0t-132        of heads of 64 features, in this tile, on 132 multiprocessors
+
+All take any heads, queries and keys, so that a folder has few of them: `lego-mlir pack attention` writes it, and the
+environment variable LEGO_MLIR_KERNELS names it. Nothing here needs MLIR or SymPy until a kernel is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.kernels import attention_forms
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.runtime import packs
+from lego_mlir.runtime.attention_plans import GradientCalls
+from lego_mlir.runtime.calls import BuiltCalls
+from lego_mlir.runtime.products import backends
+from lego_mlir.runtime.products.problem import kernels_folder
+
+if TYPE_CHECKING:
+    from lego_mlir.runtime.calls import Calls
+    from lego_mlir.tracing.definition import Kernel
+
+_KEPT: Final = 256
+ADDED: Final = ("prepare", "main", "round")
+"""The kernels of `kernels.added_gradients`."""
+ORDERED: Final = ("deltas", "of_keys", "of_queries")
+"""The kernels of `kernels.attention_gradients`; of keys there are two for the widest heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel:
+    """One kernel: `part` is "attention", or names one of gradients, such as "added main" or "ordered of_keys 0".
+
+    A packed one has `heads` of k and v. `sizes` are those of a kernel that takes no others.
+    """
+
+    part: str
+    form: AttentionForm
+    tile: AttentionTile | None = None
+    sizes: tuple[int, int, int] | None = None
+    blocks: int | None = None
+    heads: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in a folder of packed kernels."""
+        f, t = self.form, self.tile
+        words = [self.part.replace(" ", "_"), str(f.dtype), str(f.features)]
+        words += ["causal"] * f.causal + [f"window{f.window}"] * (f.window is not None) + [str(f.group)]
+        words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
+        if t is not None:
+            words.append(f"{t.groups}x{t.keys}x{t.stages}p{t.polynomials}{'t' * t.turns}")
+        words += ["x".join(map(str, self.sizes))] if self.sizes is not None else []
+        words += [str(self.blocks)] * (self.blocks is not None) + [f"heads{self.heads}"] * (self.heads > 0)
+        return "-".join(words)
+
+    def build(self) -> Kernel:
+        """The kernel."""
+        return _built(self)
+
+
+def packable(form: AttentionForm, multiprocessors: int, *, gradients: bool) -> Iterator[AttentionKernel]:
+    """Every kernel that calls of a form may take on a device with tensor copies."""
+    for tile, blocks in attention_forms.tiles(form, multiprocessors):
+        yield AttentionKernel("attention", form, tile, None, blocks)
+    if gradients:
+        if form.features <= attention_forms.WIDEST_ADDED:
+            yield from (AttentionKernel(f"added {part}", form) for part in ADDED)
+        yield from _ordered(form)
+
+
+def calls_of(wanted: AttentionKernel) -> Calls:
+    """The calls of a kernel. Raises UsageError where a folder of packed kernels is named and lacks it."""
+    folder = kernels_folder(None)
+    return _calls_of(wanted, None if folder is None else str(folder))
+
+
+@lru_cache(_KEPT)
+def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
+    if folder is None:
+        return BuiltCalls((wanted.part, wanted), wanted.build)
+    from pathlib import Path
+
+    form = wanted.form
+    words = [f"--dtype {form.dtype} --features {form.features} --group {form.group}"]
+    words += ["--causal"] * form.causal + [f"--window {form.window}"] * (form.window is not None)
+    words += [f"--scale {form.scale}"] * (form.scale is not None) + ["--gradients"] * (wanted.part != "attention")
+    remedy = f"add it with lego-mlir pack attention {' '.join(words)} --target sm_90a -o {folder}"
+    return packs.PackedCalls(backends.packed(Path(folder), wanted.name, remedy))
+
+
+def added_gradients(form: AttentionForm, heads: int = 0) -> GradientCalls:
+    """Those of queries are added in any order."""
+    prepare, main, last = (calls_of(AttentionKernel(f"added {part}", form, heads=heads)) for part in ADDED)
+    return GradientCalls(True, prepare, (main,), last)
+
+
+def ordered_gradients(form: AttentionForm) -> GradientCalls:
+    """Each sum has one order."""
+    prepare, *main, last = (calls_of(kernel) for kernel in _ordered(form))
+    return GradientCalls(False, prepare, tuple(main), last)
+
+
+def _ordered(form: AttentionForm) -> Iterator[AttentionKernel]:
+    for part in ORDERED:
+        count = attention_forms.passes_of_keys(form) if part == "of_keys" else 0
+        parts = [f"{part} {number}" for number in range(count)] or [part]
+        yield from (AttentionKernel(f"ordered {part}", form) for part in parts)
+
+
+@lru_cache(_KEPT)
+def _built(wanted: AttentionKernel) -> Kernel:
+    from lego_mlir.kernels import fused_attention, packed_attention
+
+    kind, *part = wanted.part.split(" ")
+    if kind == "packed":
+        return packed_attention.build(wanted.form, wanted.heads)
+    if kind == "attention":
+        return fused_attention.build(wanted.form, wanted.tile, wanted.sizes, wanted.blocks)
+    found = _built_gradients(kind, wanted.form, wanted.heads)
+    kernel: Kernel = getattr(found, part[0]) if len(part) == 1 else getattr(found, part[0])[int(part[1])]
+    return kernel
+
+
+@lru_cache(_KEPT)
+def _built_gradients(kind: str, form: AttentionForm, heads: int) -> object:
+    """The kernels of gradients, which are built together."""
+    from lego_mlir.kernels import added_gradients, attention_gradients, packed_gradients
+
+    if heads:
+        return packed_gradients.build(form, heads)
+    return added_gradients.build(form) if kind == "added" else attention_gradients.build(form)

@@ -1,0 +1,230 @@
+"""What the trace of a kernel depends on, as a digest that is found without a trace.
+
+    kernel      its options, and its signature field by field: types, layouts, sizes with their facts
+    function    code with constants and lines, defaults, what its closure holds, and the globals that it names
+    helpers     functions among these, likewise; modules of the user's files by their text and the names that are used
+
+Values are taken at the call, so that a global which has changed gives another digest. Only kinds of values that are
+known to be plain are taken, and what reads the world is not: an object of a user's class, an import inside a function,
+`open`, `getattr`, `os`, `np.random`. Then there is no digest, and the kernel is traced as if nothing were kept.
+
+Objects of this package count by their fields, and its functions by name: the keys of first calls have its contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import fields, is_dataclass
+from dis import get_instructions
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.definition import Kernel
+
+PURE: Final = frozenset(
+    (
+        "math", "cmath", "operator", "functools", "itertools", "typing", "types", "dataclasses", "enum", "collections",
+        "numbers", "fractions", "abc", "__future__", "builtins", "contextlib", "_functools", "_operator", "numpy",
+        "ml_dtypes", "sympy", "lego_mlir",
+    )
+)  # fmt: skip
+"""Modules whose named attributes depend on nothing but their version, which the keys of first calls have."""
+IMPURE: Final = frozenset(
+    (
+        "open", "input", "globals", "locals", "vars", "dir", "eval", "exec", "compile", "__import__", "id", "hash",
+        "getattr", "delattr", "setattr", "random", "load", "loads", "fromfile", "loadtxt", "genfromtxt", "memmap",
+        "environ", "getenv", "time", "perf_counter", "import_module", "reload",
+    )
+)  # fmt: skip
+"""Builtins, and attributes of pure modules, that read or change the world, or find names by a text."""
+_OPTIONS: Final = ("name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance")
+_PLAIN: Final = (bool, int, str, bytes, complex)
+_COMPUTED: Final = frozenset(("_args", "_assumptions", "_assumptions_orig", "_assumptions0", "_mhash"))
+"""Slots of SymPy's expressions that differ between processes, and follow from the others."""
+
+
+class UnknownPartError(Exception):
+    """A value whose part in the trace cannot be told; it is caught here."""
+
+
+def fingerprint(kernel: Kernel) -> bytes | None:
+    """The digest of a kernel, None where it cannot be told, or after schedules, which trace it anyway."""
+    from lego_mlir.tracing.definition import Kernel
+
+    if type(kernel) is not Kernel or kernel.schedules or kernel._choice is not None:
+        return None
+    found = _Digest()
+    try:
+        found.add(tuple(getattr(kernel, name) for name in _OPTIONS))
+        found.add(kernel.signature)
+        found.add(kernel.function)
+    except (UnknownPartError, RecursionError, OSError):
+        return None
+    return found.digest.digest()
+
+
+class _Digest:
+    """The digest of the values that were added; `held` keeps them alive, so that no id is used twice."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.seen: dict[int, int] = {}
+        self.held: list[object] = []
+
+    def put(self, *parts: object) -> None:
+        """Add texts."""
+        for part in parts:
+            body = part if isinstance(part, bytes) else repr(part).encode()
+            self.digest.update(len(body).to_bytes(8, "little") + body)
+
+    def add(self, value: Any) -> None:
+        """Add a value and what it holds. Raises UnknownPartError."""
+        kind = type(value)
+        if value is None or kind in _PLAIN or kind is EllipsisType:
+            self.put(kind.__name__, value)
+        elif kind is float:
+            self.put("float", value.hex())
+        elif id(value) in self.seen:
+            self.put("again", self.seen[id(value)])
+        else:
+            self.seen[id(value)] = len(self.seen)
+            self.held.append(value)
+            self.put(f"{kind.__module__}.{kind.__qualname__}")
+            for part in self.parts(value, kind):
+                self.add(part)
+            self.put("end")
+
+    def parts(self, value: Any, kind: type) -> Iterator[Any]:
+        """What a value holds."""
+        if kind in (tuple, list):
+            yield from value
+        elif kind is dict:
+            for item in value.items():
+                yield from item
+        elif kind in (set, frozenset):
+            yield from sorted(value, key=repr)
+        elif kind in (range, slice):
+            yield from (value.start, value.stop, value.step)
+        elif kind is CellType:
+            yield _content(value)
+        elif kind is partial:
+            yield from (value.func, value.args, value.keywords)
+        elif kind is MethodType:
+            yield from (value.__func__, value.__self__)
+        elif kind is CodeType:
+            yield from (value.co_filename, value.co_code, value.co_names, value.co_varnames, value.co_freevars)
+            yield from (value.co_argcount, value.co_kwonlyargcount, value.co_flags, value.co_exceptiontable)
+            yield from (value.co_firstlineno, value.co_linetable, value.co_consts)
+        elif kind is FunctionType:
+            yield from (value.__module__, value.__qualname__)
+            yield from (value.__defaults__, value.__kwdefaults__, value.__closure__)
+            if _root(value) != "lego_mlir":
+                yield value.__code__
+                yield from self.named(value)
+        elif kind is BuiltinFunctionType or isinstance(value, type):
+            if _root(value) not in PURE:
+                raise UnknownPartError(repr(value))
+            yield from (value.__module__, value.__qualname__)
+        elif kind is ModuleType:
+            if value.__name__.split(".")[0] not in PURE:
+                raise UnknownPartError(repr(value))
+            yield value.__name__
+        else:
+            yield from self.of_libraries(value, kind)
+
+    def named(self, function: FunctionType) -> Iterator[Any]:
+        """The globals that a function names, and what it names of modules of the user's files."""
+        _refuse_impure(function)
+        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        for name in sorted(names & function.__globals__.keys()):
+            value = function.__globals__[name]
+            yield name
+            root = value.__name__.split(".")[0] if isinstance(value, ModuleType) else ""
+            if not root or root in PURE:
+                yield value
+                continue
+            file = getattr(value, "__file__", None)
+            if file is None or "site-packages" in file or root in sys.stdlib_module_names:
+                raise UnknownPartError(f"the module {value.__name__}")
+            yield Path(file).read_bytes()
+            for attribute in sorted(names & vars(value).keys()):
+                yield from (attribute, vars(value)[attribute])
+
+    def of_libraries(self, value: Any, kind: type) -> Iterator[Any]:
+        """The fields of an object of NumPy, SymPy or this package."""
+        root = kind.__module__.split(".")[0]
+        if root == "numpy":
+            if getattr(value, "dtype", None) is None or value.dtype.hasobject:
+                raise UnknownPartError(repr(value))
+            yield from (str(value.dtype), value.shape, value.tobytes())
+        elif _is_expression(kind):
+            yield from value.args or (str(value), dict(sorted(value.assumptions0.items())))
+            yield from _state(value, _COMPUTED)
+        elif root == "lego_mlir":
+            yield from _state(value)
+        elif root == "ml_dtypes":
+            yield repr(value)
+        else:
+            raise UnknownPartError(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _refuse_impure(function: FunctionType) -> None:
+    """Raise UnknownPartError for a function that imports, or names what reads the world."""
+    for code in _codes(function.__code__):
+        module = False
+        for step in get_instructions(code):
+            taken = step.opname == "LOAD_GLOBAL" or (module and step.opname in ("LOAD_ATTR", "LOAD_METHOD"))
+            if step.opname == "IMPORT_NAME" or (taken and step.argval in IMPURE):
+                raise UnknownPartError(f"{function.__qualname__} takes {step.argval}")
+            given = function.__globals__.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
+            module = isinstance(given, ModuleType) and given.__name__.split(".")[0] != "lego_mlir"
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that is not bound yet
+        raise UnknownPartError("an empty cell") from None
+
+
+def _root(value: Any) -> str:
+    """The first name of the module of a function or class."""
+    return (value.__module__ or "").split(".")[0]
+
+
+def _is_expression(kind: type) -> bool:
+    basic = getattr(sys.modules.get("sympy"), "Basic", None)
+    return basic is not None and issubclass(kind, basic)
+
+
+def _state(value: Any, but: Collection[str] = ()) -> Iterator[Any]:
+    """The fields of an object of this package; what it has computed for later is left out."""
+    if is_dataclass(value):
+        names = [field.name for field in fields(value)]
+    else:
+        names = [name for kind in type(value).__mro__ for name in _slots(kind)]
+        names += [
+            n for n in sorted(getattr(value, "__dict__", ())) if not hasattr(type(value), n)
+        ]  # no cached_property
+    for name in names:
+        if name not in ("__weakref__", "__dict__", *but) and hasattr(value, name):
+            yield name
+            yield getattr(value, name)
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code and those of functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
