@@ -73,6 +73,7 @@ class TileCopy:
     mutual: int = 0
     rounded: bool = False
     begin: Any = None
+    turn: Any = None
 
 
 @dataclass(frozen=True, slots=True)

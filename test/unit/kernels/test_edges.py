@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
@@ -44,22 +43,3 @@ def test_every_size_is_right(layouts, tile, run, request):
         size = tuple(int(draw.integers(1, most // n + 1)) * n for most, n in zip((300, 200, 200), by, strict=True))
         right, faults = product(layouts, tile, run, size)
         assert right and not faults, (size, faults[:1])
-
-
-@pytest.mark.parametrize("tile", [tile for layouts, tile in TILES if layouts == "NT"])
-def test_no_copy_reaches_below_a_matrix(tile, run, monkeypatch):
-    copied, rows = [], TensorMapArgument.global_rows
-
-    def seen(of, corner):
-        found = rows(of, corner)
-        copied.append((of.sizes, bool(found[1].all())))
-        return found
-
-    monkeypatch.setattr(TensorMapArgument, "global_rows", seen)
-    depth = 128
-    for m in (1, 65, 129, 200):
-        copied.clear()
-        right, faults = product("NT", tile, run, (m, 72, depth))
-        assert right and not faults
-        inside = [whole for sizes, whole in copied if sizes[0] == depth]  # of A and B, not of C
-        assert inside and all(inside), m
