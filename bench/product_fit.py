@@ -1,6 +1,6 @@
 """Fit the time model of products (`lego_mlir.kernels.product_time`) to all recorded runs, and judge its choices.
 
-    python bench/product_fit.py fit       the constants from all runs, as they stand in product_time
+    python bench/product_fit.py fit       the constants from all runs, into the device's file
     python bench/product_fit.py validate  fit the constants for `judge` and `table`, each to other sizes
     python bench/product_fit.py judge     the choice at each size by constants that were fitted to other sizes
     python bench/product_fit.py table     the tables of docs/results/product-choices.md
@@ -23,7 +23,8 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import date
 from statistics import geometric_mean
 from typing import Any
 
@@ -31,6 +32,7 @@ import mlir_kernels
 import numpy as np
 from product_runs import SMS
 
+from lego_mlir.hardware import devices
 from lego_mlir.kernels.choices import Choice, choice_from
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.product_counts import BlockTile, ProductSize, TileCounts, counts_of
@@ -49,6 +51,7 @@ PAGE = "results/product-choices.md"
 HELD_OUT = mlir_kernels.RESULTS / "static" / "product_fit_held_out.json"
 GOOD, NEAR = 1.05, 1.5
 F16_BYTES = 2
+DEVICE = "NVIDIA H200"
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
 SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
@@ -58,7 +61,9 @@ LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
 FOLDS = 10
-HOPPER_RUNS = ("hopper", "hopper_study", "hopper_large", "choice_check", "product_choices")
+HOPPER_RUNS = ("hopper", "hopper_study", "hopper_large", "choice_check", "product_choices", "product_sizes")
+DATED = ("product_choices", "product_sizes")
+"""Runs at other sizes each time."""
 MOST_PARTED = 8
 FEW_TILE = re.compile(r"(.+) (\d+) stages")
 PRODUCT = re.compile(r"(\d+)x(\d+)x(\d+)-(..)-(\d+)x(\d+)x(\d+)-(\d)x(\d)w-(\d)s-grouped(-1r)?")
@@ -198,7 +203,7 @@ def _hopper() -> Iterable[Measured]:
         for path in paths[:1] if name == "hopper" else paths:  # its later runs judge the choices
             for row in json.loads(path.read_text())["rows"]:
                 run, dtype = f"{name} {row['run']}" if "run" in row else name, row["dtype"]
-                if name == "product_choices":
+                if name in DATED:
                     run = f"{name} {path.name[:10]}"
                 yield from _of_row(run, dtype, row)
 
@@ -431,13 +436,20 @@ def fit() -> None:
     """The constants from all runs."""
     runs = Runs(recorded())
     device = fitted(runs)
-    parts = parts_of(device)
-    for part, names in FITTED.items():
-        print(f"{part}: " + ", ".join(f"{name}={getattr(parts[part], name):.3g}" for name in names))
+    path = devices.path_of(DEVICE)
+    written = json.loads(path.read_text())
+    by = {"by": "bench/product_fit.py fit", "date": date.today().isoformat(), "runs": _runs_digest(runs.rows)}
+    written["products"] |= {"fitted": by, "constants": asdict(device, dict_factory=_rounded)}
+    path.write_text(json.dumps(written, indent=1) + "\n")
     found = chosen(device, runs)
     for run in dict.fromkeys(group[0] for group in runs.groups):
         print(run, "{} of {} within 5 %".format(*good(found, run)))
     print(f"rms error {error(device, runs):.3f}")
+
+
+def _rounded(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Constants with three digits."""
+    return {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in pairs}
 
 
 def judge() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.hardware.tensor_maps import TensorMap, edge_data
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -58,6 +58,7 @@ class TensorMapForm:
     strides: tuple[MapExtent, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    edge: int | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -70,7 +71,7 @@ class TensorMapForm:
             tuple(extent if isinstance(extent, int) else extent.at(values) for extent in part)
             for part in (self.sizes, self.strides)
         )
-        return TensorMap(self.dtype, sizes, strides, self.box, self.swizzle)
+        return TensorMap(self.dtype, sizes, strides, self.box, self.swizzle, self.edge)
 
     def to_data(self) -> Json:
         """The form as JSON data: a term is a list of its numbers."""
@@ -79,13 +80,13 @@ class TensorMapForm:
             for part in (self.sizes, self.strides)
         )
         return {"dtype": self.dtype, "sizes": sizes, "strides": strides, "box": list(self.box),
-                "swizzle": self.swizzle}  # fmt: skip
+                "swizzle": self.swizzle, **edge_data(self.edge)}  # fmt: skip
 
 
 def form_from(data: Json) -> TensorMapForm:
     """The form from JSON data, of a form or of a map."""
     sizes, strides = (tuple(map(_extent, data[name])) for name in ("sizes", "strides"))
-    return TensorMapForm(data["dtype"], sizes, strides, tuple(data["box"]), data["swizzle"])
+    return TensorMapForm(data["dtype"], sizes, strides, tuple(data["box"]), data["swizzle"], data.get("edge"))
 
 
 def _extent(data: int | Sequence[int]) -> MapExtent:

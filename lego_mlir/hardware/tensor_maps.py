@@ -10,13 +10,20 @@ exclusive or, so that a column of chunks spreads over all banks:
 >>> rows.box_bytes, [rows.shared_offset((8, row)) for row in range(4)]
 (16384, [16, 128, 304, 416])
 
+A box that reaches outside is slow where many blocks copy such boxes at once: all that is outside is read from one place
+of the L2 cache. With an `edge`, a second map follows in memory, whose box along that dimension is what remains of the
+array after whole boxes; `parts` are both:
+
+>>> [part.box for part in TensorMap("f16", (512, 1000), (1024,), (64, 128), 128, edge=1).parts]
+[(64, 128), (64, 104)]
+
 CUDA driver API, `cuTensorMapEncodeTiled`, has the limits; PTX ISA, "Tensor swizzling modes", the patterns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +38,8 @@ BOX_EXTENT: Final = 256
 """The largest box along a dimension, in elements."""
 CHUNK: Final = 16
 """Bytes: what swizzles move, what strides and addresses are multiples of."""
+MAP_BYTES: Final = 128
+"""Of an encoded map."""
 LARGEST_SIZE: Final = 1 << 32
 LARGEST_STRIDE: Final = 1 << 40
 SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
@@ -60,6 +69,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    edge: int | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DATA_TYPES:
@@ -84,6 +94,8 @@ class TensorMap:
                 )
 
     def _check_box(self) -> None:
+        if self.edge is not None and not 1 <= self.edge < len(self.box):
+            raise LayoutError(f"a tensor map's edge is a dimension from 1 to {len(self.box) - 1}, got {self.edge}")
         if any(not 0 < extent <= BOX_EXTENT for extent in self.box):
             raise LayoutError(f"a tensor map's box has 1 to {BOX_EXTENT} elements along each dimension, got {self.box}")
         if self.swizzle not in SWIZZLES:
@@ -99,6 +111,15 @@ class TensorMap:
     @property
     def element_bytes(self) -> int:
         return ELEMENT_BYTES[STORED_TYPES.get(self.dtype, self.dtype)]
+
+    @property
+    def parts(self) -> tuple[TensorMap, ...]:
+        """The map, and that of its edge."""
+        if self.edge is None:
+            return (self,)
+        whole, box = replace(self, edge=None), list(self.box)
+        box[self.edge] = self.sizes[self.edge] % box[self.edge] or box[self.edge]
+        return whole, replace(whole, box=tuple(box))
 
     @property
     def box_bytes(self) -> int:
@@ -119,13 +140,19 @@ class TensorMap:
         """The map as JSON data."""
         return {
             "dtype": self.dtype, "sizes": list(self.sizes), "strides": list(self.strides), "box": list(self.box),
-            "swizzle": self.swizzle,
+            "swizzle": self.swizzle, **edge_data(self.edge),
         }  # fmt: skip
+
+
+def edge_data(edge: int | None) -> Json:
+    """The entry of an edge in JSON data, for a map that has one."""
+    return {} if edge is None else {"edge": edge}
 
 
 def tensor_map_from(data: Json) -> TensorMap:
     """The map from JSON data."""
-    return TensorMap(data["dtype"], tuple(data["sizes"]), tuple(data["strides"]), tuple(data["box"]), data["swizzle"])
+    sizes, strides, box = (tuple(data[name]) for name in ("sizes", "strides", "box"))
+    return TensorMap(data["dtype"], sizes, strides, box, data["swizzle"], data.get("edge"))
 
 
 def swizzled(offset: IndexLike, width: int) -> IndexLike:

@@ -17,8 +17,8 @@ tiles reads its rows and columns once if its blocks stay within reach of each ot
 much of the matrices L2 holds from before depends on the kind of launches: one after a `flushed` L2, `steady` ones of
 the same matrices, or `rotated` ones, with B from memory each time as in the layers of a model.
 
-`bench/product_fit.py` fits the constants to recorded runs, and judges the choices by cross-validation
-(docs/results/product-choices.md). A predicted time is good to about 8 %.
+`bench/product_fit.py` fits the constants to recorded runs, writes them to the device's file (`hardware.devices`), and
+judges the choices by cross-validation (docs/results/product-choices.md). A predicted time is good to about 8 %.
 
 A new kind of kernel takes part by describing itself as a BlockTile. What no field expresses is a term of its own: add
 the count to `product_counts.TileCounts`, its constant to MatrixPath, both to the equations of `time_of`, and recorded
@@ -29,10 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from lego_mlir.hardware.devices import constants_of
 from lego_mlir.hardware.memory import LINE_BYTES
 from lego_mlir.kernels.product_counts import BlockTile, Family, ProductSize, TileCounts, counts_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
 
 FAMILIES: Final[Mapping[str, Family]] = {"matmul_sm80.mlir": "mma.sync", "matmul_sm90.mlir": "warpgroups"}
 """The transform script of each family."""
@@ -132,30 +136,14 @@ class ProductTime:
     waves: float
 
 
-H200: Final = ProductDevice(
-    sms=132, frequency=1900.0, dram=4.2e6, l2=1.53e5, l2_bytes=50e6, latency=0.531, cold=0.351, cluster=1.18,
-    dram_power=3.43e-09, drift=4.0, rounds=17.4,
-    launches={
-        "flushed": LaunchKind(start=5.2, early=5.2, power=0.871, cold_a=1.0, cold_b=1.0, dirty=2.31e7),
-        "steady": LaunchKind(start=1.34, early=0.84, power=1.0, cold_a=0.0, cold_b=0.0, dirty=0.0),
-        "rotated": LaunchKind(start=1.13, early=1.13, power=1.0, cold_a=0.0, cold_b=1.0, dirty=0.0),
-    },
-    paths={
-        "mma.sync": MatrixPath(
-            matrix=1.6, issue=4.4, shared=0.635, row=2.08, line=1.71, sector=1.17, wait=5.72, chain=0.916, fill=304.0,
-            drain=75.6, store=2.08, arrival=2.04, sum=0.0984, held=1.0, matrix_power=1.53, line_power=0.178,
-            shared_power=0.187, units=4.49, waits=2.43, limits=3.41,
-        ),
-        "warpgroups": MatrixPath(
-            matrix=1.14, issue=0.0, shared=0.778, row=1.77, line=1.46, sector=0.5, wait=18.1, chain=2.77, fill=314.0,
-            drain=136.0, store=0.0416, arrival=0.258, sum=0.171, held=2.0, matrix_power=1.36, line_power=0.0693,
-            shared_power=0.00394, units=13.7, waits=4.48, limits=4.3, publish=3.0, gather=0.05, reach=4.2e4,
-        ),
-    },
-)  # fmt: skip
-"""Fitted by `bench/product_fit.py`, but for: SMs; DRAM, of 4.8 TB/s in the data sheet; half of L2's 50 MB holds data of
-one half of the SMs; `drift` from 26 to 34 GB read at 16384, of 8.5 with lockstep; `held` by the order of waits;
-`publish` and `gather`, from 12 products of few tiles; `reach`, from products of few rows in 80 to 112 blocks."""
+def device_from(constants: Json) -> ProductDevice:
+    """The device from JSON data."""
+    launches = {name: LaunchKind(**values) for name, values in constants["launches"].items()}
+    paths = {name: MatrixPath(**values) for name, values in constants["paths"].items()}
+    return ProductDevice(**{**constants, "launches": launches, "paths": paths})
+
+
+H200: Final = device_from(constants_of("NVIDIA H200", "products"))
 
 
 def joined(parts: tuple[float, ...], exponent: float) -> float:

@@ -25,6 +25,7 @@ from lego_mlir.kernels.role_tiles import (
     ROWS,
     WARPS,
     RoleTile,
+    in_lines,
 )
 from lego_mlir.tracing.schedules.rings import ring_layout
 from lego_mlir.tracing.shared_lines import copied_lines
@@ -91,7 +92,8 @@ class ProductRings:
 
     def __init__(self, tile: RoleTile, dtype: DType, contiguous: Sequence[str]) -> None:
         self.tile, self.contiguous = tile, contiguous
-        self.extents = (tile.rows, tile.columns)
+        across = tile.columns if contiguous[1] == "k" else in_lines(tile.columns, dtype.bytes)
+        self.extents = (tile.rows, across)
         self.rings = [
             lego.shared(dtype, ring_layout(tile.stages, *self._shape(side), dtype.bytes), name)
             for side, name in enumerate(("left", "right"))
@@ -162,7 +164,7 @@ class ProductRings:
     def _part(self, side: int, slot: Operand) -> Operand:
         """This group's part of the tile of A (rows x K), side 0, or of B (K x columns) in a stage."""
         extent, height = self.tile.part[side], self._shape(side)[0]
-        first = lego.group_id * extent if extent < self.extents[side] else 0
+        first = lego.group_id * extent if extent < (self.tile.rows, self.tile.columns)[side] else 0
         if self.contiguous[side] == "k":
             found = self.rings[side].part((slot * height + first, 0), (extent, DEPTH))
         else:
@@ -194,36 +196,30 @@ class RowStores:
             self._rows(c, place, self._staged(sums, number), at, width)
 
     def copy(self, sums: Operand, c: Operand, place: OutputTile) -> None:
-        """Store by tile copies what is inside of c; `place` must end where c does.
-
-        A buffer is written again two chunks later: its copy has read it before the barrier of the chunk in between.
-        """
-        chunks = self._chunks(place)
-        if len(chunks) % BUFFERS:
-            lego.wait_copies()
-            lego.barrier()
-        for number, at in enumerate(chunks):
-            first = self._staged(sums, number, copied=True)
-            lego.copy_async(self.buffers.part((first, 0), (ROWS, self.line)), c, at=(*place.of_c, *at))
-            lego.commit_copies()
+        """Store by tile copies what is inside of c; `place` must end where c does."""
+        count = BUFFERS * ROWS
+        through = self.buffers.part((lego.group_id * count, 0), (count, self.line))
+        sums.copy_out(c, at=(*place.of_c, *self._first(place)), through=through)
 
     def _chunks(self, place: OutputTile) -> list[tuple[Operand, Operand]]:
         """The first rows and columns of a group's parts of 64 rows of 128 bytes."""
-        rows, columns = self.tile.part
-        by_rows = rows < self.tile.rows
-        top = place.row + lego.group_id * rows if by_rows else place.row
-        left = place.column if by_rows else place.column + lego.group_id * columns
+        (rows, columns), (top, left) = self.tile.part, self._first(place)
         return [(top + row, left + column) for row in range(0, rows, ROWS) for column in range(0, columns, self.line)]
 
-    def _staged(self, sums: Operand, number: int, *, copied: bool = False) -> Operand:
+    def _first(self, place: OutputTile) -> tuple[Operand, Operand]:
+        """The first row and column of a group's part of a tile."""
+        rows, columns = self.tile.part
+        if rows < self.tile.rows:
+            return place.row + lego.group_id * rows, place.column
+        return place.row, place.column + lego.group_id * columns
+
+    def _staged(self, sums: Operand, number: int) -> Operand:
         """The row of the buffers where the sums of a part are, for all threads of the group."""
         chunk = f2.MmaSync((WARPS, 1)).layout((ROWS, self.line))
         count = ROWS * self.line // (32 * WARPS)
         first = (lego.group_id * BUFFERS + number % BUFFERS) * ROWS
         here = lego.Spread(chunk, f32, sums.registers[number * count : (number + 1) * count])
         here.to(self.result).store(self.buffers, at=(first, 0))
-        if copied:
-            lego.wait_copies()
         lego.barrier()
         return first
 

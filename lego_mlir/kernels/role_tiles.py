@@ -16,6 +16,8 @@ ROWS: Final = 64
 """Rows of C that a group's instruction computes on sm_90a."""
 DEPTH: Final = 64
 """A step along K: rows of 128 bytes, the widest swizzle."""
+UNIT: Final = 16
+"""Columns of a tile are a multiple: those of each of two groups are then one of 8."""
 BUFFERS: Final = 2
 """Buffers of a group for C, in turn."""
 BARRIER_BYTES: Final = 1024
@@ -35,10 +37,10 @@ class RoleTile:
     cluster: int = 1
 
     def __post_init__(self) -> None:
-        if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns not in (64, 128, 256):
+        if self.rows not in (ROWS, 2 * ROWS, 4 * ROWS) or self.columns % UNIT or not 64 <= self.columns <= 256:
             raise UsageError(
-                f"a tile of {self.rows} x {self.columns}: products by roles take 64, 128 or 256 rows, and 64, 128 or "
-                "256 columns"
+                f"a tile of {self.rows} x {self.columns}: products by roles take 64, 128 or 256 rows, and a multiple "
+                f"of {UNIT} columns from 64 to 256"
             )
         if self.part[0] * self.part[1] > ROWS * 256 or self.part[1] < ROWS:
             raise UsageError(
@@ -69,8 +71,18 @@ class RoleTile:
         return max(1, round(sqrt(blocks // self.cluster * self.columns / self.height)))
 
     def shared_bytes(self, element: int = 2) -> int:
-        """Bytes of shared memory for elements of A and B."""
-        return self.stages * (self.rows + self.columns) * DEPTH * element + GROUPS * BUFFERS * ROWS * LINE
+        """Bytes of shared memory for elements of A and B, whose columns may take whole lines."""
+        return self.stages * self.stage_bytes(element) + GROUPS * BUFFERS * ROWS * LINE
+
+    def stage_bytes(self, element: int = 2) -> int:
+        """Bytes of a stage of both rings."""
+        return (self.rows + in_lines(self.columns, element)) * DEPTH * element
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.stages}" + (f"x{self.cluster}" if self.cluster > 1 else "")
+
+
+def in_lines(columns: int, element: int = 2) -> int:
+    """The columns of whole lines of 128 bytes."""
+    line = LINE // element
+    return -(-columns // line) * line

@@ -1,9 +1,10 @@
 """Launches of kernels whose arguments are tensor maps: encoded by the driver, written again when an array moves.
 
 A tensor map is 128 bytes that the driver encodes from an array's address, extents and box; the kernel takes them by
-value. A frame keeps its maps between launches, so that a launch on the same arrays encodes nothing, and one on other
-arrays replaces addresses. Allocators give a loop's results few addresses in turn, so the maps of the last ones are kept
-as well: copying 128 bytes takes a fifth of the time of the driver's function.
+value; one with an edge is followed by that of its edge. A frame keeps its maps between launches, so that a launch on
+the same arrays encodes nothing, and one on other arrays replaces addresses. Allocators give a loop's results few
+addresses in turn, so the maps of the last ones are kept as well: copying 128 bytes takes a fifth of the time of the
+driver's function.
 
 CUDA driver API, "Tensor Map Object Management".
 """
@@ -12,15 +13,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.hardware.tensor_maps import DATA_TYPES, SWIZZLE_NUMBERS, TensorMap
+from lego_mlir.hardware.tensor_maps import DATA_TYPES, MAP_BYTES, SWIZZLE_NUMBERS, TensorMap
 from lego_mlir.runtime.driver import Driver, Frame, LoadedFunction
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
 
-MAP_BYTES: Final = 128
 MAP_ALIGNMENT: Final = 64
 L2_PROMOTION: Final = 2  # CUtensorMapL2promotion: 128 bytes are fetched together; less is no faster, 256 bytes slower
 MAPS_KEPT: Final = 32
@@ -46,10 +47,13 @@ def encoded(driver: Driver, tensor_map: TensorMap, address: int) -> Array:
     """A map of the array at an address, as a NumPy array of one structure. Raises LaunchError."""
     import numpy
 
-    memory = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+    parts = tensor_map.parts
+    memory = (ctypes.c_char * (MAP_BYTES * len(parts) + MAP_ALIGNMENT))()
     begin = -ctypes.addressof(memory) % MAP_ALIGNMENT
-    encode(driver, tensor_map, address, ctypes.addressof(memory) + begin)
-    return numpy.frombuffer(memoryview(memory).cast("B"), numpy.dtype([("words", "u8", MAP_BYTES // 8)]), 1, begin)
+    for number, part in enumerate(parts):
+        encode(driver, part, address, ctypes.addressof(memory) + begin + MAP_BYTES * number)
+    words = numpy.dtype([("words", "u8", MAP_BYTES * len(parts) // 8)])
+    return numpy.frombuffer(memoryview(memory).cast("B"), words, 1, begin)
 
 
 class TensorMapFrame(Frame):
@@ -61,15 +65,18 @@ class TensorMapFrame(Frame):
         self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int,
         maps: Mapping[int, TensorMap],
     ) -> None:  # fmt: skip
-        self._memory = (ctypes.c_char * (MAP_BYTES * len(maps) + MAP_ALIGNMENT))()
+        parts = {number: described.parts for number, described in maps.items()}
+        count = sum(map(len, parts.values()))
+        self._memory = (ctypes.c_char * (MAP_BYTES * count + MAP_ALIGNMENT))()
         first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-        self._places = {number: first + MAP_BYTES * turn for turn, number in enumerate(maps)}
+        ends = [MAP_BYTES * n for n in accumulate(map(len, parts.values()), initial=0)]
+        self._places = {number: first + begin for number, begin in zip(parts, ends, strict=False)}
         self._device = function.device
-        self._driver, self._maps, self._encoded = driver, dict(maps), dict.fromkeys(maps, 0)
+        self._driver, self._maps, self._encoded = driver, parts, dict.fromkeys(maps, 0)
         begin = first - ctypes.addressof(self._memory)
-        self._bytes = memoryview(self._memory).cast("B")[begin : begin + MAP_BYTES * len(maps)]
-        self._kept: dict[int, tuple[int, dict[int, bytes]]] = {
-            number: (place - first, {}) for number, place in self._places.items()
+        self._bytes = memoryview(self._memory).cast("B")[begin : begin + MAP_BYTES * count]
+        self._kept: dict[int, tuple[slice, dict[int, bytes]]] = {
+            number: (slice(*span), {}) for number, span in zip(parts, pairwise(ends), strict=True)
         }
         super().__init__(driver, function, extents, shared, slots)
         launch = self.launch
@@ -90,15 +97,15 @@ class TensorMapFrame(Frame):
             address = self.slots[number]
             if address == known:
                 continue
-            begin, kept = self._kept[number]
+            span, kept = self._kept[number]
             found = kept.get(address)
             if found is not None:
-                self._bytes[begin : begin + MAP_BYTES] = found
+                self._bytes[span] = found
             else:
                 self._in_context(number, address, moved=bool(known))
                 if len(kept) >= MAPS_KEPT:
                     kept.clear()
-                kept[address] = bytes(self._bytes[begin : begin + MAP_BYTES])
+                kept[address] = bytes(self._bytes[span])
             self._encoded[number] = address
 
     def _in_context(self, number: int, address: int, moved: bool) -> None:
@@ -110,10 +117,12 @@ class TensorMapFrame(Frame):
             driver.within(device, lambda: self._write(number, address, moved))
 
     def _write(self, number: int, address: int, moved: bool) -> None:
-        """Have the driver encode a map, or replace its address. Raises LaunchError."""
-        place = self.parameter(number)
-        if moved:
-            failed = self._driver.library.cuTensorMapReplaceAddress(ctypes.c_void_p(place), ctypes.c_void_p(address))
-            self._driver.check(failed, f"replacing the address of a tensor map by {address:#x}")
-        else:
-            encode(self._driver, self._maps[number], address, place)
+        """Have the driver encode a map and its edge's, or replace their address. Raises LaunchError."""
+        for turn, part in enumerate(self._maps[number]):
+            place = self.parameter(number) + MAP_BYTES * turn
+            if moved:
+                replace = self._driver.library.cuTensorMapReplaceAddress
+                failed = replace(ctypes.c_void_p(place), ctypes.c_void_p(address))
+                self._driver.check(failed, f"replacing the address of a tensor map by {address:#x}")
+            else:
+                encode(self._driver, part, address, place)

@@ -15,7 +15,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.hardware.targets import Target
-from lego_mlir.hardware.tensor_maps import ATOM_BYTES
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES, MAP_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
@@ -253,17 +253,22 @@ def _align_words_of_64_bits(gpu_module: Op) -> None:
 
 
 def _pass_tensor_maps(gpu_module: Op) -> None:
-    """Pass a kernel's tensor maps by value, 128 bytes each, as the copy engine reads them from parameter memory.
+    """Pass a kernel's tensor maps by value, as the copy engine reads them from parameter memory.
+
+    Each has 128 bytes, and as many follow where it has an edge.
 
     Conversion to LLVM drops `llvm.byval` of a `gpu.func`, and `nvvm.grid_constant` is refused there.
     """
     ir = bindings.load().ir
-    passed = ir.Attribute.parse("{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, llvm.align = 64 : i64}")
+    passed = [
+        ir.Attribute.parse(f"{{llvm.byval = !llvm.array<{n} x i8>, nvvm.grid_constant, llvm.align = 64 : i64}}")
+        for n in (MAP_BYTES, 2 * MAP_BYTES)
+    ]
     for operation in walk(gpu_module):
         if operation.name == "llvm.func" and TENSOR_MAPS_ATTRIBUTE in operation.attributes:
             listed = list(operation.attributes[TENSOR_MAPS_ATTRIBUTE])
             listed += [ir.UnitAttr.get()] * (len(operation.regions[0].blocks[0].arguments) - len(listed))
-            given = [ir.DictAttr.get({}) if isinstance(one, ir.UnitAttr) else passed for one in listed]
+            given = [ir.DictAttr.get({}) if isinstance(one, ir.UnitAttr) else passed["edge" in one] for one in listed]
             operation.attributes["arg_attrs"] = ir.ArrayAttr.get(given)
 
 

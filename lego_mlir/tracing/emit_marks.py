@@ -7,7 +7,8 @@
 The region of a tile copy holds the copy by the threads, which is its meaning: without the attribute it still computes
 the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
 of the map innermost first; the position of the tile's first element in the shared tile; the number of the thread's warp
-among those that share the copy; and, for a copy to several blocks, the mask of these.
+among those that share the copy; for a copy to several blocks, the mask of these; and for one with an edge, the size of
+the tensor along the rows and where the tile begins there.
 """
 
 from __future__ import annotations
@@ -72,14 +73,16 @@ def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tup
     build = printer.build
     try:
         unit = copy_unit(trace, copy)
-        axes = unit.axes
+        axes, edge = unit.axes, unit.edge
         described = _described(copy, unit)
     except LayoutError as error:
+        edge = None
         axes = tuple(reversed(range(len(copy.at))))
         described = f'{{refused = "{_escaped(str(error))}"}}'
     values = [printer.value(copy.at[axis], "index") for axis in axes]
     values += [printer.value(copy.position, "index"), printer.value(copy.warp, "index")]
     values += [] if copy.blocks is None else [printer.value(copy.blocks, "index")]
+    values += [] if edge is None else [printer.value(edge.size, "index"), printer.value(edge.begin, "index")]
     attributes: dict[str, str | Attribute] = {TILE_COPY: described}
     region = build.operation(REGION, (), ["index"] * len(values), attributes, regions=1)
     return region, values

@@ -162,9 +162,9 @@ class WarpgroupEmitter(KernelEmitter):
             super()._emit_body(body)
             return
         if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
-            mutual, rounded = statement.mark.mutual, statement.mark.rounded
+            given = statement.mark
             super()._emit_body([
-                replace(s, mark=replace(s.mark, mutual=mutual, rounded=rounded))
+                replace(s, mark=replace(s.mark, mutual=given.mutual, rounded=given.rounded, begin=given.begin))
                 if isinstance(s, If) and isinstance(s.mark, TileCopy) else s
                 for s in statement.then
             ])  # fmt: skip

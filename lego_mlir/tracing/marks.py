@@ -51,7 +51,8 @@ class TileCopy:
     name the barrier that it completes on, in its `use`. `warp` is the number of the warp among those that share the
     copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
     thread's. If `mutual` is not 0, so many blocks copy as much to each other on the same use: each expects all of it at
-    its own barrier, and nothing at others. If `rounded`, elements of f32 become the nearest TF32, which products read.
+    its own barrier, and nothing at others: the tile that they have in common begins at `begin` along its rows. If
+    `rounded`, elements of f32 become the nearest TF32, which products read.
     """
 
     tensor: Buffer
@@ -71,6 +72,8 @@ class TileCopy:
     use: Any = None
     mutual: int = 0
     rounded: bool = False
+    begin: Any = None
+    turn: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +250,7 @@ class RingCopy:
     """A tile copy that completes on a use of a ring, in the blocks of the cluster that share the tile.
 
     So many blocks of the mask `blocks` each copy a part of it; None for a tile of the block alone. `together` as in
-    `RingMade`, `rounded` as in `TileCopy`. So many rows `below` the tile may be filled as well.
+    `RingMade`, `rounded` and `begin` as in `TileCopy`. So many rows `below` the tile may be filled as well.
     """
 
     tensor: Buffer
@@ -261,6 +264,7 @@ class RingCopy:
     together: bool = False
     rounded: bool = False
     below: int = 0
+    begin: Any = None
 
     @property
     def mutual(self) -> int:

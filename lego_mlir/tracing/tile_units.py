@@ -2,6 +2,9 @@
 
 The tensor's sizes and strides are those of its layout, which must be proved affine; the boxes and the swizzle are found
 from the bytes of the tile's elements at every place that the tile can be at, such as the slots of a ring.
+
+A box that reaches outside is slow where many blocks copy such boxes. So a tile that begins at a multiple of its box has
+an `Edge`: the unit copies what is inside of the tensor by a second map, and threads fill the rest with zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from lego_mlir.aliases import Array, Expr, Symbol
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import Eq
+from lego_mlir.expr.nodes import Eq, FloorMod
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -34,13 +37,22 @@ MOST_FACTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """The size of the tensor along the rows of a box, and where the tile begins there that blocks copy together."""
+
+    size: Expr
+    begin: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class CopyUnit:
-    """The tensor map of a copy, its dimensions innermost first as axes of the view, and its boxes."""
+    """The tensor map of a copy, its dimensions innermost first as axes of the view, its boxes, and its edge."""
 
     tensor_map: TensorMapForm
     axes: tuple[int, ...]
     boxes: BoxedTile
     contiguous: int
+    edge: Edge | None
 
 
 def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
@@ -54,17 +66,36 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     contiguous = axes[0] - (rank - 2)
     offsets = _offsets(trace, copy) * element
     boxes = derive_boxes(offsets if contiguous == 1 else offsets.swapaxes(1, 2), element)
-    extents = {axes[0]: boxes.box[0], (2 * rank - 3) - axes[0]: boxes.box[1]}
+    across = (2 * rank - 3) - axes[0]
+    extents = {axes[0]: boxes.box[0], across: boxes.box[1]}
+    edge = _edge(trace, copy, boxes, across, sizes[across])
     form = TensorMapForm(
         "tf32" if copy.rounded else "u8" if copy.tensor.dtype.bits == 8 else copy.tensor.dtype.name,  # no f8, no i8
         tuple(_term(trace, sizes[axis]) for axis in axes),
         tuple(_term(trace, strides[axis] * element) for axis in axes[1:]),
         tuple(extents.get(axis, 1) for axis in axes),
         boxes.swizzle,
+        None if edge is None else axes.index(across),
     )
     if form.is_fixed:
         form.at(())  # the unit's limits
-    return CopyUnit(form, axes, boxes, contiguous)
+    return CopyUnit(form, axes, boxes, contiguous, edge)
+
+
+def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size: Expr) -> Edge | None:
+    """The edge of a copy to shared memory, whose boxes begin at multiples of their rows; None without one.
+
+    All boxes of the tile have the same rows, and blocks that copy parts for each other divide them.
+    """
+    start, rows = as_expr(copy.at[axis]), boxes.box[1]
+    divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None or axis != len(copy.at) - 2)
+    if copy.turn is None or copy.stores or divided or rows == 1 or any(other for (_, other), _ in boxes.places):
+        return None
+    known = {s: trace.ranges[s] for s in (start.free_symbols | size.free_symbols) if s in trace.ranges}
+    whole, multiple = (isinstance(prove(Eq(FloorMod(n, rows), 0), known), Proved) for n in (size, start))
+    if whole or not multiple:
+        return None
+    return Edge(size, start if copy.blocks is None else as_expr(copy.begin))
 
 
 def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

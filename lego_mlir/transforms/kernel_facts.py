@@ -151,6 +151,7 @@ def map_attribute(tensor_map: TensorMap | TensorMapForm, written: bool, more: st
         for name, values in (("sizes", tensor_map.sizes), ("strides", tensor_map.strides), ("box", tensor_map.box))
     )
     flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
+    flags += "" if tensor_map.edge is None else f", edge = {tensor_map.edge} : i64"
     return f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}{more}}}'
 
 
@@ -160,7 +161,8 @@ def form_of(described: Attribute) -> TensorMapForm:
     sizes, strides = _extents_of(described["sizes"]), _extents_of(described["strides"])
     swizzle = int(ir.IntegerAttr(described["swizzle"]).value)
     box = tuple(ir.DenseI64ArrayAttr(described["box"]))
-    return TensorMapForm(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle)
+    edge = int(ir.IntegerAttr(described["edge"]).value) if "edge" in described else None
+    return TensorMapForm(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle, edge)
 
 
 def _listed(values: Sequence[MapExtent]) -> str:

@@ -58,6 +58,7 @@ class TensorMapArgument:
     swizzle: int = 0
     address: int = 0
     offset: int = 0
+    edge: tuple[int, ...] = ()
     checked: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -93,14 +94,17 @@ class TensorMapArgument:
         return inner + sum((n - 1) * stride for n, stride in zip(self.sizes[1:], self.strides, strict=True))
 
     def bind(self, memory: GlobalMemory, name: str) -> bytes:
-        """The 128 bytes of the parameter, with the array placed in global memory."""
+        """The 128 bytes of the parameter, with the array placed in global memory; with an `edge`, then those of a map
+        whose box that is.
+        """
         if self.array is None:
             raise InterpreterError(f"{name}: a tensor map needs its array")
         flat = self.array.reshape(-1).view(np.uint8)
         if self.offset + self.spanned > flat.nbytes:
             raise InterpreterError(f"{name}: the map spans {self.spanned} bytes, and the array has {flat.nbytes}")
         buffer = memory.add(name, flat.tobytes(), self.array)
-        return replace(self, address=buffer.address + self.offset).encoded()
+        placed = replace(self, address=buffer.address + self.offset)
+        return placed.encoded() + (replace(placed, box=self.edge, edge=()).encoded() if self.edge else b"")
 
     def encoded(self) -> bytes:
         """The emulator's form of the opaque 128 bytes."""

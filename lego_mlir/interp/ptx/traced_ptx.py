@@ -82,4 +82,7 @@ def _map_of(described: TensorMap | TensorMapForm, kernel: Kernel, sizes: Mapping
 def argument_of(described: TensorMap, array: Array) -> TensorMapArgument:
     """The tensor map that a compiled kernel takes, over an array."""
     dtype = described.dtype.replace("i", "s") if described.dtype.startswith("i") else described.dtype
-    return TensorMapArgument(array, dtype, described.sizes, described.strides, described.box, described.swizzle)
+    whole, *edge = described.parts
+    return TensorMapArgument(
+        array, dtype, whole.sizes, whole.strides, whole.box, whole.swizzle, edge=edge[0].box if edge else ()
+    )

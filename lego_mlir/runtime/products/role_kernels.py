@@ -91,9 +91,10 @@ def kernel_for(problem: Problem, device: Device, check: bool) -> Calls:
     room, lines = target_named(p.target).shared_per_block, 1 if p.whole_lines else 2
     clusters = wanted.may_pair and pairs_blocks(p.target, p.multiprocessors)
     size = (p.m, p.batch or p.groups, p.n, p.k)
-    tile = role_choices.choose(size, p.multiprocessors, room, lines, clusters)
-    chosen = replace(wanted, tile=tile, blocks=p.multiprocessors)
     folder = kernels_folder(None)
+    more = folder is None and wanted.what == BATCHED and wanted.multiple == ALIGNED
+    tile = role_choices.choose(size, p.multiprocessors, room, lines, clusters, more, p.layouts[1] == "T")
+    chosen = replace(wanted, tile=tile, blocks=p.multiprocessors)
     return calls_of(chosen) if folder is None else _packed(chosen, p.target, folder)
 
 

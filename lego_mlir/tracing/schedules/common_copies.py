@@ -160,8 +160,10 @@ class _Clustered(Replay):
             first, blocks = (share.number(cluster_rank) * rows).expr, Index(share.mask(cluster_rank)).expr
             at[0] = self._plus(at[0], first)
             tile = replace(tile, at=(self._plus(tile.at[0], first), tile.at[1]), shape=(rows, tile.shape[1]))
-        sharing = 1 if share is None else share.count
-        with self.tracer.word(replace(mark, ring=ring.group, at=tuple(at), tile=tile, sharing=sharing, blocks=blocks)):
+        sharing, begin = (1, None) if share is None else (share.count, mark.at[0])
+        with self.tracer.word(
+            replace(mark, ring=ring.group, at=tuple(at), tile=tile, sharing=sharing, blocks=blocks, begin=begin)
+        ):
             copy_async(
                 self.view(mark), self.part(tile), at=tuple(map(Index, at)), barrier=ring[Index(mark.use)], blocks=blocks
             )

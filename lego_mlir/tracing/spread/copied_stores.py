@@ -9,7 +9,8 @@ has read it: the threads wait for it and meet once more. The last line of a tile
 begins earlier and overlaps the one before: the same elements are stored twice.
 
 In the layouts of `wgmma`, and in their transposes, each group of 4 warps has rows or columns of its own. Then each
-fills, meets and copies its share of a part by itself: it waits for no other group, which may still multiply.
+fills, meets and copies its share of a part by itself: it waits for no other group, which may still multiply. In a role
+of several groups a tile is that of a group, and so are its buffers.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def copy_out_parts(
             values.store(filled, at=(Index(top) + buffer * height, 0 if own.across else part.at[1]))
             with groups_of(tracer, own.groups):
                 meet()
-                group = group_of_role(tracer)
+                group = group_of_role(tracer) if own.groups > 1 else 0
                 share = Index(part.at[0]) + (buffer * own.groups + group) * own.rows, part.at[1]
                 down, right = (0, group * own.columns) if own.across else (group * own.rows, 0)
                 first = (Index(at[-2]) + row + down, Index(at[-1]) + column + right)

@@ -8,9 +8,10 @@
 | wait | a loop around `mbarrier.test_wait` | around `mbarrier.try_wait`, which suspends the thread |
 | registers of a role | - | `setmaxnreg` (sm_90a) |
 
-A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. On sm_90 the copy
-unit is another proxy: what threads write to shared memory is fenced before the barriers that precede a copy of it,
-and before arrivals that come after such writes.
+A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. Where the box of a
+copy with an edge reaches outside, a second map, behind the first, copies the rows inside, and lanes store zeros in the
+rest of the tile. On sm_90 the copy unit is another proxy: what threads write to shared memory is fenced before the
+barriers that precede a copy of it, and before arrivals that come after such writes.
 
 PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "mbarrier.expect_tx", "fence.proxy", "setmaxnreg"; CUDA
 driver API, "Tensor Map Object Management".
@@ -18,18 +19,18 @@ driver API, "Tensor Map Object Management".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Any, Final, Self
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
-from lego_mlir.hardware.limits import REGISTERS_PER_SM
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
-from lego_mlir.hardware.tensor_maps import STORED_TYPES
+from lego_mlir.hardware.tensor_maps import CHUNK, MAP_BYTES, STORED_TYPES
 from lego_mlir.transforms.kernel_facts import (
     DEPENDENT_ATTRIBUTE,
     TENSOR_MAPS_ATTRIBUTE,
@@ -151,13 +152,15 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
         described = _described(function, region)
         found.append((region, described, _tensor_of(region, described)))
     for region, described, argument in found:
+        form = replace(described.form, edge=None)
         known = maps.setdefault(argument, (described.form, described.stores))
-        if known != (described.form, described.stores):
+        if (replace(known[0], edge=None), known[1]) != (form, described.stores):
             raise PassError(
                 f"@{string_attribute(function, 'sym_name')} copies {described.tensor} in boxes of two forms, "
                 f"{known[0].box} and {described.form.box}, and a tensor has one map; copy tiles of one shape and "
                 "in one direction, or pass the tensor as two parameters"
             )
+        maps[argument] = known if described.form.edge is None else (described.form, described.stores)
         _issue(region, described, block.arguments[argument])
     if any(stores for _, stores in maps.values()):
         _group_stores(function)
@@ -166,7 +169,7 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
         _prefetch_maps(function, maps)
 
 
-def _prefetch_maps(function: Op, maps: Iterable[int]) -> None:
+def _prefetch_maps(function: Op, maps: Mapping[int, tuple[TensorMapForm, bool]]) -> None:
     """Load the maps while the kernel before this one ends: parameters of the launch, which no kernel writes.
 
     The thread that initialises the first barriers does.
@@ -175,8 +178,10 @@ def _prefetch_maps(function: Op, maps: Iterable[int]) -> None:
     first = next((op for op in walk(function) if op.name == _INIT), None)
     if first is not None:
         with first.location, ir.InsertionPoint(first):
-            for number in maps:
+            for number, (form, _) in maps.items():
                 create("nvvm.prefetch", [], [block.arguments[number]], {"tensormap": "unit"})
+                if form.edge is not None:
+                    create("nvvm.prefetch", [], [_edge_map(block.arguments[number])], {"tensormap": "unit"})
 
 
 def _described(function: Op, region: Op) -> _Described:
@@ -221,46 +226,184 @@ def _tensor_of(region: Op, described: _Described) -> int:
 
 def _issue(region: Op, described: _Described, tensor: Value) -> None:
     """One elected thread hands the boxes to the copy unit."""
-    ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
-    word = ir.IntegerType.get_signless(32)
+    ir = bindings.load().ir
     block = region.regions[0].blocks[0]
     yielded = list(operations(block)[-1].operands)
+    size, begin = (yielded.pop(-2), yielded.pop()) if described.form.edge is not None else (None, None)
     mask = yielded.pop() if described.multicast else None
     *coordinates, position, warp = yielded
     tile, barrier = _tile_and_barrier(region, described.stores)
     for operation in operations(block)[:-1]:
         if operation.name.startswith(("arith.", "index.", "affine.")):
             operation.move_before(region)
-    with region.location, ir.InsertionPoint(region), _elected(warp):
-        first = _address(tile, position)
-        box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
-        pointer = None if barrier is None else _barrier(*barrier)
-        size = (
-            prod(described.form.box)
-            * ELEMENT_BYTES[STORED_TYPES.get(described.form.dtype, described.form.dtype)]
-            * len(described.places)
-        )
-        if described.mutual:
-            nvvm.MBarrierExpectTxOp(pointer, _number(size * described.mutual))
-        elif mask is not None:
-            expect_in_blocks(region, pointer, mask, size)
-        elif pointer is not None:
-            nvvm.MBarrierExpectTxOp(pointer, _number(size))
+    with region.location, ir.InsertionPoint(region):
+        boxes = _Boxes(region, described, tensor, coordinates, mask, None if barrier is None else _barrier(*barrier))
+        if size is None:
+            with _elected(warp):
+                boxes.copy(_address(tile, position), boxes.bytes)
+                create("scf.yield", [])
+        else:
+            _issue_at_edge(boxes, _address(tile, position), warp, size, begin)
+    region.erase()
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """The boxes of a copy: what an elected thread does with them."""
+
+    region: Op
+    described: _Described
+    tensor: Value
+    coordinates: list[Value]
+    mask: Value | None
+    barrier: Value | None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a box."""
+        form = self.described.form
+        return form.box[0] * ELEMENT_BYTES[STORED_TYPES.get(form.dtype, form.dtype)]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all boxes, which the barrier of a copy that is not divided among blocks expects."""
+        form = self.described.form
+        count = len(self.described.places) * max(self.described.mutual, 1)
+        return self.row_bytes * prod(form.box[1:]) * count
+
+    def copy(self, first: Value, size: int | Value, tensor_map: Value | None = None) -> None:
+        """Expect so many bytes, and hand over all boxes of a tile at the address `first`."""
+        self.expect(size)
+        self.hand_over(first, _map(self.tensor) if tensor_map is None else tensor_map)
+
+    def expect(self, size: int | Value) -> None:
+        """The barrier expects so many bytes, here or in the blocks of the mask."""
+        if self.barrier is None:
+            return
+        if self.mask is not None and not self.described.mutual:
+            assert isinstance(size, int)
+            expect_in_blocks(self.region, self.barrier, self.mask, size)
+            return
+        nvvm = bindings.load().dialect("nvvm")
+        nvvm.MBarrierExpectTxOp(self.barrier, _number(size) if isinstance(size, int) else size)
+
+    def hand_over(self, first: Value, tensor_map: Value) -> None:
+        """Copy each box by a map."""
+        ir, nvvm, described, mask = bindings.load().ir, bindings.load().dialect("nvvm"), self.described, self.mask
+        word = ir.IntegerType.get_signless(32)
+        box = [create("arith.index_cast", [word], [c]).results[0] for c in self.coordinates]
         if mask is not None:
             mask = create("arith.index_cast", [ir.IntegerType.get_signless(16)], [mask]).results[0]
         for along, across, byte in described.places:
             there = _shared(_sum(first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
             if described.adds:
-                _add_box(_map(tensor), there, at)
+                _add_box(tensor_map, there, at)
             elif described.stores:
-                nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(_map(tensor), there, at)
+                nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(tensor_map, there, at)
             else:
                 cluster = create("llvm.addrspacecast", [ir.Type.parse("!llvm.ptr<7>")], [there]).results[0]
-                tensor_map = _map(tensor)
-                nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(cluster, tensor_map, at, pointer, [], multicastMask=mask)
+                nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
+                    cluster, tensor_map, at, self.barrier, [], multicastMask=mask
+                )
+
+
+# -- edges
+
+
+def _issue_at_edge(boxes: _Boxes, first: Value, warp: Value, size: Value, begin: Value) -> None:
+    """Copy the boxes, by the second map where they reach outside, and fill the rest of the tile with zeros.
+
+    The rows of the tile are those of all blocks that divide it, which expect what is inside.
+    """
+    word = bindings.load().ir.IntegerType.get_signless(32)
+    described, start = boxes.described, boxes.coordinates[boxes.described.other]
+    rows = described.form.box[described.other]
+    height = rows * max(described.mutual, 1)
+    own, inside = _computed("arith.subi", size, start), _computed("arith.subi", size, begin)
+    inside = _computed("arith.maxsi", _computed("arith.minsi", inside, _index(height)), _index(0))
+    with _elected(warp):
+        boxes.expect(create("arith.index_cast", [word], [_scaled(inside, boxes.bytes // height)]).results[0])
+        with _when(_compared("sge", own, _index(rows)), otherwise=True) as whole:
+            boxes.hand_over(first, _map(boxes.tensor))
+        with whole.otherwise(), _when(_compared("sgt", own, _index(0))):
+            boxes.hand_over(first, _edge_map(_map(boxes.tensor)))
         create("scf.yield", [])
-    region.erase()
+    outside = _computed("arith.andi", _compared("eq", warp, _index(0)), _compared("slt", inside, _index(height)))
+    with _when(outside):
+        _fill_outside(boxes, first, inside, height, _computed("arith.subi", start, begin))
+
+
+def _fill_outside(boxes: _Boxes, first: Value, inside: Value, height: int, before: Value) -> None:
+    """The lanes of a warp set the rows of the tile's boxes from `inside` on to zero, and make that visible to units.
+
+    The block's own rows begin at the address `first`, so many rows behind the first ones of the tile.
+    """
+    ir, word = bindings.load().ir, bindings.load().ir.IntegerType.get_signless(32)
+    lane = create("arith.index_cast", [ir.IndexType.get()], [create("nvvm.read.ptx.sreg.laneid", [word]).results[0]])
+    row = boxes.row_bytes
+    from_byte = _computed("arith.addi", _scaled(inside, row), _scaled(lane.results[0], CHUNK))
+    tile = create("arith.index_cast", [word], [_scaled(before, row)]).results[0]
+    tile = create("arith.subi", [word], [first, tile]).results[0]
+    four = ir.VectorType.get([CHUNK // 4], word)
+    zeros = create("arith.constant", [four], attributes={"value": f"dense<0> : {four}"}).results[0]
+    loop = ir.Operation.create("scf.for", [], [from_byte, _index(height * row), _index(WARP * CHUNK)], regions=1)
+    body = loop.regions[0].blocks.append(ir.IndexType.get())
+    with ir.InsertionPoint(body):
+        at = create("arith.addi", [word], [tile, create("arith.index_cast", [word], [body.arguments[0]]).results[0]])
+        for _, _, byte in boxes.described.places:
+            there = _shared(_sum(at.results[0], byte))
+            create("llvm.store", [], [zeros, there], {"alignment": f"{CHUNK} : i64"})
+        create("scf.yield", [])
+    _fence_shared()
+
+
+def _edge_map(tensor_map: Value) -> Value:
+    """The address of the map behind a map."""
+    facts = {"rawConstantIndices": f"array<i32: {MAP_BYTES}>", "elem_type": "i8"}
+    return create("llvm.getelementptr", [bindings.load().ir.Type.parse("!llvm.ptr")], [tensor_map], facts).results[0]
+
+
+class _when:  # noqa: N801  a context, used as a statement
+    """`with _when(condition):` around what happens then; `with it.otherwise():` around what happens otherwise."""
+
+    def __init__(self, condition: Value, *, otherwise: bool = False) -> None:
+        ir = bindings.load().ir
+        self._branch = ir.Operation.create("scf.if", [], [condition], regions=2)
+        self._blocks = [self._branch.regions[number].blocks.append() for number in range(1 + otherwise)]
+        for block in self._blocks:
+            with ir.InsertionPoint(block):
+                create("scf.yield", [])
+        self._point = self._before_end(0)
+
+    def _before_end(self, number: int) -> Any:
+        return bindings.load().ir.InsertionPoint.at_block_terminator(self._blocks[number])
+
+    def __enter__(self) -> Self:
+        self._point.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._point.__exit__(*error)
+
+    def otherwise(self) -> Any:
+        """The context of the other branch."""
+        return self._before_end(1)
+
+
+def _computed(name: str, left: Value, right: Value) -> Value:
+    return create(name, [left.type], [left, right]).results[0]
+
+
+def _compared(predicate: str, left: Value, right: Value) -> Value:
+    number = ("eq", "ne", "slt", "sle", "sgt", "sge").index(predicate)
+    flag = bindings.load().ir.IntegerType.get_signless(1)
+    return create("arith.cmpi", [flag], [left, right], {"predicate": f"{number} : i64"}).results[0]
+
+
+def _index(value: int) -> Value:
+    index = bindings.load().ir.IndexType.get()
+    return create("arith.constant", [index], attributes={"value": f"{value} : index"}).results[0]
 
 
 def _add_box(tensor: Value, tile: Value, at: Sequence[Value]) -> None:

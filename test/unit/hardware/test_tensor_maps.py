@@ -1,5 +1,7 @@
 """Tensor maps: where a box's elements are in shared memory, and what the copy engine cannot express."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,9 +57,21 @@ def test_a_map_survives_json():
     assert np.prod(made.box) * 2 == made.box_bytes == 32768
 
 
+@given(st.integers(1, 600), st.integers(1, 256), st.integers(1, 300))
+def test_whole_boxes_and_that_of_the_edge_cover_an_array(size, rows, columns):
+    made = TensorMap("f16", (columns * 8, size), (columns * 16,), (8, rows), edge=1)
+    whole, edge = made.parts
+    last = size // rows * rows
+    assert (whole.edge, edge.edge, whole.box[1], edge.box[0]) == (None, None, rows, 8)
+    assert last + edge.box[1] == size if size % rows else edge.box[1] == rows
+    assert tensor_map_from(made.to_data()) == made
+    assert replace(made, edge=None).parts == (whole,)
+
+
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
+        (("f16", (64, 64), (128,), (8, 8), 0, 0), "a tensor map's edge is a dimension from 1 to 1, got 0"),
         (("i1", (8,), (), (8,)), "a tensor map has no type i1; it has u8, u16"),
         (("f16", (64, 64), (), (8, 8)), "as many box sizes, and one stride less"),
         (("f16", (1,) * 6, (16,) * 5, (8,) * 6), "a tensor map has 1 to 5 sizes"),

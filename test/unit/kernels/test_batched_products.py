@@ -20,8 +20,8 @@ BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
 
 
 @cache
-def kernel(form, cluster=1):
-    return batched_products.build(form, replace(SMALL, cluster=cluster), BLOCKS - BLOCKS % -cluster)
+def kernel(form, cluster=1, tile=SMALL):
+    return batched_products.build(form, replace(tile, cluster=cluster), BLOCKS - BLOCKS % -cluster)
 
 
 def pitched(x, columns_first):
@@ -56,7 +56,12 @@ def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):
     multiply(BatchedForm(layouts=layouts), (136, 136, 72), on, cluster=2)
 
 
-def multiply(form, shape, on, cluster=1):
+@pytest.mark.parametrize(("layouts", "tile"), [("NT", RoleTile(128, 96, 2)), ("NN", RoleTile(64, 208, 2))])
+def test_tiles_of_any_columns_are_multiplied(layouts, tile):
+    multiply(BatchedForm(layouts=layouts), (136, 216, 72), "sm_90a", tile=tile)
+
+
+def multiply(form, shape, on, cluster=1, tile=SMALL):
     (m, n, k), (products, (of_a, by_a), (of_b, by_b)) = shape, (4, (2, 2), (4, 1))
     random = np.random.default_rng(m)
     a, b = (random.integers(-3, 4, s).astype(form.dtype.numpy) for s in ((of_a, m, k), (of_b, k, n)))
@@ -67,7 +72,7 @@ def multiply(form, shape, on, cluster=1):
     )
     sizes = {"Z": products, "A": of_a, "B": of_b, "DA": by_a, "DB": by_b, "M": m, "N": n, "K": k,
              "SA": step_a, "PA": pitch_a, "SB": step_b, "PB": pitch_b}  # fmt: skip
-    run = kernel(form, cluster)
+    run = kernel(form, cluster, tile)
     memory = {"a": memory_a, "b": memory_b, "c": np.full(products * m * n, 7, form.stored.numpy)}
     assert all(memory[p.name].size == concrete(p.size, sizes) for p in run.params)
     report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)

@@ -1,6 +1,7 @@
 """Launches of kernels that take tensor maps: what is encoded, and when."""
 
 import ctypes
+from dataclasses import replace
 
 import pytest
 from cuda_stand_in import Encoded, Machine
@@ -41,6 +42,23 @@ def test_a_frame_encodes_once_and_replaces_addresses(machine):
     assert (list(found.sizes[:2]), list(found.box[:2]), found.strides[0]) == ([72, 40], [64, 8], 144)
     assert frame.parameter(0) % 64 == frame.parameter(1) % 64 == 0
     assert frame.parameter(2) == ctypes.addressof(frame.slots) + 16  # an argument that is passed as it is
+
+
+def test_the_map_of_an_edge_follows_its_map(machine):
+    used = driver.driver()
+    edged = replace(MAP, sizes=(72, 42), edge=1)
+    frame = TensorMapFrame(
+        used, used.load(b".entry", "kernel", 0, 0, "test"), (1, 1, 1, 32, 1, 1), 0, 3, {0: edged, 1: MAP}
+    )
+    seen = []
+    machine.kernels["kernel"] = lambda parameters, grid: seen.append(
+        [(Encoded.from_address(parameters[i] + n).address, Encoded.from_address(parameters[i] + n).box[1])
+         for i, n in ((0, 0), (0, 128), (1, 0))]
+    )  # fmt: skip
+    for addresses in ((4096, 8192), (12288, 8192), (4096, 8192)):
+        frame.slots[0:2] = addresses
+        assert used.within(0, frame.launch) == 0
+    assert seen == [[(at, 8), (at, 2), (8192, 8)] for at in (4096, 12288, 4096)]
 
 
 def test_a_thread_without_a_context_encodes_in_that_of_the_device(machine):

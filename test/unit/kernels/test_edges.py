@@ -1,0 +1,45 @@
+"""Tiles that reach outside of a matrix: copied by boxes of what is inside, zeros elsewhere, at every size."""
+
+import numpy as np
+import pytest
+
+from lego_mlir.interp.ptx.traced_ptx import PtxRun
+from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
+from lego_mlir.kernels.scheduled_products import ScheduledProduct
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
+from lego_mlir.toolchain import Cache
+
+TILES = [("NT", WarpgroupTile(128, 64, 2, (1, 2))), ("NN", WarpgroupTile(64, 64, 2))]
+DRAWN, MORE = 4, 60
+"""Sizes of a kernel, and with --long."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return PtxRun("sm_90a", cache=Cache(tmp_path_factory.mktemp("kernels")))
+
+
+def product(layouts, tile, run, size):
+    """Whether the emulator computes a product of small integers exactly over NaN, and its faults."""
+    (m, n, k), draw = size, np.random.default_rng(sum(size))
+    kernel = ScheduledProduct(tile, layouts).kernel(
+        sizes_of(divisors(layouts), 1, LARGEST), 4 // (tile.cluster[0] * tile.cluster[1])
+    )
+    a, b = (draw.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    arrays = {
+        "a": np.ravel(a, "C" if layouts[0] == "N" else "F"), "b": np.ravel(b, "C" if layouts[1] == "N" else "F"),
+        "c": np.full(m * n, np.nan, np.float16),
+    }  # fmt: skip
+    arrays = {name: np.array(value) for name, value in arrays.items()}
+    report = run(kernel, arrays, {"M": m, "N": n, "K": k})
+    exact = a.astype(np.float32) @ b.astype(np.float32)
+    return np.array_equal(arrays["c"].reshape(m, n), exact.astype(np.float16)), report.faults
+
+
+@pytest.mark.parametrize(("layouts", "tile"), TILES)
+def test_every_size_is_right(layouts, tile, run, request):
+    draw, by = np.random.default_rng(35), divisors(layouts)
+    for _ in range(MORE if request.config.getoption("--long") else DRAWN):
+        size = tuple(int(draw.integers(1, most // n + 1)) * n for most, n in zip((300, 200, 200), by, strict=True))
+        right, faults = product(layouts, tile, run, size)
+        assert right and not faults, (size, faults[:1])
