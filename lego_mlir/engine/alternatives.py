@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from lego_mlir.engine.operand_places import places_of_operands
 from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_bound, conversion_slots, is_free, operation_slots
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     FreeTile,
@@ -24,7 +26,6 @@ from lego_mlir.engine.tile_graph import (
     TileNode,
     TileState,
     behind,
-    required,
     result_of,
 )
 from lego_mlir.errors import LayoutError
@@ -38,12 +39,16 @@ Group: TypeAlias = tuple[int, ...]
 
 
 class StateOption(NamedTuple):
-    """One way to compute a value: the layout of the result, those of the operands that are needed, slots, the state."""
+    """One way to compute a value: the layout of the result, those of the operands that are needed, slots, the state.
+
+    `needs` has numbers of layouts, of the operands that are chosen, `needed` the layouts of all operands.
+    """
 
     result: int
     needs: tuple[int, ...]
     slots: float
     state: LinearLayout
+    needed: tuple[LinearLayout, ...]
 
 
 class Way(NamedTuple):
@@ -79,21 +84,26 @@ class Alternatives:
         for state in self.layouts[source]:
             if fixed is not None and state != fixed:
                 continue
-            needed = required(n, state, self.graph.warps)
             result = self._number[n].get(result_of(n, state))
-            if needed is None or result is None:
+            if result is None:
                 continue
-            try:
-                places = [behind(u, layout) for u, layout in zip(n.operands, needed, strict=True)]
-            except LayoutError:
-                continue
-            at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
-            slots = n.weight * operation_slots(n, state)
-            if -1 in at or slots >= IMPOSSIBLE:
-                continue
-            option = StateOption(result, at, slots, state)
-            found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
+            for needed in places_of_operands(self.graph, n, state):
+                at = self._numbers(n, needed)
+                slots = n.weight * operation_slots(n, state, self.graph, needed)
+                if at is None or slots >= IMPOSSIBLE:
+                    continue
+                option = StateOption(result, at, slots, state, needed)
+                found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
         return list(found.values())
+
+    def _numbers(self, n: TileNode, needed: tuple[LinearLayout, ...]) -> tuple[int, ...] | None:
+        """The numbers of the layouts of a node's operands; None where one is no candidate."""
+        try:
+            places = [behind(u, layout) for u, layout in zip(n.operands, needed, strict=True)]
+        except LayoutError:
+            return None
+        at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
+        return None if -1 in at else at
 
     def _bounds(self, n: TileNode) -> np.ndarray:
         """Lower bounds of the conversions between the layouts of a value."""
@@ -109,6 +119,8 @@ class Alternatives:
 
     @staticmethod
     def _bound(n: TileNode, a: LinearLayout, b: LinearLayout) -> float:
+        if is_shared(a) or is_shared(b):
+            return IMPOSSIBLE  # a tile is staged by copies, and loaded again where it is needed in registers
         if isinstance(n.operation, TileState) or not n.movable:
             return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
         return n.weight * conversion_bound(a, b, n.bits)

@@ -46,12 +46,16 @@ Assignment: TypeAlias = dict[TileNode, tuple[Group, Way]]
 
 @dataclass(frozen=True, slots=True)
 class ChosenValue:
-    """How a value is made: states in which it is computed, each with its result, and conversions between layouts."""
+    """How a value is made: states in which it is computed, each with its result, and conversions between layouts.
+
+    `needed` are the layouts of the operands for each of the states.
+    """
 
     node: TileNode
     computed: tuple[tuple[LinearLayout, LinearLayout], ...]
     moved: tuple[tuple[LinearLayout, LinearLayout], ...]
     slots: float
+    needed: tuple[tuple[LinearLayout, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,8 @@ class _Search:
     def _value(self, n: TileNode, way: Way) -> ChosenValue:
         layouts = self.all.layouts[n]
         computed = tuple((option.state, layouts[option.result]) for option in way.computed)
-        return ChosenValue(n, computed, tuple((layouts[s], layouts[k]) for s, k in way.moved), self._slots(n, way))
+        moved = tuple((layouts[s], layouts[k]) for s, k in way.moved)
+        return ChosenValue(n, computed, moved, self._slots(n, way), tuple(option.needed for option in way.computed))
 
     def _slots(self, n: TileNode, way: Way) -> float:
         return sum(o.slots for o in way.computed) + sum(float(self.all.bounds[n][s, k]) for s, k in way.moved)
