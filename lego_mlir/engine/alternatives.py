@@ -73,8 +73,10 @@ class Alternatives:
         self.users = {n: [m for m in self.nodes if n in self.operands[m]] for n in self.nodes}
         self._number = {n: {layout: k for k, layout in enumerate(found)} for n, found in layouts.items()}
         self.options = {n: self._options(n) for n in self.nodes}
+        self._tables: dict[tuple[object, ...], np.ndarray] = {}
         self.bounds = {n: self._bounds(n) for n in self.nodes}
         self.planned: set[tuple[TileNode, int, int]] = set()
+        self.replanned = dict.fromkeys(self.nodes, 0)
 
     def _options(self, n: TileNode) -> list[StateOption]:
         """The ways to compute a node, the cheapest of each result and needs."""
@@ -108,20 +110,20 @@ class Alternatives:
     def _bounds(self, n: TileNode) -> np.ndarray:
         """Lower bounds of the conversions between the layouts of a value."""
         found = self.layouts[n]
-        table = np.zeros((len(found), len(found)))
         if not self.users[n]:
-            return table
-        for i, a in enumerate(found):
-            for j, b in enumerate(found):
-                if i != j:
-                    table[i, j] = self._bound(n, a, b)
-        return table
+            return np.zeros((len(found), len(found)))
+        is_fixed = isinstance(n.operation, TileState)
+        alike = (tuple(found), n.bits, n.weight, n.movable, is_fixed)  # values of one shape often have the same layouts
+        if alike not in self._tables:
+            rows = [[0.0 if a is b else self._bound(n, a, b, is_fixed) for b in found] for a in found]
+            self._tables[alike] = np.array(rows).reshape(len(found), len(found))
+        return self._tables[alike].copy()
 
     @staticmethod
-    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout) -> float:
+    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout, is_fixed: bool) -> float:
         if is_shared(a) or is_shared(b):
             return IMPOSSIBLE  # a tile is staged by copies, and loaded again where it is needed in registers
-        if isinstance(n.operation, TileState) or not n.movable:
+        if is_fixed or not n.movable:
             return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
         return n.weight * conversion_bound(a, b, n.bits)
 
@@ -138,6 +140,7 @@ class Alternatives:
         if more < -1e-6:
             raise AssertionError(f"{n!r}: a conversion of {slots} slots has the bound {slots - more}")
         self.bounds[n][source, target] = slots
+        self.replanned[n] += 1
         return more
 
     def is_converted_later(self, n: TileNode) -> bool:
@@ -159,11 +162,11 @@ class Alternatives:
         return found
 
     def ways(self, n: TileNode, group: Group) -> list[Way]:
-        """The ways to have a value in all layouts of a group."""
+        """The ways to have a value in all layouts of a group, the cheapest of those that need the same."""
         by_result: dict[int, list[StateOption]] = {}
         for option in self.options[n]:
             by_result.setdefault(option.result, []).append(option)
-        ways = []
+        ways = dict[tuple[frozenset[int], ...], Way]()
         once = isinstance(n.operation, MultiplyTiles | TileState | ReadTile | GivenTile)
         for size in range(1, len(group) + 1):
             if size > 1 and once:
@@ -180,9 +183,11 @@ class Alternatives:
                 if slots >= IMPOSSIBLE:
                     continue
                 for chosen in product(*(by_result[k] for k in computed)):
-                    needs = tuple(frozenset(o.needs[j] for o in chosen) for j in range(len(self.operands[n])))
-                    ways.append(Way(slots + sum(o.slots for o in chosen), needs, chosen, tuple(moved)))
-        return ways
+                    needs = tuple(map(frozenset, zip(*(o.needs for o in chosen), strict=True)))
+                    total = slots + sum(o.slots for o in chosen)
+                    if needs not in ways or total < ways[needs].slots:
+                        ways[needs] = Way(total, needs, chosen, tuple(moved))
+        return list(ways.values())
 
 
 def _value_of(node: TileNode) -> TileNode | None:

@@ -108,7 +108,7 @@ def reduction(layout: LinearLayout, axis: int, bits: int, by_warp: bool = False)
     if len(layout.outs) == 1:
         layout, axis = shape_ops.expand_dims(layout, 1), 0
     fibers, n = Fibers(layout, axis), layout.in_sizes["register"]
-    kept = len(fibers.in_registers([(k,) for k in range(n)], lambda a, _: a))
+    kept = fibers.count_in_registers()
     steps = sum(1 for _ in fibers.across("lane"))
     if by_warp and steps >= FEWEST_STEPS and fibers.is_of_warp:
         steps = 1
