@@ -2,6 +2,7 @@
 
     python bench/conversions.py static [CASE ..]   shuffles, shared accesses and selects of one conversion, ours and
                                                    Triton's, and the time to plan it; no GPU
+    python bench/conversions.py random [COUNT]     instructions of random conversions, ours and Triton's; no GPU
 
 A block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no conversion can be
 left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The baselines store the
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import geometric_mean
 from time import process_time
 from typing import Any
 
@@ -26,6 +28,10 @@ import runner
 
 NAME, PAGE, TARGET = "conversions", "results/conversions.md", "sm_90"
 TURNS, BLOCKS = 200, 132 * 4
+RANDOM = 100
+"""Random conversions that are compared."""
+PADDING = ("NOP", "BRA")
+"""What fills the last line of a kernel's code."""
 DTYPES = {8: "i8", 16: "f16", 32: "f32", 64: "f64"}
 WAYS = ("ours", "shuffles", "memory", "unpadded", "padded", "swizzled")
 COUNTED = {
@@ -48,6 +54,8 @@ def layouts(case: str) -> tuple[Any, Any, int]:
     """The two layouts of a case and the bits of an element."""
     from lego_mlir import f2
 
+    if case.startswith("random"):
+        return random_layouts(int(case.removeprefix("random-")))
     *names, bits = case.split("-")
     size, width = int(bits), 128 // int(bits)
     if names[0].startswith("swap"):
@@ -63,6 +71,25 @@ def layouts(case: str) -> tuple[Any, Any, int]:
         "operand_b": f2.MmaOperand(1, f2.MmaSync((1, warps)), max(1, 32 // size)),
     }
     return *(_of_one_block(known[name].layout(shape)) for name in names[-2:]), size
+
+
+def random_layouts(number: int) -> tuple[Any, Any, int]:
+    """Two layouts of a tile of 256 to 4,096 elements in 1 to 8 warps: any bit of an index in any place of each."""
+    from lego_mlir import f2
+
+    random = np.random.default_rng(number)
+    bits, warps = int(random.choice([8, 16, 32])), int(random.integers(0, 4))
+    registers = int(random.integers(3, 6))
+    total = registers + 5 + warps
+    rows = int(random.integers(3, total - 2))
+    units = [(1 << k, 0) for k in range(rows)] + [(0, 1 << k) for k in range(total - rows)]
+
+    def drawn() -> Any:
+        order = [units[k] for k in random.permutation(total)]
+        cuts = {"register": order[:registers], "lane": order[registers : registers + 5], "warp": order[registers + 5 :]}
+        return f2.LinearLayout(cuts, {"dim0": 1 << rows, "dim1": 1 << (total - rows)})
+
+    return drawn(), drawn(), bits
 
 
 def _of_one_block(layout: Any) -> Any:
@@ -274,6 +301,25 @@ def static(words: Sequence[str]) -> None:
     print(f"more than Triton in some count: {worse or 'none'}")
 
 
+def random(counts: Sequence[str]) -> None:
+    """Random conversions: all instructions of a kernel that loads a tile, converts and stores it."""
+    count = int(counts[0]) if len(counts) == 1 else RANDOM
+    rows = []
+    for number in range(count):
+        case = f"random-{number}"
+        source, target, bits = layouts(case)
+        codes = machine_code(kernel(case, "ours", 0)).code, gluon_code(source, target, bits)
+        ours, theirs = (sum(i.name not in PADDING for i in code) for code in codes)
+        rows.append(
+            {"case": case, "bits": bits, "registers": source.in_sizes["register"], "ours": ours, "Triton": theirs}
+        )
+        print(f"{case} {bits} bits: {ours} to {theirs}{' BEHIND' if ours > theirs else ''}", flush=True)
+    write_rows(f"{NAME}-random", rows)
+    ratios = [row["ours"] / row["Triton"] for row in rows]
+    behind = [row["case"] for row in rows if row["ours"] > row["Triton"]]
+    print(f"{count} conversions: {geometric_mean(ratios):.2f} of Triton's instructions; behind in {behind or 'none'}")
+
+
 def best_ms(run: Callable[[], Any]) -> float:
     """The least of some times of the processor."""
     times = []
@@ -326,7 +372,12 @@ def table() -> None:
 
 
 BENCHMARK = runner.Benchmark(
-    NAME, [(case,) for case in CASES], timed, table, render_with(kernel, WAYS, facts_of), steps={"static": static}
+    NAME,
+    [(case,) for case in CASES],
+    timed,
+    table,
+    render_with(kernel, WAYS, facts_of),
+    steps={"static": static, "random": random},
 )
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
     python bench/layout_free.py table               the table of docs/results/layout-free.md
 
 Both are checked against NumPy before they are timed, and Triton's with 4, 8 and 16 warps, of which the fastest counts;
-ours has the warps of its program. A division is rounded in both, an exponential approximate in both.
+ours has the warps of its program. Of products the fastest of several configurations counts for Triton, and of several
+schedules for ours. A division is rounded in both, an exponential approximate in both.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -26,12 +28,15 @@ NAMES = (
     "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm",
 )  # fmt: skip
 WARPS = (4, 8, 16)
+CONFIGURATIONS = ((128, 128, 4, 4), (128, 128, 8, 4), (128, 128, 8, 3), (128, 256, 8, 3), (128, 256, 8, 4))
+"""Rows and columns of a tile of Triton's products, warps and stages."""
 PRODUCTS = ("gemm", "fp8_gemm")
 """Kernels that multiply tiles; the others are over rows."""
 
 
-def label(name: str, size: Sequence[int]) -> str:
-    return "-".join([name, *map(str, size)])
+def label(name: str, size: Sequence[int], number: int = 0) -> str:
+    """The name of an artifact: of a case, and of a further schedule of its kernel."""
+    return "-".join([name, *map(str, size), *([f"schedule{number}"] if number else [])])
 
 
 def render(names: Sequence[str]) -> None:
@@ -45,8 +50,8 @@ def render(names: Sequence[str]) -> None:
     for name in names:
         build, sizes = layout_free_kernels.CASES[name]
         for size in sizes:
-            made = build(*size)
-            mlir_kernels.keep(folder, label(name, size), compile_kernel(made.kernel, target=TARGET))
+            for number, kernel in enumerate(build(*size).scheduled()):
+                mlir_kernels.keep(folder, label(name, size, number), compile_kernel(kernel, target=TARGET))
             print(label(name, size), flush=True)
     cases = {name: [list(size) for size in layout_free_kernels.CASES[name][1]] for name in NAMES}
     (folder / "cases.json").write_text(json.dumps(cases) + "\n")
@@ -77,19 +82,24 @@ def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, An
     return {key: torch.from_numpy(array).cuda() for key, array in given.items()}, wanted, made.tolerance
 
 
-def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: int) -> Callable[[], Any] | None:
-    """The launch of Triton's kernel; None where it has another number of warps."""
+def triton_product(
+    size: Sequence[int], tensors: dict[str, Any], configuration: tuple[int, int, int, int]
+) -> Callable[[], Any]:
+    """The launch of Triton's product with this tile, number of warps and of stages; 128 bytes along K."""
+    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+    import triton_layout_free as rivals
+
+    (m, n, k), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
+    tile = (bm, bn, 128 // given[0].element_size())
+    return lambda: rivals.product[(n // bn * (m // bm),)](*given, m, n, k, *tile, 8, num_warps=warps, num_stages=stages)
+
+
+def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: int) -> Callable[[], Any]:
+    """The launch of Triton's kernel over rows."""
     sys.path.insert(0, str(Path(__file__).parent / "rivals"))
     import triton_layout_free as rivals
 
     given = list(tensors.values())
-    if name in PRODUCTS:
-        if warps > 8:
-            return None
-        m, n, k = size
-        tile = (128, 128, 64) if name == "gemm" else (128, 128, 128)
-        grid = (n // tile[1], m // tile[0])
-        return lambda: rivals.product[grid](*given, m, n, k, *tile, num_warps=warps, num_stages=4)
     kernel = rivals.row_sum if name == "sum" else getattr(rivals, name)
     if name in ("vector_exp", "low_mem_dropout"):
         n, block = size[0], 1024
@@ -105,12 +115,16 @@ def contenders(folder: Path, name: str, *size: int) -> list[harness.Contender]:
     import torch
 
     tensors, wanted, tolerance = arrays(name, size)
-    launch = mlir_kernels.launcher(folder, label(name, size))
+    labels = [label(name, size), *(label(name, size, k) for k in range(1, 8))]
+    launches = {k: mlir_kernels.launcher(folder, k) for k in labels if (folder / f"{k}.ptx").is_file()}
     memory = [cp.from_dlpack(t.view(torch.uint8) if t.element_size() == 1 else t).reshape(-1) for t in tensors.values()]
     facts = {"size": "x".join(map(str, size))}
     results = [(tensors[key], value) for key, value in wanted.items()]
-    ours = {"chosen": lambda: launch(*memory)}
-    theirs = {w: run for w in WARPS if (run := triton_run(name, size, tensors, w)) is not None}
+    ours = {key: partial(launch, *memory) for key, launch in launches.items()}
+    if name in PRODUCTS:
+        theirs = {c: triton_product(size, tensors, c) for c in CONFIGURATIONS}
+    else:
+        theirs = {w: triton_run(name, size, tensors, w) for w in WARPS}
     return [
         harness.fastest(who, runs, results, tolerance, **facts) for who, runs in (("ours", ours), ("Triton", theirs))
     ]

@@ -121,8 +121,13 @@ def low_mem_dropout(x, keep, y, N, B: tl.constexpr):
 
 
 @triton.jit
-def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    m, n, k = tl.program_id(1) * BM + tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    rows, columns = M // BM, N // BN
+    first = tl.program_id(0) // (GROUP * columns) * GROUP
+    height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
+    m = (first + inside % height) * BM + tl.arange(0, BM)
+    n = inside // height * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
     left, right = a + m[:, None] * K + k[None, :], b + n[None, :] * K + k[:, None]
     acc = tl.zeros((BM, BN), tl.float32)
     for _ in range(0, K, BK):

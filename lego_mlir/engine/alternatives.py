@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from lego_mlir.engine.operand_places import places_of_operands
 from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_bound, conversion_slots, is_free, operation_slots
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     FreeTile,
@@ -24,7 +26,6 @@ from lego_mlir.engine.tile_graph import (
     TileNode,
     TileState,
     behind,
-    required,
     result_of,
 )
 from lego_mlir.errors import LayoutError
@@ -38,12 +39,16 @@ Group: TypeAlias = tuple[int, ...]
 
 
 class StateOption(NamedTuple):
-    """One way to compute a value: the layout of the result, those of the operands that are needed, slots, the state."""
+    """One way to compute a value: the layout of the result, those of the operands that are needed, slots, the state.
+
+    `needs` has numbers of layouts, of the operands that are chosen, `needed` the layouts of all operands.
+    """
 
     result: int
     needs: tuple[int, ...]
     slots: float
     state: LinearLayout
+    needed: tuple[LinearLayout, ...]
 
 
 class Way(NamedTuple):
@@ -68,8 +73,10 @@ class Alternatives:
         self.users = {n: [m for m in self.nodes if n in self.operands[m]] for n in self.nodes}
         self._number = {n: {layout: k for k, layout in enumerate(found)} for n, found in layouts.items()}
         self.options = {n: self._options(n) for n in self.nodes}
+        self._tables: dict[tuple[object, ...], np.ndarray] = {}
         self.bounds = {n: self._bounds(n) for n in self.nodes}
         self.planned: set[tuple[TileNode, int, int]] = set()
+        self.replanned = dict.fromkeys(self.nodes, 0)
 
     def _options(self, n: TileNode) -> list[StateOption]:
         """The ways to compute a node, the cheapest of each result and needs."""
@@ -79,37 +86,44 @@ class Alternatives:
         for state in self.layouts[source]:
             if fixed is not None and state != fixed:
                 continue
-            needed = required(n, state, self.graph.warps)
             result = self._number[n].get(result_of(n, state))
-            if needed is None or result is None:
+            if result is None:
                 continue
-            try:
-                places = [behind(u, layout) for u, layout in zip(n.operands, needed, strict=True)]
-            except LayoutError:
-                continue
-            at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
-            slots = n.weight * operation_slots(n, state)
-            if -1 in at or slots >= IMPOSSIBLE:
-                continue
-            option = StateOption(result, at, slots, state)
-            found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
+            for needed in places_of_operands(self.graph, n, state):
+                at = self._numbers(n, needed)
+                slots = n.weight * operation_slots(n, state, self.graph, needed)
+                if at is None or slots >= IMPOSSIBLE:
+                    continue
+                option = StateOption(result, at, slots, state, needed)
+                found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
         return list(found.values())
+
+    def _numbers(self, n: TileNode, needed: tuple[LinearLayout, ...]) -> tuple[int, ...] | None:
+        """The numbers of the layouts of a node's operands; None where one is no candidate."""
+        try:
+            places = [behind(u, layout) for u, layout in zip(n.operands, needed, strict=True)]
+        except LayoutError:
+            return None
+        at = tuple(self._number[place[0]].get(place[1], -1) for place in places if place is not None)
+        return None if -1 in at else at
 
     def _bounds(self, n: TileNode) -> np.ndarray:
         """Lower bounds of the conversions between the layouts of a value."""
         found = self.layouts[n]
-        table = np.zeros((len(found), len(found)))
         if not self.users[n]:
-            return table
-        for i, a in enumerate(found):
-            for j, b in enumerate(found):
-                if i != j:
-                    table[i, j] = self._bound(n, a, b)
-        return table
+            return np.zeros((len(found), len(found)))
+        is_fixed = isinstance(n.operation, TileState)
+        alike = (tuple(found), n.bits, n.weight, n.movable, is_fixed)  # values of one shape often have the same layouts
+        if alike not in self._tables:
+            rows = [[0.0 if a is b else self._bound(n, a, b, is_fixed) for b in found] for a in found]
+            self._tables[alike] = np.array(rows).reshape(len(found), len(found))
+        return self._tables[alike].copy()
 
     @staticmethod
-    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout) -> float:
-        if isinstance(n.operation, TileState) or not n.movable:
+    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout, is_fixed: bool) -> float:
+        if is_shared(a) or is_shared(b):
+            return IMPOSSIBLE  # a tile is staged by copies, and loaded again where it is needed in registers
+        if is_fixed or not n.movable:
             return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
         return n.weight * conversion_bound(a, b, n.bits)
 
@@ -126,6 +140,7 @@ class Alternatives:
         if more < -1e-6:
             raise AssertionError(f"{n!r}: a conversion of {slots} slots has the bound {slots - more}")
         self.bounds[n][source, target] = slots
+        self.replanned[n] += 1
         return more
 
     def is_converted_later(self, n: TileNode) -> bool:
@@ -147,11 +162,11 @@ class Alternatives:
         return found
 
     def ways(self, n: TileNode, group: Group) -> list[Way]:
-        """The ways to have a value in all layouts of a group."""
+        """The ways to have a value in all layouts of a group, the cheapest of those that need the same."""
         by_result: dict[int, list[StateOption]] = {}
         for option in self.options[n]:
             by_result.setdefault(option.result, []).append(option)
-        ways = []
+        ways = dict[tuple[frozenset[int], ...], Way]()
         once = isinstance(n.operation, MultiplyTiles | TileState | ReadTile | GivenTile)
         for size in range(1, len(group) + 1):
             if size > 1 and once:
@@ -168,9 +183,11 @@ class Alternatives:
                 if slots >= IMPOSSIBLE:
                     continue
                 for chosen in product(*(by_result[k] for k in computed)):
-                    needs = tuple(frozenset(o.needs[j] for o in chosen) for j in range(len(self.operands[n])))
-                    ways.append(Way(slots + sum(o.slots for o in chosen), needs, chosen, tuple(moved)))
-        return ways
+                    needs = tuple(map(frozenset, zip(*(o.needs for o in chosen), strict=True)))
+                    total = slots + sum(o.slots for o in chosen)
+                    if needs not in ways or total < ways[needs].slots:
+                        ways[needs] = Way(total, needs, chosen, tuple(moved))
+        return list(ways.values())
 
 
 def _value_of(node: TileNode) -> TileNode | None:

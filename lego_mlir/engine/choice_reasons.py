@@ -11,7 +11,9 @@ from functools import lru_cache
 from itertools import permutations
 
 from lego_mlir.engine.layout_choice import ChosenValue, LayoutChoice
+from lego_mlir.engine.operand_places import is_of_groups
 from lego_mlir.engine.operation_costs import plan, plan_slots, reduction
+from lego_mlir.engine.shared_placements import contiguous_axis, is_shared
 from lego_mlir.engine.tile_graph import (
     LoadTile,
     MultiplyTiles,
@@ -58,6 +60,8 @@ def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
     if isinstance(operation, LoadTile | StoreTile) and operation.memory is not None:
         if operation.memory.space != "global":
             return "shared memory"
+        if is_shared(state):
+            return "staged by copies of whole lines, as a matrix unit reads it"
         a = operation.memory.accesses(state, stored=isinstance(operation, StoreTile))
         size = a.vector * operation.memory.bits // 8
         return f"{a.requests:g} requests of {size} bytes, {a.lines:g} lines, {a.sectors:g} sectors of a warp"
@@ -66,7 +70,10 @@ def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
         across = f", {found.wavefronts} wavefronts between warps" if found.crosses_warps else ""
         return f"{found.combinations} combinations, {found.shuffles} shuffles{across}"
     if isinstance(operation, MultiplyTiles):
-        return f"{len(accumulators(node.shape, choice.alternatives.graph.warps))} divisions of the warps were compared"
+        graph = choice.alternatives.graph
+        (needed,) = choice.values[node].needed
+        unit = "wgmma" if is_of_groups(graph, node, state, needed) else "mma.sync"
+        return f"by {unit}, {len(accumulators(node.shape, graph.warps))} divisions of the warps were compared"
     if node.given_layout is not None:
         return "a person gave it"
     if isinstance(operation, TileState):
@@ -116,6 +123,8 @@ def _planned(found: ConversionPlan) -> str:
 @lru_cache(maxsize=4096)
 def written(layout: LinearLayout, shape: tuple[int, ...], warps: int) -> str:
     """A canonical layout as the expression that makes it: an encoding where one is equal, else its bases."""
+    if is_shared(layout):
+        return f"shared memory, swizzled lines along axis {contiguous_axis(layout)}"
     if len(shape) == 2:
         parent = accumulators(shape, warps).get(layout)
         if parent is not None and _same(parent, layout, shape):

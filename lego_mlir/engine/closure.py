@@ -14,6 +14,8 @@ from itertools import combinations
 from typing import Final
 
 from lego_mlir.engine.anchors import Order, anchors, inside_first, orders_of
+from lego_mlir.engine.operand_places import staged_place
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     LoadTile,
     MultiplyTiles,
@@ -22,6 +24,7 @@ from lego_mlir.engine.tile_graph import (
     TileNode,
     accumulators,
     backward,
+    behind,
     fits,
     forward,
     required,
@@ -59,13 +62,23 @@ def candidates(
 
 
 def _fixed(graph: TileGraph) -> Iterator[list[Seed]]:
-    """Layouts that always enter: those of products, and those that a person gave."""
+    """Layouts that always enter: those of products, with staged operands, and those that a person gave."""
     for n in graph.nodes:
+        if graph.unit is not None and isinstance(n.operation, MultiplyTiles):
+            places = [(u, staged_place(u)) for u in n.operands[: len(n.operation.tiles)]]
+            yield [seed for u, place in places if place is not None for seed in _staged(u, place)]
         if isinstance(n.operation, MultiplyTiles):
             for layout in accumulators(n.shape, graph.warps):
                 yield [(n, layout), *zip(n.operands, required(n, layout, graph.warps) or (), strict=False)]
         elif n.given_layout is not None:
             yield [(n, n.given_layout)]
+
+
+def _staged(node: TileNode, place: LinearLayout) -> Iterator[Seed]:
+    """The placement of a tile in shared memory, that of the value behind new labels."""
+    found = behind(node, place)
+    if found is not None:
+        yield found
 
 
 def _accesses(
@@ -100,9 +113,11 @@ def _close(
     queue = deque(seeds)
     while queue:
         n, layout = queue.popleft()
-        if layout in found[n] or layout in new.get(n, ()) or not fits(layout, n.shape):
+        if layout in found[n] or layout in new.get(n, ()) or not (is_shared(layout) or fits(layout, n.shape)):
             continue
         new.setdefault(n, {})[layout] = None
+        if is_shared(layout):
+            continue
         if most is not None and len(found[n]) + len(new[n]) > most:
             return
         queue += _images(graph, n, layout)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -46,12 +46,16 @@ Assignment: TypeAlias = dict[TileNode, tuple[Group, Way]]
 
 @dataclass(frozen=True, slots=True)
 class ChosenValue:
-    """How a value is made: states in which it is computed, each with its result, and conversions between layouts."""
+    """How a value is made: states in which it is computed, each with its result, and conversions between layouts.
+
+    `needed` are the layouts of the operands for each of the states.
+    """
 
     node: TileNode
     computed: tuple[tuple[LinearLayout, LinearLayout], ...]
     moved: tuple[tuple[LinearLayout, LinearLayout], ...]
     slots: float
+    needed: tuple[tuple[LinearLayout, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,21 @@ def chosen_layouts(graph: TileGraph, most: int = MOST_CANDIDATES, rounds: int = 
     return _Search(alternatives).run(rounds)
 
 
+class _Left(NamedTuple):
+    """What is left after a round. Costs only rise from then on, so that nothing else can be part of a better choice."""
+
+    options: dict[TileNode, list[StateOption]]
+    groups: dict[TileNode, list[Group]]
+    is_whole: bool
+    shrinks: bool
+
+
 class _Search:
     def __init__(self, alternatives: Alternatives) -> None:
         self.all = alternatives
         self.nodes = alternatives.nodes
+        self._left: _Left | None = None
+        self._made: dict[TileNode, tuple[list[object], dict[tuple[TileNode, Group], list[Way]], Factor[TileNode]]] = {}
 
     def is_possible(self, dropped: Collection[Use]) -> bool:
         """Whether there is an assignment of any cost that need not satisfy some uses."""
@@ -125,7 +140,8 @@ class _Search:
     def _value(self, n: TileNode, way: Way) -> ChosenValue:
         layouts = self.all.layouts[n]
         computed = tuple((option.state, layouts[option.result]) for option in way.computed)
-        return ChosenValue(n, computed, tuple((layouts[s], layouts[k]) for s, k in way.moved), self._slots(n, way))
+        moved = tuple((layouts[s], layouts[k]) for s, k in way.moved)
+        return ChosenValue(n, computed, moved, self._slots(n, way), tuple(option.needed for option in way.computed))
 
     def _slots(self, n: TileNode, way: Way) -> float:
         return sum(o.slots for o in way.computed) + sum(float(self.all.bounds[n][s, k]) for s, k in way.moved)
@@ -189,20 +205,28 @@ class _Search:
         None where a table would be too large.
         """
         every = self.all.options
-        self.all.options = self._relaxed(best)
+        self.all.options = self._left.options if self._left else self._relaxed(best)
         try:
-            alive = self._alive()
-            groups = {n: self.all.groups(n, alive[n]) for n in self.nodes}
-            is_whole = self._fitted(groups)
+            groups, is_whole = (self._left.groups, self._left.is_whole) if self._left else self._groups()
             ways, factors = self._tables(groups)
+            left = {n: np.arange(len(g)) for n, g in groups.items()}
+            if self._left is None or self._left.shrinks:
+                left = kept({n: len(g) for n, g in groups.items()}, factors, best)
+            shrinks = any(len(left[n]) < len(groups[n]) for n in self.nodes)
+            groups = {n: [groups[n][k] for k in left[n]] for n in self.nodes}
+            self._left = _Left(self.all.options, groups, is_whole, shrinks)
         finally:
             self.all.options = every
-        left = kept({n: len(g) for n, g in groups.items()}, factors, best)
-        groups = {n: [g for k, g in enumerate(groups[n]) if k in set(left[n].tolist())] for n in self.nodes}
         solved = least({n: len(g) for n, g in groups.items()}, restricted(factors, left))
         if solved is None or solved[0] >= INFEASIBLE:
             return None
         return solved[0], self._chosen({n: groups[n][k] for n, k in solved[1].items()}, ways), is_whole
+
+    def _groups(self) -> tuple[dict[TileNode, list[Group]], bool]:
+        """The groups of layouts that are considered, and whether they are all."""
+        alive = self._alive()
+        groups = {n: self.all.groups(n, alive[n]) for n in self.nodes}
+        return groups, self._fitted(groups)
 
     def _fitted(self, groups: dict[TileNode, list[Group]]) -> bool:
         """Leave out the largest groups of layouts where a table would be too large; whether none was left out."""
@@ -255,22 +279,38 @@ class _Search:
             has[n] = np.zeros((len(groups[n]), len(self.all.layouts[n])), bool)
             for k, group in enumerate(groups[n]):
                 has[n][k, list(group)] = True
-        ways, factors = {}, []
+        missing = dict[tuple[TileNode, frozenset[int]], np.ndarray]()
+
+        def lacking(u: TileNode, need: frozenset[int]) -> np.ndarray:
+            """0 for the groups of an operand that have the layouts needed, else INFEASIBLE."""
+            if (u, need) not in missing:
+                missing[u, need] = np.where(has[u][:, list(need)].all(1), 0.0, INFEASIBLE)
+            return missing[u, need]
+
+        ways, factors = dict[tuple[TileNode, Group], list[Way]](), list[Factor[TileNode]]()
         for n in self.nodes:
             operands = self.all.operands[n]
             others = list(dict.fromkeys(operands))
+            known = [n.number, self.all.replanned[n], len(self.all.options[n]), [groups[v] for v in (n, *others)]]
+            if not dropped and n in self._made and self._made[n][0] == known:
+                _, mine, factor = self._made[n]
+                ways |= mine
+                factors.append(factor)
+                continue
+            uses = {u: [j for j, v in enumerate(operands) if v is u and (n, j) not in dropped] for u in others}
             table = np.full([len(groups[v]) for v in (n, *others)], INFEASIBLE)
+            mine = {(n, group): self.all.ways(n, group) for group in groups[n]}
             for k, group in enumerate(groups[n]):
-                ways[n, group] = self.all.ways(n, group)
-                for way in ways[n, group]:
-                    part = np.array(way.slots)
+                for way in mine[n, group]:
+                    part: np.ndarray | float = way.slots
                     for u in others:
-                        need = sorted(
-                            k for j, v in enumerate(operands) if v is u and (n, j) not in dropped for k in way.needs[j]
-                        )
-                        part = part[..., None] + np.where(has[u][:, need].all(1), 0.0, INFEASIBLE)
+                        need = frozenset[int]().union(*(way.needs[j] for j in uses[u]))
+                        part = np.add.outer(part, lacking(u, need))
                     table[k] = np.minimum(table[k], part)
+            ways |= mine
             factors.append(((n, *others), np.minimum(table, INFEASIBLE)))
+            if not dropped:
+                self._made[n] = known, mine, factors[-1]
         return ways, factors
 
     def _chosen(self, groups: dict[TileNode, Group], ways: dict[tuple[TileNode, Group], list[Way]]) -> Assignment:

@@ -8,7 +8,8 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
-| product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory |
+| product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
+| load into shared memory | the load of whole lines, and a wavefront a line |
 | conversion | its plan, `f2.conversion.conversion_plan` |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
@@ -22,6 +23,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
+from lego_mlir.engine.operand_places import is_of_groups
+from lego_mlir.engine.shared_placements import bytes_of, is_shared
 from lego_mlir.engine.tile_graph import (
     AlongTile,
     FreeTile,
@@ -32,9 +35,11 @@ from lego_mlir.engine.tile_graph import (
     ReduceTile,
     ScatterTile,
     StoreTile,
+    TileGraph,
     TileNode,
     VoteTile,
 )
+from lego_mlir.engine.tile_memory import LINE_BYTES, SECTOR_BYTES
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.axis_bits import resized
 from lego_mlir.f2.banks import WORD_BITS
@@ -56,6 +61,7 @@ from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import swizzle
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 SECTOR_SLOTS: Final = 0.5
 """A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
@@ -65,6 +71,10 @@ SCATTER_SLOTS: Final = 6.0
 """An access of an element at an index that is known only when the kernel runs."""
 PIECE_SLOTS: Final = 8
 """An `mma.sync` of 16 x 8 x 256 bits, on one of four tensor cores."""
+GROUP_PIECE_SLOTS: Final = 4
+"""The same part of a product by `wgmma`, which has twice the throughput."""
+WIDENING_SLOTS: Final = 4
+"""A word of narrow elements converted for `mma.sync`."""
 REGISTER_SLOTS: Final = 0.02
 """A register that a value holds: breaks ties towards fewer."""
 MOST_REGISTERS: Final = 64
@@ -98,7 +108,7 @@ def reduction(layout: LinearLayout, axis: int, bits: int, by_warp: bool = False)
     if len(layout.outs) == 1:
         layout, axis = shape_ops.expand_dims(layout, 1), 0
     fibers, n = Fibers(layout, axis), layout.in_sizes["register"]
-    kept = len(fibers.in_registers([(k,) for k in range(n)], lambda a, _: a))
+    kept = fibers.count_in_registers()
     steps = sum(1 for _ in fibers.across("lane"))
     if by_warp and steps >= FEWEST_STEPS and fibers.is_of_warp:
         steps = 1
@@ -113,11 +123,18 @@ def reduction(layout: LinearLayout, axis: int, bits: int, by_warp: bool = False)
     return FoldCounts(combinations, shuffles, exchange.instructions(), wavefronts, True)
 
 
-def operation_slots(node: TileNode, state: LinearLayout) -> float:
-    """The slots of a warp for an operation in a state, once; IMPOSSIBLE where threads diverge and it has a barrier."""
+def operation_slots(
+    node: TileNode, state: LinearLayout, graph: TileGraph | None = None, needed: tuple[LinearLayout, ...] = ()
+) -> float:
+    """The slots of a warp for an operation in a state, once; IMPOSSIBLE where threads diverge and it has a barrier.
+
+    A product of a `graph` has its operands where they are `needed`; without, in registers.
+    """
     operation = node.operation
     if isinstance(operation, FreeTile):
         return 0.0
+    if is_shared(state):
+        return _staging_slots(node, 1 if graph is None else graph.warps)
     n = held(state, node.state_shape)
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
@@ -151,8 +168,19 @@ def operation_slots(node: TileNode, state: LinearLayout) -> float:
         case ScatterTile():
             return SCATTER_SLOTS * n
         case MultiplyTiles():
-            return _product_slots(node, operation, state) + kept
+            if graph is not None and is_of_groups(graph, node, state, needed):
+                return _group_slots(node, operation, state, needed) + kept
+            return _product_slots(node, operation, state, needed) + kept
     return kept
+
+
+def _staging_slots(node: TileNode, warps: int) -> float:
+    """The slots of a warp for its part of a copy of a tile into shared memory: whole lines, of which it holds none."""
+    if not node.uniform:
+        return IMPOSSIBLE
+    lines = bytes_of(node.shape, node.bits) / LINE_BYTES / warps
+    requests = lines * LINE_BYTES / (WIDEST_ACCESS * 32)
+    return lines * (2 + SECTOR_SLOTS * LINE_BYTES / SECTOR_BYTES) + 2 * ACCESS_SLOTS * requests
 
 
 def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout) -> float:
@@ -169,16 +197,36 @@ def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout) -> f
             return flip_slots(state, axis, bits)
 
 
-def _product_slots(node: TileNode, product: MultiplyTiles, state: LinearLayout) -> float:
-    """The slots of a warp for its part of a product, with the loads of operands in shared memory."""
+def _pieces(node: TileNode, product: MultiplyTiles, state: LinearLayout) -> float:
+    """The parts of 16 x 8 x 256 bits that a warp multiplies."""
     warps = [b for b in state.bases["warp"] if any(b)]
     m, n = node.shape
-    pieces = m * n * product.depth * product.bits / (16 * 8 * 256 << len(warps))
-    slots = PIECE_SLOTS * pieces
+    return m * n * product.depth * product.bits / (16 * 8 * 256 << len(warps))
+
+
+def _group_slots(
+    node: TileNode, product: MultiplyTiles, state: LinearLayout, needed: tuple[LinearLayout, ...]
+) -> float:
+    """The slots of a warp for its part of a product by `wgmma`, which reads shared operands itself."""
+    in_registers = 0 in product.tiles and not is_shared(needed[0])
+    words = node.shape[0] * product.depth * product.bits / (WORD_BITS * 32 * (1 << len(state.bases["warp"])))
+    return GROUP_PIECE_SLOTS * _pieces(node, product, state) + REGISTER_SLOTS * words * in_registers
+
+
+def _product_slots(
+    node: TileNode, product: MultiplyTiles, state: LinearLayout, needed: tuple[LinearLayout, ...]
+) -> float:
+    """The slots of a warp for its part of a product, with the loads of operands in shared memory."""
+    warps = [b for b in state.bases["warp"] if any(b)]
+    slots = PIECE_SLOTS * product.parts * _pieces(node, product, state)
     for index in (0, 1):
-        if index not in product.tiles:
-            divided = sum(1 for b in warps if b[index])
-            slots += ((m, n)[index] >> divided) * product.depth * product.bits / (WORD_BITS * 32)
+        place = needed[product.tiles.index(index)] if needed and index in product.tiles else None
+        divided = sum(1 for b in warps if b[index])
+        words = (node.shape[index] >> divided) * product.depth * product.bits / (WORD_BITS * 32)
+        if index not in product.tiles or (place is not None and is_shared(place)):
+            slots += words
+        if product.parts > 1:
+            slots += WIDENING_SLOTS * words
     return slots
 
 

@@ -5,7 +5,7 @@
 
 Each load and store has its layout; what is between them follows, as the engine finds the cheapest choice with these
 layouts given. A load or store is left as it is where one call has several layouts: in an
-unrolled loop, or where the tile is loaded again in another one.
+unrolled loop, or where the tile is loaded again in another one; and a load into shared memory, which has none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from lego_mlir.engine.choice_reasons import written
 from lego_mlir.engine.layout_choice import LayoutChoice
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import LoadTile, StoreTile
 from lego_mlir.f2.linear import LinearLayout
 
@@ -70,6 +71,8 @@ def _edits(
             if len(states) != 1 or len(values) % len(here) or any(len(v.computed) > 1 for v in values):
                 continue
             (state,) = states
+            if is_shared(state[0]):
+                continue
             name = names.setdefault(state, f"LAYOUT_{len(names) + 1}")
             last = (call.args + [keyword.value for keyword in call.keywords])[-1]
             yield Edit(_end(last), _end(last), f", pin={name}")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2 import shape_ops
@@ -34,10 +35,11 @@ from lego_mlir.f2.queries import canonical
 
 @dataclass(frozen=True, slots=True)
 class LoadTile:
-    """A tile from memory, in a layout that a person may have pinned."""
+    """A tile from memory, in a layout that a person may have pinned; `staged` if shared memory may hold a copy."""
 
     memory: TileMemory | None
     pinned: LinearLayout | None = None
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +151,18 @@ class HalfTile:
 
 @dataclass(frozen=True, slots=True)
 class MultiplyTiles:
-    """`acc + a @ b` by `mma.sync`: a is (M, K), b is (K, N); `tiles` are the operands in registers, then acc.
+    """`acc + a @ b`: a is (M, K), b is (K, N); `tiles` are the operands that are tiles, then acc.
 
-    `neighbours` elements along K lie in one register of an operand; the others are in shared memory.
+    `neighbours` elements along K lie in one register of an operand; the others are in shared memory. It takes `parts`
+    instructions of `mma.sync` for the bits of one, on converted elements. `by_groups` if `wgmma` multiplies the types.
     """
 
     depth: int
     tiles: tuple[int, ...]
     neighbours: int
     bits: int
+    parts: int = 1
+    by_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +225,8 @@ class TileNode:
     """One value: an operation, its operands, the shape of its tile, the bits of an element, its type in the program.
 
     `weight` is how often the operation runs, `uniform` whether all threads of the block reach it, `movable` whether its
-    elements are data. `source` is the line of the kernel, `word` what stands there.
+    elements are data. `path` are the conditions and loops under which it runs. `source` is the line of the kernel,
+    `word` what stands there.
     """
 
     operation: TileOperation
@@ -234,6 +240,7 @@ class TileNode:
     source: str = ""
     word: str = ""
     element: Any = None
+    path: tuple[Any, ...] = ()
     users: list[TileNode] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -274,10 +281,13 @@ class TileNode:
 
 
 class TileGraph:
-    """The nodes of a tile program for a block of so many warps, in the order of the program."""
+    """The nodes of a tile program for a block of so many warps, in the order of the program.
 
-    def __init__(self, warps: int) -> None:
-        self.warps = warps
+    Operands of products may be staged in shared memory where a matrix `unit` is given: "mma.sync" or "wgmma".
+    """
+
+    def __init__(self, warps: int, unit: str | None = None) -> None:
+        self.warps, self.unit = warps, unit
         self.nodes: list[TileNode] = []
 
     @property
@@ -298,6 +308,7 @@ class TileGraph:
         source: str = "",
         word: str = "",
         element: object = None,
+        path: tuple[Any, ...] = (),
     ) -> TileNode:
         """A further node."""
         node = TileNode(
@@ -312,6 +323,7 @@ class TileGraph:
             source,
             word or type(operation).__name__,
             element,
+            path,
         )
         self.nodes.append(node)
         for operand in dict.fromkeys(operands):
@@ -512,12 +524,21 @@ def fits(layout: LinearLayout, shape: tuple[int, ...]) -> bool:
     return True
 
 
+def label_back(node: TileNode, layout: LinearLayout) -> LinearLayout:
+    """The canonical layout, or the placement in shared memory, of the operand of new labels.
+
+    Raises LayoutError where there is none.
+    """
+    found = carried_back(node, layout)
+    return found if is_shared(found) else canonical(found)
+
+
 def behind(node: TileNode, layout: LinearLayout) -> tuple[TileNode, LinearLayout] | None:
     """The node behind new labels, and its layout for which they give `layout`; None for a tile free anywhere.
 
     Raises LayoutError where there is none.
     """
     while isinstance(node.operation, RELABELS):
-        layout = canonical(carried_back(node, layout))
+        layout = label_back(node, layout)
         node = node.operands[0]
     return None if isinstance(node.operation, FreeTile) else (node, layout)

@@ -30,7 +30,11 @@ def split(value: int, dims: Dims) -> tuple[int, ...]:
 
 def join(coordinates: Sequence[int], dims: Dims) -> int:
     """The flat value of coordinates; the inverse of `split`."""
-    return sum(v << start for v, start in zip(coordinates, offsets(dims), strict=True))
+    flat = start = 0
+    for value, (_, bits) in zip(coordinates, dims, strict=True):
+        flat += value << start
+        start += bits
+    return flat
 
 
 def offsets(dims: Dims) -> list[int]:

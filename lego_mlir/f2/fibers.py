@@ -70,6 +70,18 @@ class Fibers:
             self._join(element)
         return {p: pairwise(list(group.values()), combine) for p, group in groups.items()}
 
+    def count_in_registers(self) -> int:
+        """The number of parts off the axis that a thread has, its registers taken as combined; all are made.
+
+        As `len(in_registers(..))`, by the rank of the registers.
+        """
+        off = Echelon()
+        for column in self._registers:
+            found = off.add(self._off(column))
+            if found:
+                self._join(self._along(combined(self._registers, found)))
+        return 1 << off.rank
+
     def across(self, place: str) -> Iterator[tuple[int, int]]:
         """Distances between lanes whose cosets are disjoint, each with the register part that is exchanged there."""
         columns = (*self._registers, *self.layout.columns_of(place))

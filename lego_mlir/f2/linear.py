@@ -46,10 +46,11 @@ class LinearLayout(Frozen):
     LayoutError, naming the basis, for a coordinate outside its output.
     """
 
-    __slots__ = ("columns", "ins", "outs")
+    __slots__ = ("_hash", "columns", "ins", "outs")
     ins: Dims
     outs: Dims
     columns: tuple[int, ...]
+    _hash: int  # once it was asked for
 
     def __init__(self, bases: Mapping[str, Sequence[Basis]], outs: Mapping[str, int]) -> None:
         for what, given in (("bases", bases), ("outs", outs)):
@@ -401,10 +402,14 @@ class LinearLayout(Frozen):
         return Proved("equal bases")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LinearLayout) and self._key() == other._key()
+        return self is other or (isinstance(other, LinearLayout) and self._key() == other._key())
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        try:
+            return self._hash
+        except AttributeError:
+            self._set(_hash=hash(self._key()))
+            return self._hash
 
     def _key(self) -> tuple[object, ...]:
         return self.ins, self.outs, self.columns
@@ -473,8 +478,8 @@ def _flat(name: str, k: int, basis: Basis, outs: Dims) -> int:
             f"LinearLayout: basis {k} of {name} is {basis}; it needs one coordinate for each of {[n for n, _ in outs]}"
         )
     for value, (out, bits) in zip(values, outs, strict=True):
-        require_bits(f"LinearLayout: a coordinate of basis {k} of {name}", value)
         if type(value) is not int or not 0 <= value < 1 << bits:
+            require_bits(f"LinearLayout: a coordinate of basis {k} of {name}", value)
             raise LayoutError(
                 f"LinearLayout: basis {k} of {name} is {basis}: {out} = {value!r} is outside 0..{(1 << bits) - 1}"
             )

@@ -24,6 +24,7 @@ from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
+from lego_mlir.transforms.passes.f8_matrix_loads import LowerF8MatrixLoads
 from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
@@ -49,6 +50,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerBf16Products(),
     LowerBf16Integers(),
     LowerF8Conversions(),
+    LowerF8MatrixLoads(),
     LowerFloatToInteger(),
     LowerPackedHalves(),
     LowerFastFunctions(),

@@ -97,6 +97,8 @@ class Kernel(Referenced, OnArrays):
 
     specialise = False
     """Whether calls with sizes of 1, or divisible by 16, have kernels of their own: `tracing.specialised`."""
+    unit: str | None = None
+    """The matrix unit that a schedule chose for products of tiles without a layout."""
     assumed: tuple[Requirement, ...] = ()
     """What the sizes of a specialised kernel satisfy."""
 
@@ -180,9 +182,30 @@ class Kernel(Referenced, OnArrays):
 
     def placed(self, choice: LayoutChoice) -> Kernel:
         """The kernel with its tiles without a layout in those of another choice for the same graph."""
+        found = self._untraced()
+        found._choice = choice
+        return found
+
+    def for_unit(self, unit: str, schedule: str) -> Kernel | None:
+        """The kernel with operands of its products staged for a matrix unit, where that is cheapest, by a schedule.
+
+        None where it multiplies no tiles without a layout.
+        """
+        from lego_mlir.engine.tile_graph import MultiplyTiles
+
+        layouts = self._run(NoNames(), None)[0].open_layouts
+        graph = None if layouts is None else layouts.graph
+        if graph is None or not any(isinstance(n.operation, MultiplyTiles) for n in graph.nodes):
+            return None
+        found = self._untraced()
+        found.unit, found.schedules = unit, (*self.schedules, schedule)
+        return found
+
+    def _untraced(self) -> Kernel:
+        """The same kernel, traced anew and with its layouts open."""
         found = object.__new__(type(self))
         found.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_traced", "params")})
-        found._texts, found._choice = {}, choice
+        found._texts, found._choice = {}, None
         return found
 
     def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
@@ -204,7 +227,7 @@ class Kernel(Referenced, OnArrays):
     def _run(self, maps: NamedMaps, choice: LayoutChoice | None) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         """The function's statements; with a choice of layouts, those of the tiles in their layouts."""
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
-        tracer.contracts, tracer.fast = self.contract, self.fast
+        tracer.contracts, tracer.fast, tracer.unit = self.contract, self.fast, self.unit
         for requirement in self.assumed:
             tracer.assume(requirement.condition)
             tracer.requirements.append(requirement)

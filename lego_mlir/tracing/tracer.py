@@ -108,6 +108,7 @@ class Tracer:
         self.at: Source | None = None  # the line of the statement that a schedule rewrites
         self.loops: list[tuple[Symbol, Expr]] = []  # the variables of the open loops, with their steps
         self.open_layouts: OpenLayouts | None = None  # those of tiles without one
+        self.unit: str | None = None  # the matrix unit for whose operands tiles without a layout may be staged
         self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):

@@ -18,6 +18,7 @@ from functools import cached_property
 import sympy
 
 from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.engine.operand_places import MMA_SYNC, WGMMA
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.ranges import Range
@@ -56,7 +57,8 @@ class Warpgroups:
         return "warpgroups(transposed=True)" if self.transposed else "warpgroups"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Unified(groups=True, transposed=self.transposed), str(self))
+        chosen = None if self.transposed else _chosen(kernel, WGMMA, str(self))
+        return chosen or Scheduled(kernel, _Unified(groups=True, transposed=self.transposed), str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,12 @@ class Warps:
         return "warps"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Scheduled(kernel, _Unified(groups=False), str(self))
+        return _chosen(kernel, MMA_SYNC, str(self)) or Scheduled(kernel, _Unified(groups=False), str(self))
+
+
+def _chosen(kernel: Kernel, unit: str, schedule: str) -> Kernel | None:
+    """The kernel with the layouts of its tiles chosen for a unit; None where it multiplies none without a layout."""
+    return None if isinstance(kernel, Scheduled) else kernel.for_unit(unit, schedule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.dtypes import DType, i1, u8
 from lego_mlir.tracing.packed_values import code_of, number_of
 from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar, as_value, reinterpreted, vector
+from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
@@ -70,8 +70,6 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
         padded = Spread(linear(value.layout), data.dtype, [zero if v is None else v for v in data.registers])
         moved = by_plan(padded, linear(target), plan)
         return restored(Spread(target, data.dtype, moved.registers), value.dtype)
-    if data.dtype.is_f8 and isinstance(plan, SwizzlePlan) and plan.matrices:  # MLIR lowers no ldmatrix of them
-        return _as_bits(by_plan(_as_bits(data, u8), target, plan), data.dtype)
     return restored(by_plan(data, target, plan), value.dtype)
 
 
@@ -86,11 +84,6 @@ def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread
     else:
         registers = through_memory(current("lego.convert"), plan, value)
     return Spread(target, value.dtype, registers)
-
-
-def _as_bits(value: Spread, dtype: DType) -> Spread:
-    """The same bits as elements of another type."""
-    return value.map(lambda x: reinterpreted(x, dtype, None), value)
 
 
 def movable(called: str, value: Spread) -> Spread:

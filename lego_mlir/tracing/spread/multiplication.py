@@ -139,7 +139,7 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True) -> Sprea
             )
         from lego_mlir.tracing.spread.open_tiles import multiplied
 
-        return multiplied(a, b, acc, kind.neighbours, warpgroups)
+        return multiplied(a, b, acc, kind, warpgroups)
     tile = MmaSync((1, 1)).layout(PIECE)
     pieces = fragments_of(acc.layout, tile)
     if pieces is None:
@@ -236,9 +236,11 @@ def _operand(
         return _in_registers(tracer, index, load(given, layout), layout, acc, kind, needed)
     part = given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
     memory = memory_of(tracer, part)
-    if memory is not None and kind.parts == 1 and part.view.dtype == kind.multiplied:  # others are loaded by elements
+    dtype = part.view.dtype
+    in_words = dtype.bits * kind.neighbours == WORD and (dtype == kind.multiplied or dtype in SMALL_FLOATS)
+    if memory is not None and in_words:  # others are loaded by elements
         tile, base = memory
-        accesses = matrix_loads(layout, tile, part.view.dtype.bits)
+        accesses = matrix_loads(layout, tile, dtype.bits)
         pieces = fragments_of(layout, kind.tile(index))
         whole = accesses is not None and are_whole(accesses, layout)
         if accesses is not None and whole and pieces is not None and needed <= pieces.keys():

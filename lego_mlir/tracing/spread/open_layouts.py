@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
+from lego_mlir.engine.operand_places import added_in_place
+from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     FreeTile,
@@ -25,14 +27,13 @@ from lego_mlir.engine.tile_graph import (
     HalfTile,
     NewAxis,
     PartOfTiles,
+    ReadTile,
     ReshapeTile,
     TileGraph,
     TileNode,
     TileOperation,
-    TileState,
     TransposeTile,
-    carried_back,
-    required,
+    label_back,
 )
 from lego_mlir.errors import LayoutError, LegoError, TraceError
 from lego_mlir.expr.intervals import bounds
@@ -45,6 +46,7 @@ from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
+from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace import Compute, Constant, If, Statement
 from lego_mlir.tracing.tracer import Tracer
 
@@ -96,7 +98,7 @@ class OpenLayouts:
             return self._met(word, tuple(shape))
         count = warps_of_block(tracer)
         if self.graph is None:
-            self.graph = TileGraph(count)
+            self.graph = TileGraph(count, tracer.unit)
         if self.graph.warps != count:
             raise tracer.error(
                 f"tiles without a layout are in roles of {self.graph.warps} and of {count} warps; give those of one "
@@ -114,6 +116,7 @@ class OpenLayouts:
             movable=dtype.family != "index",
             source=str(tracer.here()),
             word=word,
+            path=(*tracer.path, *(symbol for symbol, _ in tracer.loops)),
         )
 
     def _met(self, word: str, shape: tuple[int, ...]) -> TileNode:
@@ -189,13 +192,16 @@ class OpenLayouts:
         if node not in self.choice.values:
             return None
         chosen, values = self.choice.values[node], self._values.setdefault(node, {})
-        for state, result in chosen.computed:
-            needed = required(node, state, self.graph.warps) or ()
+        for (state, result), needed in zip(chosen.computed, chosen.needed, strict=True):
             given = [self._fetched(u, layout) for u, layout in zip(node.operands, needed, strict=True)]
-            made = compute(given, boxed(state, node.state_shape))
+            if isinstance(node.operation, ReadTile) and self.graph.unit and added_in_place(node.users[0]):
+                values[result] = given[0]  # the variable itself, which the product changes
+                continue
+            made = compute(given, state if is_shared(state) else boxed(state, node.state_shape))
             if node.has_no_layout:
                 return made
-            values[result] = made if isinstance(node.operation, TileState) else _as(made, result, node.shape)
+            as_it_is = is_shared(state) or isinstance(made, SpreadVariable)
+            values[result] = made if as_it_is else _as(made, result, node.shape)
         for source, target in chosen.moved:
             values[target] = _as(values[source], target, node.shape)
         return None
@@ -208,7 +214,9 @@ class OpenLayouts:
         if not isinstance(operation, RELABELS):
             return self._values[node][layout]
         (operand,) = node.operands
-        x = self._fetched(operand, canonical(carried_back(node, layout)))
+        x = self._fetched(operand, label_back(node, layout))
+        if is_shared(layout):
+            return x.T
         return _as(_labelled(operation, x, layout, node.shape), layout, node.shape)
 
     def free(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.engine.shared_placements import contiguous_axis, is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     AssignTile,
@@ -54,10 +55,12 @@ from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
+from lego_mlir.tracing.spread.staged_tiles import may_be_staged, multiplied_in_place, staged
 from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Load
 from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.wgmma_products import UNITS, takes_columns
 
 
 class OpenTile(Spread):
@@ -361,7 +364,8 @@ class OpenVariable(OpenTile):
             self.sample.set(given.sample)
 
         def compute(values: Sequence[Spread], _: LinearLayout) -> None:
-            cast(SpreadVariable, values[0]).set(values[1])
+            if values[1] is not values[0]:  # a product in place is there already
+                cast(SpreadVariable, values[0]).set(values[1])
 
         self.layouts.tile(AssignTile, [self, given], self.shape, sample, compute, "set", self.dtype)
 
@@ -402,12 +406,24 @@ def load(
             tracer.append(Load(result.value, access, None, access.source))
             return result if access.width == 1 else result[0]
 
+    def operation() -> LoadTile:
+        memory = None if found is None else found[0]
+        plain = type(other) is int and other == 0 and not (cache or evict) and isinstance(source, View)
+        if memory is None or len(shape) != 2 or not plain or view.boundary not in (None, "zero"):
+            return LoadTile(memory, fixed)
+        return LoadTile(memory, fixed, may_be_staged(view, shape, memory))
+
+    def compute(_: Sequence[Spread], layout: LinearLayout) -> Spread | View:
+        if not is_shared(layout):
+            return accesses.load(source, layout, at, other, cache, evict)
+        return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), bits)
+
     return layouts.tile(
-        lambda: LoadTile(None if found is None else found[0], fixed),
+        operation,
         (),
         shape,
         sample,
-        lambda _, layout: accesses.load(source, layout, at, other, cache, evict),
+        compute,
         f"load of {view.buffer.name}",
         view.dtype,
     )
@@ -443,22 +459,29 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
 
 
 def multiplied(
-    a: Spread | Part | View, b: Spread | Part | View, acc: Spread, neighbours: int, warpgroups: bool
+    a: Spread | Part | View, b: Spread | Part | View, acc: Spread, kind: products.MmaInstruction, warpgroups: bool
 ) -> OpenTile:
     """`acc + a @ b` where a, b or acc has no layout: `lego.mma`, whose shapes and types were checked."""
     layouts = layouts_of(current("lego.mma"))
     tiles = [index for index, x in enumerate((a, b)) if isinstance(x, Spread)]
     operands = [layouts.as_open(x) for x in (a, b, acc) if isinstance(x, Spread)]
     depth = (a.dims() if isinstance(a, View) else tuple(a.shape))[1]
-    bits = (a.view.dtype if isinstance(a, Part) else a.dtype).bits
+    dtypes = [x.view.dtype if isinstance(x, Part) else x.dtype for x in (a, b)]
+    bits, columns = dtypes[0].bits, acc.shape[1]
+    by_groups = warpgroups and dtypes[0] == dtypes[1] and dtypes[0] in UNITS and takes_columns(dtypes[0], columns)
 
     def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
         given = list(given)
         left, right = (given.pop(0) if isinstance(x, Spread) else x for x in (a, b))
-        return products.mma(left, right, given[0], warpgroups)
+        if any(isinstance(x, Spread) and isinstance(y, View) for x, y in ((a, left), (b, right))):
+            control.barrier()  # staged tiles are whole
+        (total,) = given
+        if isinstance(total, SpreadVariable):
+            return multiplied_in_place(left, right, total, warpgroups)
+        return products.mma(left, right, total, warpgroups)
 
     return layouts.tile(
-        lambda: MultiplyTiles(depth, tuple(tiles), neighbours, bits),
+        lambda: MultiplyTiles(depth, tuple(tiles), kind.neighbours, bits, kind.parts, by_groups),
         operands,
         acc.shape,
         lambda: operands[-1].sample,

@@ -22,6 +22,7 @@
 | `lego-place-shared-memory` | static memory if all tiles fit, else dynamic; disjoint lifetimes share memory |
 | `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
+| `lego-lower-f8-matrix-loads` | lowers an `ldmatrix` of f8 to one of bytes |
 | `lego-lower-float-to-integer` | gives conversions to integers a value for numbers outside of their range |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-lower-warp-reductions` | lowers reductions of integers over a warp to `redux.sync` |
@@ -74,6 +75,7 @@ PASSES: Final = {
     "lego-lower-bf16-products": "bf16_products.LowerBf16Products",
     "lego-lower-bf16-integers": "bf16_integers.LowerBf16Integers",
     "lego-lower-f8-conversions": "f8_conversions.LowerF8Conversions",
+    "lego-lower-f8-matrix-loads": "f8_matrix_loads.LowerF8MatrixLoads",
     "lego-lower-float-to-integer": "float_to_integer.LowerFloatToInteger",
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
