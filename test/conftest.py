@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(config, items):
         return
     skip = pytest.mark.skip(reason="long fuzzing; run with --long")
     for item in items:
-        if item.get_closest_marker("all_examples") is None:
-            draws.limit_examples(item, MOST_EXAMPLES)
+        counted = item.get_closest_marker("examples")
+        draws.limit_examples(item, **({"part": counted.args[0]} if counted else {"most": MOST_EXAMPLES}))
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)

@@ -20,13 +20,14 @@ def ignore_loaded_modules():
     providers._get_local_constants = _known_before
 
 
-def limit_examples(item, most):
-    """Let a law draw at most so many examples."""
+def limit_examples(item, most=None, part=None):
+    """Let a law draw at most so many examples, or one in `part` of them."""
     test = getattr(item, "obj", None)
     test = getattr(test, "__func__", test)
     if getattr(test, "is_hypothesis_test", False):
-        drawn = test._hypothesis_internal_use_settings
-        test._hypothesis_internal_use_settings = settings(drawn, max_examples=min(drawn.max_examples, most))
+        declared = vars(test).setdefault("_declared_settings", test._hypothesis_internal_use_settings)
+        fewer = declared.max_examples // part if part else min(declared.max_examples, most)
+        test._hypothesis_internal_use_settings = settings(declared, max_examples=fewer)  # once for each parameter
 
 
 def _known_before():

@@ -40,7 +40,7 @@ def _derive(_):
     i, j = lego.symbols("i j")
     flat = (i * N + j) % N * M + (i * N + j) // N
     found = [lego.simplify(flat, {i: lego.Range(0, M), j: lego.Range(0, N)})]
-    for layout in (gallery.hilbert(16), gallery.morton(16), OrderBy(gallery.antidiagonal(6)).GroupBy([4, 9])):
+    for layout in (gallery.hilbert(8), gallery.morton(8), OrderBy(gallery.antidiagonal(6)).GroupBy([4, 9])):
         box = {s: lego.Range(0, n) for s, n in zip((i, j), lego.as_layout(layout).dims(), strict=False)}
         found.append(lego.simplify(lego.as_layout(layout).apply(*list(box)), box))
     return [str(part) for derivation in found for part in (derivation.expr, *derivation.steps)]
@@ -103,9 +103,9 @@ def _render(_):
     from lego_mlir.templates import Template
 
     i, j = lego.symbols("i j")
-    box = {i.expr: lego.Range(0, 16), j.expr: lego.Range(0, 16)}
+    box = {i.expr: lego.Range(0, 8), j.expr: lego.Range(0, 8)}
     text = "x = {{ A[i, j] }}; y = {{ B[i, j] }}"
-    layouts = {"A": gallery.hilbert(16), "B": gallery.xor_swizzle(16, 16)}
+    layouts = {"A": gallery.hilbert(8), "B": gallery.xor_swizzle(8, 8)}
     return [
         Template.of(text, f"t.{kind}.jinja", i=i, j=j, ranges=box, **layouts).render().text for kind in ("py", "cu")
     ]

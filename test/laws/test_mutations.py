@@ -10,7 +10,7 @@ import pytest
 from mutations import TOKEN, Seed, mutated, run_case, seeds
 
 ROOT = Path(__file__).parents[2]
-EVERYDAY, LONG = 12, 10_000
+EVERYDAY, LONG = 6, 10_000
 
 
 def run(first, count, keep):
