@@ -84,7 +84,7 @@ def check_form(data):
         assert exactly(form, point) == expected
 
 
-@pytest.mark.parametrize(("check", "cases"), [(check_values, 200), (check_verdict, 80), (check_form, 60)])
+@pytest.mark.parametrize(("check", "cases"), [(check_values, 50), (check_verdict, 40), (check_form, 30)])
 def test_around_the_ends_of_integers(check, cases):
     settings(max_examples=cases)(given(st.data())(check))()
 

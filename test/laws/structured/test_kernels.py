@@ -33,7 +33,7 @@ from lego_mlir.structured.syntax import (
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
 
-BATCH, BATCHES, LONG = 50, 5, 75
+BATCH, BATCHES, LONG = 25, 5, 150
 FLAT = 400  # written-out kernels with more vector operations than this are rolled, for the sake of compile time
 
 SQUARE = [

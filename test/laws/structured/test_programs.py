@@ -22,7 +22,7 @@ from lego_mlir.structured.claims import claims
 from lego_mlir.structured.syntax import LLError
 from lego_mlir.structured.vector.generate import Variant
 
-PROGRAMS = 60  # compiled in the everyday run; with --long as many as fit into LONG seconds
+PROGRAMS = 30  # compiled in the everyday run; with --long as many as fit into LONG seconds
 LONG = 300
 
 VARIANTS = {
