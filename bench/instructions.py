@@ -1,4 +1,4 @@
-"""What a benchmark's contenders execute: instructions of all their warps, counted by ncu and kept beside their times.
+"""What a benchmark's contenders execute: instructions of all their warps, counted by ncu and kept with their times.
 
 Each contender of a measured case is launched once, in the configuration that the step `time` found fastest. A kernel
 that does nothing goes before each, so that a contender may be any number of launches.

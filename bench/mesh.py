@@ -1,4 +1,4 @@
-"""Moves of a matrix over the GPUs of one host, beside NCCL and DTensor; on a CPU the same in small, under gloo.
+"""Moves of a matrix over the GPUs of one host, against NCCL and DTensor; on a CPU the same in small, under gloo.
 
     python bench/mesh.py render [N ..]      the kernels of N ranks each as cubins (2 and 4), no GPU
     python bench/mesh.py time [--size 256]  on the GPU machine: correctness, then times; one process for each GPU
@@ -200,7 +200,7 @@ def time(options: argparse.Namespace) -> int:
 
 
 def alone(options: argparse.Namespace) -> int:
-    """The kernels of rank 0 of two on one GPU, beside a copy of as many bytes."""
+    """The kernels of rank 0 of two on one GPU, against a copy of as many bytes."""
     import torch
 
     stage, size = Stage(0, 1, free_port()), options.size or SIZE

@@ -1,4 +1,4 @@
-"""Products over the GPUs of one host, beside NCCL and cuBLAS one after the other and torch's fused products.
+"""Products over the GPUs of one host, against NCCL and cuBLAS one after the other and torch's fused products.
 
     python bench/mesh_products.py render [N ..]     the kernels for N ranks as cubins (2 and 4), no GPU
     python bench/mesh_products.py time [N]          on the GPU machine: values, then times, a process a GPU

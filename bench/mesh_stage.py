@@ -106,7 +106,7 @@ def circumstances(stage: Stage) -> dict[str, Any]:
 
 
 def keep(name: str, results: dict[str, Any]) -> None:
-    """Results as a file, in $OUT or beside the others."""
+    """Results as a file, in $OUT or with the others."""
     folder = Path(os.environ.get("OUT", harness.BENCH / "results"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{NAME}-{name}.json").write_text(json.dumps(results, indent=1) + "\n")

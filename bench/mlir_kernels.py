@@ -62,7 +62,7 @@ def keep_code(folder: Path, name: str, compilation: Any) -> None:
 
 
 def keep_cubin(folder: Path, kernel: Any, target: str, **options: Any) -> None:
-    """A kernel's machine code in a folder of its own or beside others; compiled where missing."""
+    """A kernel's machine code in a folder, compiled where it is missing."""
     if not (folder / f"{kernel.name}.cubin").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         keep_code(folder, kernel.name, compiled(kernel, target, **options))

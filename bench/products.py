@@ -109,11 +109,11 @@ def lego(product: Product) -> dict[str, Way]:
 
 
 def helpers(folder: Any) -> None:
-    """The copies that products of other layouts or odd sizes need, kept beside them."""
+    """The copies that products of other layouts or odd sizes need, in the same folder."""
     from lego_mlir.kernels import aligned_copies, rows_along_k
     from lego_mlir.tracing.dtypes import dtype_named
 
-    made = {f"along-{width}": rows_along_k.along_k(1, width) for width in (1, 2, 4, 8, 16)}
+    made = {f"along-{width}": rows_along_k.along_k(1, width) for width in (1, 4, 8, 16)}
     for dtype in ("f16", "bf16"):
         type_ = dtype_named(dtype)
         made |= {f"pad-N-{dtype}": aligned_copies.pad(type_), f"pad-T-{dtype}": aligned_copies.pad(type_, True),

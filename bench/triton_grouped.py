@@ -179,9 +179,9 @@ def table() -> None:
         kind = what.split()[0]
         ours, hand = (comparison.find(rows, kernel=f"{kind} {k}", **case) for k in ("rendered", "by hand"))
         loop, bmm = (comparison.find(rows, kernel=f"{kind} {k}", **case) for k in ("torch, captured loop", "torch.bmm"))
-        rivals = {"by hand": hand, "loop of torch.matmul": loop, "torch.bmm": bmm}
+        baselines = {"by hand": hand, "loop of torch.matmul": loop, "torch.bmm": bmm}
         config = {"tile, warps, stages, form": comparison.configuration(ours)}
-        lines.append(comparison.Line((what,), ours, rivals, config))
+        lines.append(comparison.Line((what,), ours, baselines, config))
     comparison.write("triton_grouped", ["products"], lines)
 
 

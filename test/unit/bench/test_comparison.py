@@ -109,7 +109,7 @@ def test_the_chosen_buffer_stands_beside_all(pages):
     )
 
 
-def test_groups_and_batches_have_their_own_rivals(pages):
+def test_groups_and_batches_have_their_own_baselines(pages):
     batch = {"shape": [16, 512, 512, 512]}
     measured(pages, "triton_grouped", [
         {"kernel": "grouped rendered", "group": "mixed", "ms": 0.04, "config": [[64, 128, 64], 4, 4, "pointers"]},
