@@ -31,6 +31,8 @@ product_tables.small_products | matmul-shapes | small_products | products of few
 grouped_products.table | grouped-products | grouped_products | grouped and batched products, against PyTorch's
 product_fit.table | product-choices | product_tuning | the tiles of products that the model chooses, at 39 sizes
 scheduled_products.table | scheduled-products | scheduled_products | products of a user, scheduled, against PyTorch's
+second_week.table | second-week | second_week | the kernels of a second week against nvcc
+layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
 attention.table | attention | attention_spread | attention with values spread over threads
 fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch

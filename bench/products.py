@@ -374,7 +374,8 @@ def benchmark(name: str) -> runner.Benchmark:
         product_runs.render(suite, folder, chosen)
 
     def timed(folder: Any, product: Product) -> Any:
-        return product_runs.contenders(suite, folder, product)
+        entries = product_runs.entries_of(folder, product)
+        return product_runs.contenders(product, folder, entries, suite.baselines, suite.rotated)
 
     groups = {key: [(p,) for p in suite.products if p.size in sizes] for key, sizes in GROUPS.items()}
     return runner.Benchmark(
