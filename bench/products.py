@@ -386,11 +386,7 @@ def benchmark(name: str) -> runner.Benchmark:
     )  # fmt: skip
 
 
-def main() -> int:
-    if sys.argv[1:2] and sys.argv[1] in SUITES:
-        return runner.main(benchmark(sys.argv[1]), sys.argv[2:])
-    raise SystemExit(__doc__)
-
+BENCHMARKS = {name: benchmark(name) for name in SUITES}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))
