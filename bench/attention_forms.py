@@ -10,14 +10,15 @@ gradients are computed: one pass that adds those of queries, and two passes with
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, TARGET, FOLDER = "attention_forms", "sm_90a", harness.ARTIFACTS / "attention_forms"
 BLOCKS = 132  # of an H200
@@ -122,33 +123,24 @@ def errors_of(case: Case, kernels: Mapping[str, Any]) -> dict[str, list[float]]:
     return found
 
 
-def check() -> int:
+def check(words: Any) -> int:
     """Check all cases and keep their errors; 1 where a case is wrong."""
-    import torch
-
-    import lego_mlir
-
-    device, rows, failed = torch.cuda.get_device_name(), [], 0
+    rows = []
     for case in CASES:
-        kernels = {path.name: next(iter(lego_mlir.load_kernels(str(path)).values()))
+        kernels = {path.name: mlir_kernels.kept_kernel(next(path.glob("*.cubin")))
                    for path in sorted(folder_of(case).iterdir())}  # fmt: skip
         errors = errors_of(case, kernels)
         right = all(error <= TOLERANCES[case.dtype] for part in errors.values() for error in part)
         print(folder_of(case).name, errors, "right" if right else "WRONG", flush=True)
-        failed += not right
         rows.append({**case._asdict(), **errors, "right": right})
-    facts = {"device": device, "torch": torch.__version__, "rows": rows}
-    harness.todays_results(device, NAME).write_text(json.dumps(facts, indent=1) + "\n")
-    return int(failed > 0)
+    harness.save(NAME, {**harness.versions(), "rows": rows})
+    return int(not all(row["right"] for row in rows))
 
 
 def table() -> None:
     """The forms and their errors."""
-    measured = mlir_kernels.latest(NAME)
-    if measured is None:
-        raise SystemExit("nothing was checked: run the step `check` on a GPU")
     rows = []
-    for row in measured["rows"]:
+    for row in mlir_kernels.newest(NAME)["rows"]:
         mask = "causal" if row["causal"] else "full"
         if row["window"] is not None:
             mask += f", window {row['window']}"
@@ -156,10 +148,10 @@ def table() -> None:
         errors = (f"{max(row[part]):.1e}" if part in row else "" for part in ("o", "ordered", "added"))
         rows.append([str(row["features"]), row["dtype"], mask, heads, f"{row['queries']} to {row['keys']}", *errors])
     columns = "head|type|mask|heads of queries to keys|positions|o|gradients, two passes|gradients, one pass"
-    about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
+    mlir_kernels.put_results("results/attention.md", NAME, NAME, mlir_kernels.table(columns, rows), "torch")
 
+
+BENCHMARK = runner.Benchmark(NAME, table=table, render=lambda folder, cases: render(), steps={"check": check})
 
 if __name__ == "__main__":
-    steps = {"render": lambda _: render(), "check": lambda _: check(), "table": lambda _: table()}
-    mlir_kernels.main(__doc__ or "", steps, [], str)
+    sys.exit(runner.main(BENCHMARK))

@@ -377,7 +377,7 @@ def count(_: Sequence[str]) -> None:
 
 
 def placement(_: Sequence[str]) -> None:
-    """The SM of each block, and when it started and ended, in nanoseconds; as NumPy arrays beside the results."""
+    """The SM of each block, and when it started and ended, in nanoseconds; as NumPy arrays next to the results."""
     import cupy as cp
     import numpy as np
 
@@ -502,7 +502,7 @@ def cell(rows: list[Made], **facts: Any) -> Made | None:
 
 
 def width_table(rows: list[Made], kind: str, n: int, counters: list[Made]) -> mlir_kernels.Table:
-    """Ours beside the model, and listing 5 by hand over ours, by width and block; the hits of the caches."""
+    """Ours and the model, and listing 5 by hand over ours, by width and block; the hits of the caches."""
     model = [
         row for row in json.loads(harness.rendered(PREDICTIONS).read_text()) if (row["kind"], row["n"]) == (kind, n)
     ]
@@ -521,7 +521,7 @@ def width_table(rows: list[Made], kind: str, n: int, counters: list[Made]) -> ml
 
 
 def hits(seen: Made | None, expected: Made | None) -> tuple[str, str]:
-    """The counted hit rates of L1, beside that of the model, and of the reads of L2."""
+    """The counted hit rates of L1, those of the model, and of the reads of L2."""
     if seen is None:
         return "", ""
     first = f"{100 * seen['L1 hits'] / seen['L1 sectors']:.1f}"

@@ -21,16 +21,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """One case: what names it, the rendered kernel's row, the rivals' rows, and further columns of the table."""
+    """One case: what names it, the rendered kernel's row, the baselines' rows, and further columns of the table."""
 
     case: tuple[str, ...]
     ours: Row | None
-    rivals: Mapping[str, Row | None]
+    baselines: Mapping[str, Row | None]
     more: Mapping[str, str] | None = None
 
-    def ratio(self, rival: str, quantity: str = "ms") -> float | None:
-        """How many times as long as ours a rival takes, or as many instructions; None where either was not measured."""
-        ours, theirs = ((row or {}).get(quantity) for row in (self.ours, self.rivals[rival]))
+    def ratio(self, baseline: str, quantity: str = "ms") -> float | None:
+        """How many times as long as ours a baseline takes, or as many instructions; None where one was not measured."""
+        ours, theirs = ((row or {}).get(quantity) for row in (self.ours, self.baselines[baseline]))
         return theirs / ours if ours and theirs else None
 
 
@@ -47,17 +47,17 @@ def find(rows: Sequence[Row], **facts: Any) -> Row | None:
 
 
 def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> mlir_kernels.Table:
-    """A table: times with their spread, and how many times as long each rival takes."""
-    rivals = list(lines[0].rivals)
-    columns = [*heads, f"{ours} ms", *(f"{rival} ms" for rival in rivals), *(f"{rival} / {ours}" for rival in rivals)]
-    counted = [rival for rival in rivals if any(line.ratio(rival, "instructions") for line in lines)]
-    columns += [f"instructions, {rival} / {ours}" for rival in counted]
+    """A table: times with their spread, and how many times as long each baseline takes."""
+    others = list(lines[0].baselines)
+    columns = [*heads, f"{ours} ms", *(f"{other} ms" for other in others), *(f"{other} / {ours}" for other in others)]
+    counted = [other for other in others if any(line.ratio(other, "instructions") for line in lines)]
+    columns += [f"instructions, {other} / {ours}" for other in counted]
     columns += lines[0].more or {}
     cells = []
     for line in lines:
-        times = [mlir_kernels.time_cell(row) for row in (line.ours, *line.rivals.values())]
-        ratios = [_cell(line.ratio(rival)) for rival in rivals]
-        counts = [_cell(line.ratio(rival, "instructions")) for rival in counted]
+        times = [mlir_kernels.time_cell(row) for row in (line.ours, *line.baselines.values())]
+        ratios = [_cell(line.ratio(other)) for other in others]
+        counts = [_cell(line.ratio(other, "instructions")) for other in counted]
         cells.append([*line.case, *times, *ratios, *counts, *(line.more or {}).values()])
     return mlir_kernels.table("|".join(columns), cells)
 

@@ -1,24 +1,25 @@
 """Compare the interpreter's counts with the GPU's counters: bank conflicts and memory sectors, kernel by kernel.
 
-    python bench/counters.py render     without a GPU: PTX and the counts that the interpreter predicts
-    python bench/counters.py count      on the GPU machine, with ncu: the same counts from the hardware
-    python bench/counters.py table      the table of docs/results/counters.md
-
 Every kernel here is launched once. A wavefront is one pass of shared memory's banks, a sector 32 bytes of a request to
 global memory. ncu counts wavefronts twice: for each instruction, exactly (`sass`), and at the pipe that all
 instructions of an SM share (`pipe`), where passes that were stalled by other traffic count again.
 """
 
+# mypy: disable-error-code="valid-type"
+
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import harness
 import mlir_kernels
 import ncu
+import runner
 
 NAME, PAGE, TARGET = "counters", "results/counters.md", "sm_90"
 SIZE = 512
@@ -64,8 +65,6 @@ def kernels() -> dict[str, tuple[Any, str | None]]:
 
 def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
     """Sizes that the tiles do not divide: masked loads and stores, and blocks with few active threads."""
-    from branches import reversed_tiles
-
     from lego_mlir import f16, f32
     from lego_mlir.kernels import matmul, transpose
 
@@ -82,6 +81,32 @@ def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
     for size in (1000, 333):
         found[f"reversed {size}"] = (reversed_tiles(size), None)
     return found
+
+
+def reversed_tiles(size: int) -> Any:
+    """A kernel whose warps split at a branch around a store to shared memory.
+
+    Each block writes its 128 elements of a ragged vector in reverse, threads below 70 two columns of a tile.
+    """
+    import lego_mlir as lego
+    from lego_mlir import Row, f32
+
+    blocks = lego.cdiv(size, 128)
+
+    @lego.kernel(grid=blocks, block=128)
+    def transpose(src: lego.Tensor(f32, Row(size)), dst: lego.Tensor(f32, Row(size))):  # type: ignore[no-untyped-def]
+        block, thread = lego.block_id.x, lego.thread_id.x
+        tile = lego.shared(f32, Row(4, 33))
+        a, b = src.tile_by([blocks], [128]), dst.tile_by([blocks], [128])
+        value = a[block, thread]
+        with lego.when(thread < 70):
+            tile[thread % 4, thread // 4] = value
+        with lego.when(thread >= 70):
+            tile[thread % 4, thread // 4] = value * 2.0
+        lego.barrier()
+        b[block, thread] = tile[3 - thread % 4, 31 - thread // 4]
+
+    return transpose
 
 
 def predicted(kernel: Any, compilation: Any) -> dict[str, int]:
@@ -107,25 +132,20 @@ def predicted(kernel: Any, compilation: Any) -> dict[str, int]:
     return {name: counts[name] for name in PREDICTED}
 
 
-def render() -> None:
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     expected = {}
     for name, (kernel, script) in kernels().items():
-        made = compile_kernel(kernel, transform=script, target=TARGET, cache=Cache(default_folder()))
+        made = mlir_kernels.compiled(kernel, TARGET, "ptx", transform=script)
         mlir_kernels.keep(folder, name.replace(" ", "-"), made)
         expected[name] = predicted(kernel, made)
     (folder / "predicted.json").write_text(json.dumps(expected, indent=1) + "\n")
-    print(f"{len(expected)} kernels in {folder}")
 
 
 def expected() -> dict[str, dict[str, int]]:
     return json.loads(harness.rendered(harness.ARTIFACTS / NAME / "predicted.json").read_text())
 
 
-def launch() -> None:
+def launch(_: Sequence[str]) -> None:
     """Launch each kernel once, in the order of `predicted.json`, for ncu to profile."""
     import cupy as cp
 
@@ -136,9 +156,7 @@ def launch() -> None:
     cp.cuda.get_current_stream().synchronize()
 
 
-def count() -> None:
-    import cupy as cp
-
+def count(_: Sequence[str]) -> None:
     found = ncu.watch([__file__, "launch"], METRICS, "--kernel-name", ENTRIES)
     wanted = expected()
     if len(found) != len(wanted):
@@ -150,10 +168,7 @@ def count() -> None:
         for quantity, number in row["predicted"].items():
             if number or row["measured"][quantity]:
                 print(f"{row['kernel']:28} {quantity:18} {number:10} {row['measured'][quantity]:10}")
-    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    path = harness.todays_results(device, NAME)
-    path.write_text(json.dumps({"device": device, "metrics": METRICS, "rows": rows}, indent=1) + "\n")
-    print(path)
+    print(harness.save(NAME, {"device": harness.device_name(), "metrics": METRICS, "rows": rows}))
 
 
 def table() -> None:
@@ -173,14 +188,7 @@ def table() -> None:
     mlir_kernels.put_into(PAGE, NAME, head, mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
 
 
-STEPS = {step.__name__: step for step in (render, launch, count, table)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=STEPS)
-    STEPS[parser.parse_args().step]()
-
+BENCHMARK = runner.Benchmark(NAME, table=table, render=render, steps={"count": count, "launch": launch})
 
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

@@ -1,4 +1,4 @@
-"""The kernels of examples/first_day at realistic sizes, beside torch, cuSPARSE and CUB.
+"""The kernels of examples/first_day at realistic sizes, against torch, cuSPARSE and CUB.
 
 A word chooses cases by what their names hold. Rendering replaces sizes that an example fixes as constants. `time` needs
 CuPy, torch and lego_mlir.runtime, no MLIR. Where memory limits both, the fastest other's time over ours should be at
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import first_day_rivals
 import harness
 import mlir_kernels
 import runner
+from rivals import first_day as first_day_trials
 
 NAME, TARGET = "first_day", "sm_90"
 EXAMPLES = harness.BENCH.parent / "examples" / "first_day"
@@ -31,7 +31,7 @@ class Case:
     example: str
     constants: Numbers = field(default_factory=dict)
     sizes: Numbers = field(default_factory=dict)
-    memory: bool = True  # bound by memory, ours and the rival
+    memory: bool = True  # bound by memory, ours and the baseline
 
     @property
     def artifact(self) -> str:
@@ -146,7 +146,7 @@ def timed(folder: Path, case: Case) -> list[harness.Contender]:
 
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    trial = first_day_rivals.TRIALS[case.example](Kernels(case), {**case.constants, **case.sizes})
+    trial = first_day_trials.TRIALS[case.example](Kernels(case), {**case.constants, **case.sizes})
     for found in trial.results:
         found.zero_()
     trial.start()
@@ -156,7 +156,7 @@ def timed(folder: Path, case: Case) -> list[harness.Contender]:
         error = max(error, harness.require_close(found, expected, trial.tolerance, str(case)))
     facts = {"memory": case.memory}
     ours = harness.contender(trial.run, kernel="lego", error=error, **facts)
-    return [ours, *(harness.contender(run, kernel=name, **facts) for name, run in trial.rivals.items())]
+    return [ours, *(harness.contender(run, kernel=name, **facts) for name, run in trial.baselines.items())]
 
 
 def table() -> None:

@@ -1,4 +1,4 @@
-"""Lines of the kernels in examples/first_day beside the same in CUDA C++: a table beside docs/results/first-day.md.
+"""Lines of the kernels in examples/first_day and of the same in CUDA C++: data of docs/results/first-day.md.
 
     python bench/first_day_lines.py            print the table and write docs/results/data/first-day-lines.csv
     python bench/first_day_lines.py --check    print it, and fail where ours is too long or the file is out of date

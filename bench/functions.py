@@ -11,15 +11,16 @@ docs/reference/kernels.md, or an infinity, a NaN or a conversion differs.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import harness
+import mlir_kernels
 import numpy as np
+import runner
 
 from lego_mlir.runtime import f8
 from lego_mlir.runtime.comparing import FLOATS as TYPES
@@ -76,17 +77,11 @@ def kernels() -> Iterator[Any]:
         yield kernel_of(f"convert_{source}_{target}", (source, target), lambda x, t=target: x.to(getattr(lego, t)))
 
 
-def render(options: argparse.Namespace) -> int:
+def render(folder: Path, cases: Any) -> None:
     """Compile all kernels into one file, with a manifest."""
     from lego_mlir.toolchain import compile_kernel
 
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    compilation = compile_kernel(tuple(kernels()), target=TARGET, emit="ptx", cache=None)
-    (folder / f"{NAME}.ptx").write_bytes(compilation.bytes)
-    (folder / f"{NAME}.json").write_text(json.dumps(compilation.manifest))
-    print(folder / f"{NAME}.ptx")
-    return 0
+    mlir_kernels.keep(folder, NAME, compile_kernel(tuple(kernels()), target=TARGET, emit="ptx", cache=None))
 
 
 # -- inputs, references and the comparison
@@ -218,34 +213,26 @@ def shown(rows: list[Mapping[str, Any]], slack: float = 0.0) -> int:
     return int(bool(wrong))
 
 
-def run(options: argparse.Namespace) -> int:
+def run(words: Sequence[str]) -> int:
+    """The kernels on the GPU, if there is one."""
     from lego_mlir.errors import DependencyError
     from lego_mlir.runtime.cuda import cupy
 
     try:
-        cp = cupy()
+        rows = check(of_gpu(cupy()))
     except DependencyError as error:
         print(f"skipped: {error}")
         return 0
-    rows = check(of_gpu(cp))
-    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    path = harness.todays_results(device, NAME)
-    path.write_text(json.dumps({"device": device, "inputs": N, "rows": rows}, indent=1) + "\n")
-    print(path)
+    print(harness.save(NAME, {"device": harness.device_name(), "inputs": N, "rows": rows}))
     return shown(rows)
 
 
-def cpu(options: argparse.Namespace) -> int:
+def cpu(words: Sequence[str]) -> int:
+    """The same kernels on this machine's processor."""
     return shown(check(of_cpu()), LIBRARY)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    steps = {step.__name__: step for step in (render, run, cpu)}
-    parser.add_argument("step", choices=steps)
-    options = parser.parse_args()
-    return steps[options.step](options)
-
+BENCHMARK = runner.Benchmark(NAME, render=render, steps={"run": run, "cpu": cpu})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

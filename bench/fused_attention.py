@@ -1,9 +1,5 @@
 """`lego_mlir.kernels.fused_attention` and its gradients on warpgroups, against torch's back ends.
 
-    python bench/fused_attention.py render [WORD ..]   the kernels as cubins for sm_90a, no GPU; words choose cases
-    python bench/fused_attention.py time [WORD ..]     on the GPU machine: correctness, then times
-    python bench/fused_attention.py table              the tables of docs/results/attention.md, from the newest times
-
 A case is a direction, the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16.
 Kernels are those that `lego_mlir.attention` runs; those forward are for fixed sizes. The goal is at least 1.0 of the
 fastest of torch's back ends.
@@ -13,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,6 +17,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, TARGET, FOLDER = "fused_attention", "sm_90a", harness.ARTIFACTS / "fused_attention"
 POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
@@ -31,7 +28,7 @@ CASES = [
     *product(("forward",), (128, 64), LENGTHS, MASKS),
     *product(("backward",), (128, 64), (1024, 4096, 16384), MASKS),
 ]
-RIVALS = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
+LIBRARIES = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
 
 
 def sizes_of(features: int, length: int) -> tuple[int, int, int]:
@@ -39,12 +36,12 @@ def sizes_of(features: int, length: int) -> tuple[int, int, int]:
     return POSITIONS // length * FEATURES // features, length, length
 
 
-def render(words: list[str]) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir.kernels import added_gradients, fused_attention
     from lego_mlir.kernels.attention_forms import AttentionForm, fastest
 
-    for direction, features, length, mask in _chosen(words):
+    for direction, features, length, mask in cases:
         form, sizes = AttentionForm(features, causal=mask == "causal"), sizes_of(features, length)
         if direction == "forward":
             tile, blocks = fastest(form, sizes, BLOCKS)
@@ -54,10 +51,6 @@ def render(words: list[str]) -> None:
             kernels = added_gradients.build(form)
             for kernel in (kernels.prepare, kernels.main, kernels.round):
                 mlir_kernels.keep_cubin(FOLDER / f"gradients-{features}-{mask}", kernel, TARGET)
-
-
-def _chosen(words: list[str]) -> list[harness.Case]:
-    return [case for case in CASES if set(words) <= set(harness.words_of(case))]
 
 
 class Tensors:
@@ -144,35 +137,29 @@ def timed(folder: Path, direction: str, features: int, length: int, mask: str) -
         pairs = [(results[0], o)] if direction == "forward" else zip(results, gradients, strict=True)
         errors += [harness.require_close(x[head].float(), e, TOLERANCE, f"{direction} head {head}") for x, e in pairs]
     ours = harness.contender(run, kernel="lego", error=max(errors), **facts)
-    rivals = (harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch(direction).items())
-    return [ours, *rivals]
-
-
-def time(words: list[str]) -> int:
-    harness.PATIENCE_MS = 1200
-    return harness.time_cases(NAME, FOLDER, _chosen(words), timed)
+    others = (harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch(direction).items())
+    return [ours, *others]
 
 
 def table() -> None:
     """Milliseconds, teraflops, and times over ours."""
-    measured = mlir_kernels.latest(NAME)
-    if measured is None:
-        raise SystemExit("nothing was measured: run the step `time` on a GPU")
-    rows = []
+    measured, rows = mlir_kernels.by_case(mlir_kernels.newest(NAME)), []
     for case in CASES:
-        found = {row["kernel"]: row for row in measured["rows"] if row["case"] == harness.words_of(case)}
+        found = measured.get(tuple(harness.words_of(case)), {})
         if "lego" not in found:
             continue
         direction, features, length, mask = case
         ours, products = found["lego"]["ms"], {"forward": 4, "backward": 10}[direction]
         speed = products * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
-        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in RIVALS]
+        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in LIBRARIES]
         cells = [direction, str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}"]
         rows.append([*cells, *ratios])
-    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(RIVALS.values())}"
-    about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
-    mlir_kernels.put_into("results/attention.md", NAME, about, mlir_kernels.table(columns, rows))
+    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(LIBRARIES.values())}"
+    made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
+    mlir_kernels.put_results("results/attention.md", NAME, NAME, made, "torch", note=note)
 
+
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, protocol=harness.Protocol(patience_ms=1200))
 
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__ or "", {"render": render, "time": time, "table": lambda _: table()}, [], str)
+    sys.exit(runner.main(BENCHMARK))

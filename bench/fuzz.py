@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import mlir_kernels
 import numpy as np
 
 NAME, TARGET, GROUP = "fuzz", "sm_80", 50
@@ -67,25 +68,21 @@ def render(options: argparse.Namespace) -> None:
             arrays |= {f"{recipe['name']}/{tensor}": at for tensor, at in positions.items()}
             group.append(drawn.kernel)
             if len(group) == GROUP or len(recipes) == options.count:
-                keep(work, recipes[-1]["group"], compile_kernel(tuple(group), target=TARGET, emit="ptx", cache=None))
+                mlir_kernels.keep(
+                    work, recipes[-1]["group"], compile_kernel(tuple(group), target=TARGET, emit="ptx", cache=None)
+                )
                 group = []
                 print(f"{len(recipes)} kernels", flush=True)
         (work / "recipes.json").write_text(json.dumps(recipes))
         np.savez_compressed(work / "positions.npz", **arrays)
         for name, compilation, data in fuzz_kernels.shipped(TARGET):
-            keep(work, f"shipped-{name}", compilation)
+            mlir_kernels.keep(work, f"shipped-{name}", compilation)
             (work / f"shipped-{name}.npz").write_bytes(data)
         with tarfile.open(folder / ARCHIVE, "w:gz") as archive:
             for path in sorted(work.iterdir()):
                 archive.add(path, path.name)
     print(f"{folder / ARCHIVE}: {(folder / ARCHIVE).stat().st_size >> 10} KiB, {len(recipes)} random kernels")
     print(dict(Counter(r["kind"] for r in recipes)), dict(Counter(r["dtype"] for r in recipes)))
-
-
-def keep(folder: Path, name: str, compilation: Any) -> None:
-    import mlir_kernels
-
-    mlir_kernels.keep(folder, name, compilation)
 
 
 # -- the replay of a recipe in NumPy
@@ -352,12 +349,12 @@ def on_gpu(options: argparse.Namespace) -> int:
         print(f"skipped: {error}")
         return 0
     device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    path = Path(options.to, "fuzz.json") if options.to else harness.todays_results(device, NAME)
+    path = Path(options.to, "fuzz.json") if options.to else harness.results_path(device, NAME)
     found: dict[str, Any] = {"device": device, "archive": (harness.ARTIFACTS / NAME / ARCHIVE).name}
     for name in STEPS if options.step == "all" else (options.step,):
         print(f"-- {name}", flush=True)
         found[name] = STEPS[name](options)
-        path.write_text(json.dumps(found, indent=1) + "\n")
+        harness.save(NAME, found, path)
     print(path)
     return 1 if any(found[name]["wrong"] for name in STEPS if name in found) else 0
 

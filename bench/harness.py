@@ -5,7 +5,7 @@ the stream, in two ways. A *single* time is one launch after a flush of the L2 c
 up; of slow cases what a few seconds have room for, 20 at least, of tiny ones 400; kept are the median and the 10th and
 90th percentile. A time *back to back* is the mean of launches one after the other, in a CUDA graph where they follow
 PyTorch's stream; kept is the median of the turns. `ms` is what the page of the benchmark shows, and the other one
-stands beside it, as `steady_ms` or `single_ms`.
+is `steady_ms` or `single_ms`.
 
 Results are JSON with the run, its date, device, versions and clocks, written after every case to $OUT or to
 bench/results/<device>/<date>-<name>.json. A case with a wrong result is named, gives no times, and makes the exit code
@@ -118,7 +118,7 @@ def write_static(name: str, rows: list[dict[str, Any]], target: str = "sm_90") -
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to compute a case: a launch that was checked, and what its row records beside the times."""
+    """One way to compute a case: a launch that was checked, and what its row records with the times."""
 
     run: Callable[[], Any]
     facts: dict[str, Any]
@@ -283,7 +283,7 @@ def _typical(runs: Mapping[Any, Callable[[], Any]], once: Mapping[Any, float], r
 
 
 def _turn(repetitions: int, longest_ms: float) -> int:
-    """How many repetitions follow one another before a rival has its turn."""
+    """How many repetitions follow one another before a baseline has its turn."""
     return min(repetitions, max(1, int(TURN_MS / longest_ms))) if longest_ms > LONG_MS else 1
 
 
@@ -371,7 +371,7 @@ def _prepared(folder: Path, timed: Timed, case: Case) -> str | None:
 def time_cases(
     name: str, folder: Path, cases: Sequence[Case], timed: Timed, protocol: Protocol = Protocol(), **facts: Any
 ) -> int:
-    """Time every case and keep the rows as they come; 1 where a case was wrong or broke. `facts` go beside the rows."""
+    """Time every case and keep the rows as they come; 1 where a case was wrong or broke. `facts` are kept too."""
     global SEARCHING_MS
     SEARCHING_MS = protocol.patience_ms / 2
     about = {**versions(), **facts, "protocol": asdict(protocol), "warm_up": WARM_UP, "repetitions": REPETITIONS}

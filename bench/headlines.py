@@ -312,7 +312,7 @@ def _structured(newest: Newest) -> Iterator[Point]:
 
     results = newest("structured")
     for row in [] if results is None else structured.ratios(results["points"], "ours"):
-        if "rival" in row:
+        if "baseline" in row:
             yield Point(f"{row['case']}, {row['dtype'].replace('float', 'f')}", WARM, row["best"])
 
 

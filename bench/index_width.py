@@ -9,7 +9,6 @@ Before: every index in 64 bits, and addresses of shared memory too.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
@@ -21,6 +20,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, PAGE, TARGET = "index_width", "reference/irs.md", "sm_90"
 MULTIPROCESSORS = 132  # of an H200, for persistent kernels
@@ -138,17 +138,7 @@ def _cells(rows: list[Any]) -> list[str]:
     return cells
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["count", "table"])
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
-    if options.step == "table":
-        table()
-    else:
-        count(options.words)
-    return 0
-
+BENCHMARK = runner.Benchmark(NAME, table=table, steps={"count": count})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -1,4 +1,4 @@
-"""What a benchmark's contenders execute: instructions of all their warps, counted by ncu and kept beside their times.
+"""What a benchmark's contenders execute: instructions of all their warps, counted by ncu and kept with their times.
 
 Each contender of a measured case is launched once, in the configuration that the step `time` found fastest. A kernel
 that does nothing goes before each, so that a contender may be any number of launches.
@@ -26,7 +26,8 @@ def count(name: str, folder: Path, words: Sequence[str]) -> int:
     path = mlir_kernels.latest_path(name)
     if path is None:
         raise SystemExit(f"{name} has no results; run the step `time` first")
-    seen = ncu.watch([sys.argv[0], "launch", *words], METRICS, "--profile-from-start", "off")
+    named = [name] if sys.argv[1:2] == [name] else []  # a program with several benchmarks
+    seen = ncu.watch([sys.argv[0], *named, "launch", *words], METRICS, "--profile-from-start", "off")
     results, launched = json.loads(path.read_text()), json.loads((folder / LAUNCHED).read_text())
     counts = of_contenders(seen)
     if len(counts) != len(launched):

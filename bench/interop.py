@@ -1,7 +1,7 @@
 """Kernels called from other libraries on a GPU: right results on streams, in graphs, threads and compiled functions.
 
-    python bench/interop.py render              where MLIR is: the kernels into artifacts/interop
-    python bench/interop.py check [--to FOLDER] on the GPU machine: every check, as JSON
+    python bench/interop.py render      where MLIR is: the kernels into artifacts/interop
+    python bench/interop.py check       on the GPU machine: every check, as JSON
 
 `check` needs torch and lego_mlir.runtime. CuPy and JAX are checked where they are installed; checks with two devices
 run where there are two. A check that cannot run says why, and is not counted as passed.
@@ -9,17 +9,15 @@ run where there are two. A check that cannot run says why, and is not counted as
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import harness
+import runner
 
 sys.path.insert(0, str(harness.BENCH.parent))
 sys.path.insert(0, str(harness.BENCH.parent / "test"))
@@ -33,7 +31,7 @@ class AbsentError(Exception):
     """Why a check cannot run here."""
 
 
-def render() -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     import interop_kernels
 
     from lego_mlir.runtime import packs
@@ -41,8 +39,7 @@ def render() -> None:
 
     names = ("axpy", "double", "two_results")
     compiled = {name: compile_kernel(getattr(interop_kernels, name), target=TARGET) for name in names}
-    for path in packs.write(FOLDER, compiled):
-        print(path)
+    packs.write(folder, compiled)
 
 
 def kernel(name: str) -> Any:
@@ -122,7 +119,7 @@ def threads_launch_together() -> None:
                     x = axpy(x, x, 0.0)
                 torch.cuda.current_stream().synchronize()
             _close(x, torch.full_like(x, float(seed)))
-        except BaseException:
+        except BaseException:  # whatever a thread raises is told by the one that waits for it
             failed.append(traceback.format_exc())
 
     workers = [threading.Thread(target=run, args=(k,)) for k in range(8)]
@@ -247,10 +244,8 @@ CHECKS: tuple[Callable[[], None], ...] = (
 )  # fmt: skip
 
 
-def check(to: Path) -> int:
-    """Run every check, print a line for each, and write them as JSON. Returns the number of those that failed."""
-    import torch
-
+def check(words: Sequence[str]) -> int:
+    """Run every check, print a line for each, and keep them as JSON; 1 where one failed."""
     rows = []
     for function in CHECKS:
         name = function.__name__.replace("_", " ")
@@ -259,30 +254,16 @@ def check(to: Path) -> int:
             result, detail = "ok", ""
         except AbsentError as absent:
             result, detail = "not run", str(absent)
-        except Exception as error:
+        except Exception as error:  # a check that breaks is wrong, and the others still run
             result, detail = "WRONG", f"{type(error).__name__}: {error}"
             traceback.print_exc()
         print(f"{name}: {result}{f' ({detail[:200]})' if detail else ''}", flush=True)
         rows.append({"check": name, "result": result, "detail": detail[:500]})
-    to.mkdir(parents=True, exist_ok=True)
-    record = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"), "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__, "checks": rows,
-    }  # fmt: skip
-    (to / "interop.json").write_text(json.dumps(record, indent=1) + "\n")
-    return sum(row["result"] == "WRONG" for row in rows)
+    harness.save("interop", {**harness.versions(), "checks": rows})
+    return int(any(row["result"] == "WRONG" for row in rows))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["render", "check"])
-    parser.add_argument("--to", metavar="FOLDER", type=Path, default=harness.BENCH / "results" / "interop")
-    options = parser.parse_args()
-    if options.step == "render":
-        render()
-        return 0
-    return min(check(options.to), 1)
-
+BENCHMARK = runner.Benchmark("interop", render=render, steps={"check": check})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

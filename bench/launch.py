@@ -1,4 +1,4 @@
-"""Host time of a launch: what a caller pays before the GPU has the work, beside torch's own operators.
+"""Host time of a launch: what a caller pays before the GPU has the work, and for torch's own operators.
 
 A batch of CALLS calls is timed by the clock of the host, without waiting for the device, whose queue takes more. Before
 each batch the device is idle. The candidates take turns in random order; a row has the median of the batches and

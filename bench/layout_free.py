@@ -1,9 +1,5 @@
 """Kernels of TritonBench without a layout, next to the same programs in Triton.
 
-    python bench/layout_free.py render [NAME ..]    our PTX, for sm_90a; no GPU
-    python bench/layout_free.py time [NAME ..]      on the GPU machine: correctness, then times
-    python bench/layout_free.py table               the table of docs/results/layout-free.md
-
 Both are checked against NumPy before they are timed, and Triton's with 4, 8 and 16 warps, of which the fastest counts;
 ours has the warps of its program. Of products the fastest of several configurations counts for Triton, and of several
 schedules for ours. A division is rounded in both, an exponential approximate in both.
@@ -11,7 +7,6 @@ schedules for ours. A division is rounded in both, an exponential approximate in
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +16,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, PAGE, TARGET = "layout_free", "results/layout-free.md", "sm_90a"
 NAMES = (
@@ -39,28 +35,14 @@ def label(name: str, size: Sequence[int], number: int = 0) -> str:
     return "-".join([name, *map(str, size), *([f"schedule{number}"] if number else [])])
 
 
-def render(names: Sequence[str]) -> None:
-    """The kernels of some names, and the arrays that they take."""
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """The kernels, each with its schedules."""
     import layout_free_kernels
 
-    from lego_mlir.toolchain import compile_kernel
-
-    folder = harness.ARTIFACTS / NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        build, sizes = layout_free_kernels.CASES[name]
-        for size in sizes:
-            for number, kernel in enumerate(build(*size).scheduled()):
-                mlir_kernels.keep(folder, label(name, size, number), compile_kernel(kernel, target=TARGET))
-            print(label(name, size), flush=True)
-    cases = {name: [list(size) for size in layout_free_kernels.CASES[name][1]] for name in NAMES}
-    (folder / "cases.json").write_text(json.dumps(cases) + "\n")
-
-
-def time(names: Sequence[str]) -> int:
-    folder = harness.ARTIFACTS / NAME
-    cases = json.loads(harness.rendered(folder / "cases.json").read_text())
-    return harness.time_cases(NAME, folder, [(name, *size) for name in names for size in cases[name]], contenders)
+    for name, *size in cases:
+        for number, kernel in enumerate(layout_free_kernels.CASES[name][0](*size).scheduled()):
+            mlir_kernels.keep(folder, label(name, size, number), mlir_kernels.compiled(kernel, TARGET, "ptx"))
+        print(label(name, size), flush=True)
 
 
 def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, Any], float]:
@@ -86,21 +68,21 @@ def triton_product(
     size: Sequence[int], tensors: dict[str, Any], configuration: tuple[int, int, int, int]
 ) -> Callable[[], Any]:
     """The launch of Triton's product with this tile, number of warps and of stages; 128 bytes along K."""
-    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
-    import triton_layout_free as rivals
+    from rivals import triton_layout_free as by_hand
 
     (m, n, k), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
     tile = (bm, bn, 128 // given[0].element_size())
-    return lambda: rivals.product[(n // bn * (m // bm),)](*given, m, n, k, *tile, 8, num_warps=warps, num_stages=stages)
+    return lambda: by_hand.product[(n // bn * (m // bm),)](
+        *given, m, n, k, *tile, 8, num_warps=warps, num_stages=stages
+    )
 
 
 def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: int) -> Callable[[], Any]:
     """The launch of Triton's kernel over rows."""
-    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
-    import triton_layout_free as rivals
+    from rivals import triton_layout_free as by_hand
 
     given = list(tensors.values())
-    kernel = rivals.row_sum if name == "sum" else getattr(rivals, name)
+    kernel = by_hand.row_sum if name == "sum" else getattr(by_hand, name)
     if name in ("vector_exp", "low_mem_dropout"):
         n, block = size[0], 1024
         return lambda: kernel[(-(-n // block),)](*given, n, block, num_warps=warps)
@@ -110,7 +92,7 @@ def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: i
     return lambda: kernel[(rows,)](*given, columns, block, *extra, num_warps=warps)
 
 
-def contenders(folder: Path, name: str, *size: int) -> list[harness.Contender]:
+def timed(folder: Path, name: str, *size: int) -> list[harness.Contender]:
     import cupy as cp
     import torch
 
@@ -130,11 +112,9 @@ def contenders(folder: Path, name: str, *size: int) -> list[harness.Contender]:
     ]
 
 
-def table(_: Sequence[str]) -> None:
+def table() -> None:
     """The newest times: Triton's over ours."""
-    results = mlir_kernels.latest(NAME)
-    if results is None:
-        sys.exit(f"no results of {NAME}; run the step `time` on a GPU")
+    results = mlir_kernels.newest(NAME)
     rows = {(r["case"][0], r["size"], r["kernel"]): r for r in results["rows"]}
     lines: list[list[str]] = []
     ratios: dict[str, list[float]] = {"rows": [], "products": []}
@@ -155,5 +135,14 @@ def table(_: Sequence[str]) -> None:
     mlir_kernels.put_into(PAGE, "layout-free", heading, made)
 
 
+def cases() -> list[harness.Case]:
+    """The kernels by name, at the sizes of TritonBench and odd ones."""
+    import layout_free_kernels
+
+    return [(name, *size) for name in NAMES for size in layout_free_kernels.CASES[name][1]]
+
+
+BENCHMARK = runner.Benchmark(NAME, cases(), timed, table, render, target=TARGET)
+
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__, {"render": render, "time": time, "table": table}, NAMES, str)
+    sys.exit(runner.main(BENCHMARK))

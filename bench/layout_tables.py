@@ -159,7 +159,7 @@ def row_3(family: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-# -- table 3 beside Triton
+# -- table 3 and Triton
 
 
 def kept_counts() -> dict[str, dict[str, dict[str, int]]]:

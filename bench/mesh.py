@@ -1,4 +1,4 @@
-"""Moves of a matrix over the GPUs of one host, beside NCCL and DTensor; on a CPU the same in small, under gloo.
+"""Moves of a matrix over the GPUs of one host, against NCCL and DTensor; on a CPU the same in small, under gloo.
 
     python bench/mesh.py render [N ..]      the kernels of N ranks each as cubins (2 and 4), no GPU
     python bench/mesh.py time [--size 256]  on the GPU machine: correctness, then times; one process for each GPU
@@ -35,7 +35,7 @@ import harness
 import mesh_pairs
 from mesh_kernels import BITS, CEILING_BYTES, SIZE, SMALL, Kept, contiguous, render, whole_matrix
 from mesh_kills import kill
-from mesh_stage import Stage, circumstances, free_port, keep, ranks_of, spawned
+from mesh_stage import Stage, circumstances, command_line, free_port, keep, ranks_of, spawned
 from mesh_tables import table
 
 
@@ -200,7 +200,7 @@ def time(options: argparse.Namespace) -> int:
 
 
 def alone(options: argparse.Namespace) -> int:
-    """The kernels of rank 0 of two on one GPU, beside a copy of as many bytes."""
+    """The kernels of rank 0 of two on one GPU, against a copy of as many bytes."""
     import torch
 
     stage, size = Stage(0, 1, free_port()), options.size or SIZE
@@ -251,22 +251,9 @@ def timed_alone(stage: Stage, pair: Any, whole: Any, bits: int) -> Iterator[dict
                "of a copy": copy["steady"] / ours["steady"]}  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    steps = {"render": render, "time": time, "alone": alone, "kill": kill, "table": table}
-    parser.add_argument("step", choices=steps)
-    parser.add_argument(
-        "ranks", nargs="*", type=int, help="numbers of ranks; by default 2 and 4 to render, all GPUs to time"
-    )
-    parser.add_argument(
-        "--size", type=int, help=f"rows and columns of the matrix; by default {SIZE}, and {SMALL} on a CPU"
-    )
-    parser.add_argument(
-        "--only", dest="words", action="append", help="only this pair, or way to be killed, by its name"
-    )
-    options = parser.parse_args()
-    return steps[options.step](options)
-
+SIZED = f"rows and columns of the matrix; by default {SIZE}, and {SMALL} on a CPU"
+CHOSEN = {"dest": "words", "action": "append", "help": "only this pair, or way to be killed, by its name"}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    steps = {"render": render, "time": time, "alone": alone, "kill": kill, "table": table}
+    sys.exit(command_line(__doc__, steps, ("--size", {"type": int, "help": SIZED}), ("--only", CHOSEN)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -14,6 +13,7 @@ from typing import Any
 
 import harness
 import mesh_pairs
+import mlir_kernels
 from mesh_stage import NAME
 
 FOLDER = harness.ARTIFACTS / NAME
@@ -37,18 +37,12 @@ class Kept:
 
     def store(self, name: str, moves: Any, dtype: Any, held: int, capacities: Sequence[int]) -> Any:
         from lego_mlir.mesh.box_kernels import box_kernel
-        from lego_mlir.toolchain import compile_kernel
 
-        made = compile_kernel(box_kernel(name, moves, dtype, held, capacities), target="sm_90a", emit="cubin")
-        path = self.path(name, dtype)
-        path.write_bytes(made.bytes)
-        path.with_suffix(".json").write_text(json.dumps(made.manifest))
+        made = mlir_kernels.compiled(box_kernel(name, moves, dtype, held, capacities), "sm_90a")
+        mlir_kernels.keep_code(FOLDER, self.path(name, dtype).stem, made)
 
     def load(self, name: str, moves: Any, dtype: Any, held: int, capacities: Sequence[int]) -> Any:
-        from lego_mlir.runtime.packs import load_kernels
-
-        (kernel,) = load_kernels(harness.rendered(self.path(name, dtype))).values()
-        return kernel
+        return mlir_kernels.kept_kernel(self.path(name, dtype))
 
 
 def contiguous(ranks: int, rank: int, make: Any, bits: int = 32) -> Any:

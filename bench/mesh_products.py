@@ -1,4 +1,4 @@
-"""Products over the GPUs of one host, beside NCCL and cuBLAS one after the other and torch's fused products.
+"""Products over the GPUs of one host, against NCCL and cuBLAS one after the other and torch's fused products.
 
     python bench/mesh_products.py render [N ..]     the kernels for N ranks as cubins (2 and 4), no GPU
     python bench/mesh_products.py time [N]          on the GPU machine: values, then times, a process a GPU
@@ -15,7 +15,6 @@ integers, whose sums have no rounding; times are of normal ones, taken as in ben
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from typing import Any
 import harness
 import mlir_kernels
 import product_runs
-from mesh_stage import Stage, by_torch, circumstances, keep, ranks_of, spawned
+from mesh_stage import Stage, by_torch, circumstances, command_line, keep, ranks_of, spawned
 from mesh_tables import GPUS, circumstances_of
 
 NAME, PAGE = "mesh_products", "results/mesh.md"
@@ -90,17 +89,15 @@ def _rendered(product: LocalProduct) -> str:
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
-    from lego_mlir.toolchain import compile_kernel
 
     *size, added = product
     epilogue = FusedEpilogue(residual=added) if added else None
     kernel, script, parameters = kernel_for(
         Problem(*size, "bf16", "bf16", "NN", product_runs.TARGET, product_runs.SMS, epilogue=epilogue)
     )
-    made = compile_kernel(kernel, target=product_runs.TARGET, emit="cubin", transform=script, parameters=parameters)
+    made = mlir_kernels.compiled(kernel, product_runs.TARGET, transform=script, parameters=parameters)
     path = _cubin(product)
-    path.write_bytes(made.bytes)
-    path.with_suffix(".json").write_text(json.dumps(made.manifest))
+    mlir_kernels.keep_code(FOLDER, path.stem, made)
     return f"{path.name}: {parameters}"
 
 
@@ -120,11 +117,9 @@ class Kept:
     known: dict[LocalProduct, Any]
 
     def __call__(self, a: Any, b: Any, out: Any, residual: Any = None) -> None:
-        from lego_mlir.runtime.packs import load_kernels
-
         product = (*out.shape, a.shape[1], "" if residual is None else "bf16")
         if product not in self.known:
-            (self.known[product],) = load_kernels(harness.rendered(_cubin(product))).values()
+            self.known[product] = mlir_kernels.kept_kernel(_cubin(product))
         self.known[product](a, b, out, *([] if residual is None else [residual]))
 
 
@@ -293,16 +288,5 @@ def table(options: Any) -> int:
     return 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    steps = {"render": render, "time": time, "table": table}
-    parser.add_argument("step", choices=steps)
-    parser.add_argument(
-        "ranks", nargs="*", type=int, help="numbers of ranks; by default 2 and 4 to render, all GPUs to time"
-    )
-    options = parser.parse_args()
-    return steps[options.step](options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(__doc__, {"render": render, "time": time, "table": table}))

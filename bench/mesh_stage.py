@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import socket
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -106,10 +104,24 @@ def circumstances(stage: Stage) -> dict[str, Any]:
 
 
 def keep(name: str, results: dict[str, Any]) -> None:
-    """Results as a file, in $OUT or beside the others."""
-    folder = Path(os.environ.get("OUT", harness.BENCH / "results"))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{NAME}-{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+    """Results as a file, under the name of the benchmark and of the run."""
+    import torch
+
+    device = harness.device_name() if torch.cuda.is_available() else "CPU"
+    harness.save(f"{NAME}-{name}", {"device": device, **results})
+
+
+def command_line(about: str | None, steps: Mapping[str, Callable[[argparse.Namespace], int]], *more: Any) -> int:
+    """One step, for numbers of ranks; `more` are further options, each a name and what argparse takes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=steps)
+    parser.add_argument(
+        "ranks", nargs="*", type=int, help="numbers of ranks; by default 2 and 4 to render, all GPUs to time"
+    )
+    for name, given in more:
+        parser.add_argument(name, **given)
+    options = parser.parse_args()
+    return steps[options.step](options)
 
 
 def ranks_of(options: argparse.Namespace) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,27 +17,6 @@ RESULTS = harness.BENCH / "results"
 SHOWN = 8
 """Rows of a table that a page shows itself."""
 LIBRARIES = {"triton": "Triton", "torch": "PyTorch"}
-
-
-def main(about: str, steps: Mapping[str, Callable[[list[Any]], int | None]], sizes: Sequence[Any], size: Any) -> None:
-    """The command line of one benchmark: a step, and the sizes or words that it is done for, `size` their type.
-
-    Exits with what the step returns.
-    """
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=steps)
-    parser.add_argument("sizes", nargs="*", type=size, help="only these")
-    options = parser.parse_args()
-    sys.exit(steps[options.step](options.sizes or list(sizes)))
-
-
-def size_of(text: str) -> tuple[int, int, int]:
-    """M, N and K of a product, `512` or `4096x4096x1024`."""
-    parts = tuple(map(int, text.split("x")))
-    if len(parts) not in (1, 3):
-        raise argparse.ArgumentTypeError(f"a size is M or MxNxK, not {text!r}")
-    m, n, k = parts * 3 if len(parts) == 1 else parts
-    return m, n, k
 
 
 def compiled(kernel: Any, target: str, emit: str = "cubin", **options: Any) -> Any:
@@ -62,7 +39,7 @@ def keep_code(folder: Path, name: str, compilation: Any) -> None:
 
 
 def keep_cubin(folder: Path, kernel: Any, target: str, **options: Any) -> None:
-    """A kernel's machine code in a folder of its own or beside others; compiled where missing."""
+    """A kernel's machine code in a folder, compiled where it is missing."""
     if not (folder / f"{kernel.name}.cubin").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         keep_code(folder, kernel.name, compiled(kernel, target, **options))

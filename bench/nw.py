@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -128,21 +128,36 @@ DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at
 
 
 def captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, needed: int) -> Any:
-    """All launches of one run as a CUDA graph, so that no launch waits for Python."""
+    """All launches of one run of both kernels of a CUDA text."""
     shared = needed if needed > DECLARED else 0
     module = cupy.RawModule(code=text, options=("--std=c++17",))
-    growing, shrinking = (module.get_function(f"nw_{name}") for name in ("growing", "shrinking"))
-    if shared:
-        growing.max_dynamic_shared_size_bytes = shrinking.max_dynamic_shared_size_bytes = shared
-    stream = cupy.cuda.Stream(non_blocking=True)
+    halves = [module.get_function(f"nw_{name}") for name in ("growing", "shrinking")]
+
+    def given(d: int, count: int) -> tuple[Any, ...]:
+        return scores, substitution, cupy.int32(PENALTY), cupy.int32(d)
+
+    return graph_of(cupy, halves, [shared, shared], blocks, b, given, module)
+
+
+def graph_of(
+    cupy: Any, halves: Sequence[Any], shared: Sequence[int], blocks: int, b: int,
+    given: Callable[[int, int], tuple[Any, ...]], module: Any,
+) -> Any:  # fmt: skip
+    """All launches of one run as a CUDA graph, so that no launch waits for Python: the growing half, the shrinking one.
+
+    `given` has the arguments of the launch of a diagonal, and `module` is kept: a graph holds no references.
+    """
+    for function, needed in zip(halves, shared, strict=True):
+        if needed:
+            function.max_dynamic_shared_size_bytes = needed
+    stream, alive = cupy.cuda.Stream(non_blocking=True), [module]
     with stream:
         stream.begin_capture()
         for d in range(2 * blocks - 1):
-            kernel, count = (growing, d + 1) if d < blocks else (shrinking, 2 * blocks - 1 - d)
-            given = (scores, substitution, cupy.int32(PENALTY), cupy.int32(d))
-            kernel((count,), (b,), given, shared_mem=shared)
+            half, count = (0, d + 1) if d < blocks else (1, 2 * blocks - 1 - d)
+            alive.append(given(d, count))
+            halves[half]((count,), (b,), alive[-1], shared_mem=shared[half])
         graph = stream.end_capture()
-    alive = (module, scores, substitution)  # a graph holds no references to what its kernels use
     return lambda alive=alive: graph.launch()
 
 

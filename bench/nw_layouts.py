@@ -1,10 +1,5 @@
 """Figure 14 of LEGO: Rodinia's Needleman-Wunsch, in which only the layout of the score buffer changes.
 
-    python bench/nw_layouts.py render              our cubins and the CUDA texts, no GPU
-    python bench/nw_layouts.py static              registers, shared memory and instructions, no GPU
-    python bench/nw_layouts.py time [WORD ..]      on the GPU machine: correctness, then times; WORD: a size or a block
-    python bench/nw_layouts.py table               the tables of docs/results/nw-layouts.md
-
 Two kernels, over the growing and the shrinking diagonals of blocks; in a block all threads wait after each diagonal of
 the buffer. `CUDA` is rivals/nw.py, where the anti-diagonal buffer is the array class of `lego_mlir.templates.header`,
 as in the paper; `ours` is the same algorithm in the kernel language. ptxas makes the machine code of both.
@@ -162,23 +157,15 @@ def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
 
 
 def captured(cupy: Any, folder: Path, scores: Any, substitution: Any, blocks: int, b: int) -> Any:
-    """All launches of our kernels as a CUDA graph, as `nw.captured` has them."""
-    modules = {half: cupy.RawModule(path=str(harness.rendered(folder / f"{half}.cubin"))) for half in HALVES}
-    facts = {half: json.loads((folder / f"{half}.json").read_text())["kernels"][0] for half in HALVES}
-    functions = {half: modules[half].get_function(facts[half]["entry"]) for half in HALVES}
-    for half, function in functions.items():
-        if needed := facts[half]["dynamic_shared_bytes"]:
-            function.max_dynamic_shared_size_bytes = needed
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream:
-        stream.begin_capture()
-        for d in range(2 * blocks - 1):
-            half, count = ("growing", d + 1) if d < blocks else ("shrinking", 2 * blocks - 1 - d)
-            given = (scores, substitution, cupy.int32(nw.PENALTY), cupy.int64(count))
-            functions[half]((count,), (b,), given, shared_mem=facts[half]["dynamic_shared_bytes"])
-        graph = stream.end_capture()
-    alive = (modules, scores, substitution)  # a graph holds no references to what its kernels use
-    return lambda alive=alive: graph.launch()
+    """All launches of our kernels as a CUDA graph."""
+    modules = [cupy.RawModule(path=str(harness.rendered(folder / f"{half}.cubin"))) for half in HALVES]
+    facts = [json.loads((folder / f"{half}.json").read_text())["kernels"][0] for half in HALVES]
+    halves = [module.get_function(fact["entry"]) for module, fact in zip(modules, facts, strict=True)]
+
+    def given(d: int, count: int) -> tuple[Any, ...]:
+        return scores, substitution, cupy.int32(nw.PENALTY), cupy.int64(count)
+
+    return nw.graph_of(cupy, halves, [fact["dynamic_shared_bytes"] for fact in facts], blocks, b, given, modules)
 
 
 def table() -> None:

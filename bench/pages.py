@@ -31,6 +31,8 @@ product_tables.small_products | matmul-shapes | small_products | products of few
 grouped_products.table | grouped-products | grouped_products | grouped and batched products, against PyTorch's
 product_fit.table | product-choices | product_tuning | the tiles of products that the model chooses, at 39 sizes
 scheduled_products.table | scheduled-products | scheduled_products | products of a user, scheduled, against PyTorch's
+second_week.table | second-week | second_week | the kernels of a second week against nvcc
+layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
 attention.table | attention | attention_spread | attention with values spread over threads
 fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
@@ -41,11 +43,11 @@ formats.table | formats | formats | conversions into storage formats against a c
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
 mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL and cuBLAS in sequence
 columns.table | columns | columns | orders of execution: stencils and products in columns of blocks
-triton_matmul.table | triton-matmul | triton_matmul | rendered Triton products against Triton by hand and cuBLAS
-triton_grouped.table | triton-grouped | triton_grouped | grouped and batched products
-triton_softmax.table | triton-softmax | triton_softmax | softmax against Triton by hand and PyTorch
-triton_layer_norm.table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
-triton_attention.table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
+triton_templates.product_table | triton-matmul | triton_matmul | rendered Triton products against by hand and cuBLAS
+triton_templates.group_table | triton-grouped | triton_grouped | grouped and batched products
+triton_templates.softmax_table | triton-softmax | triton_softmax | softmax against Triton by hand and PyTorch
+triton_templates.norm_table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
+triton_templates.attention_table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
 nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel
 nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows

@@ -1,4 +1,4 @@
-"""Simulated sectors of L1 beside ncu's, with blocks placed as a chip recorded them and as a random placement has them.
+"""Simulated sectors of L1 and ncu's, with blocks placed as a chip recorded them and as a random placement has them.
 
     python -m bench.placement_replay COUNTERS.json PLACEMENT.npz [--sms 4]
 

@@ -197,7 +197,7 @@ def _papers() -> Iterable[Measured]:
 
 
 def _hopper() -> Iterable[Measured]:
-    """Tiles and clusters of warpgroups, and mma.sync beside them where a row has its choice."""
+    """Tiles and clusters of warpgroups, and mma.sync where a row has its choice."""
     for name in HOPPER_RUNS:
         paths = mlir_kernels.all_paths(name)
         for path in paths[:1] if name == "hopper" else paths:  # its later runs judge the choices

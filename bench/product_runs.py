@@ -302,15 +302,22 @@ def check_class(path: Path, product: Product, step: int) -> None:
             raise harness.WrongResultError(f"{path.stem} is wrong at M = {m}")
 
 
-def contenders(suite: Suite, folder: Path, product: Product) -> list[Contender]:
-    """The baselines of a product, then our ways, each checked."""
+def entries_of(folder: Path, product: Product) -> list[dict[str, Any]]:
+    """What `render` left for a product. Raises LookupError for nothing."""
     index = json.loads(harness.rendered(folder / "index.json").read_text())
-    entries = [entry for entry in index if entry["case"] == str(product)]
-    if not entries:
+    found = [entry for entry in index if entry["case"] == str(product)]
+    if not found:
         raise LookupError("not rendered")
-    problem, found = Problem(product, suite.rotated), []
+    return found
+
+
+def contenders(
+    product: Product, folder: Path, entries: Sequence[Mapping[str, Any]], names: Sequence[str], rotated: bool = False
+) -> list[Contender]:
+    """The baselines of a product, then our ways, each checked."""
+    problem, found = Problem(product, rotated), []
     common = {"size": product.size, "layouts": product.layouts, "dtype": product.dtype}
-    for name, run in baselines(problem, suite.baselines).items():
+    for name, run in baselines(problem, names).items():
         error = ((run().double() - problem.expected).abs().max() / problem.expected.abs().max()).item()
         found.append(harness.contender(run, kernel=name, **common, error=error))
     for entry in entries:

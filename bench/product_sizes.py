@@ -1,45 +1,40 @@
 """Products at the sizes between those of tables, next to cuBLAS: rows from 1 to 300, drawn sizes, and candidates.
 
-    python bench/product_sizes.py draw [PART ..]      the sizes of the parts, and the kernels that each takes, no GPU
-    python bench/product_sizes.py compile             these kernels on all cores, as cubins, no GPU
+    python bench/product_sizes.py render [PART ..]    the kernels that each size takes, as cubins, on all cores; no GPU
     python bench/product_sizes.py time [PART ..]      on the GPU machine: correctness, then all in turns
-    python bench/product_sizes.py table [FILE]        each part: mean, least, and what the choice loses
+    python bench/product_sizes.py table               each part: mean, least, and what the choice loses
 
 rows         M around the edges of tiles, up to 300, by four weights: what `matmul` runs
 drawn        sizes to 8192: what `matmul` runs
 candidates   sizes, and the leading tiles of the time model at each, as kernels of all sizes: `product_fit` reads them
-batches      drawn batches by `matmul`, next to `torch.bmm`
+batches      drawn batches by `matmul`, which compiles its kernels at their first use, next to `torch.bmm`
 
-SEED draws other sizes: those of a fit are not those that judge it. `time` stops before SECONDS_AT_MOST have passed; the
-results of each case are written at once, to $OUT/product_sizes.json or bench/results.
+SEED draws other sizes: those of a fit are not those that judge it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import random
 import sys
-import time as clock
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
-import class_products
 import harness
-import hopper
 import mlir_kernels
+import product_runs
+import runner
+from product_cases import Product, Size
+from product_runs import SMS, TARGET, Suite, Way
 
-NAME, TARGET, DTYPE = "product_sizes", "sm_90a", "bf16"
-FOLDER = harness.ARTIFACTS / NAME
+NAME, DTYPE = "product_sizes", "bf16"
 SEED = int(os.environ.get("SEED", "35"))
-SECONDS = float(os.environ.get("SECONDS_AT_MOST", "200"))
 PARTS = ("rows", "drawn", "candidates", "batches")
-Size = tuple[int, int, int]
 WEIGHTS = ((3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192))
 ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66, 72, 73, 80, 88, 96, 97, 100, 104, 112,
         120, 127, 128, 129, 136, 144, 160, 176, 191, 192, 193, 200, 224, 248, 255, 256, 257, 270, 288, 300)  # fmt: skip
@@ -47,7 +42,6 @@ ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66, 7
 DRAWN, FITTED, BATCHES = 40, 100, 60
 LEADERS, NEAR, TILES = 8, 1.2, 72
 """Tiles of a size at most, how slow by the model, and the tiles of an order of operands."""
-TURN_S, ROUNDS, SINGLES = 0.03, 2, 40
 TOLERANCE = 2e-2
 
 
@@ -64,7 +58,7 @@ def drawn(count: int, stream: str, least: int = 64) -> list[tuple[Size, str]]:
     ]
 
 
-def cases(part: str) -> list[tuple[Size, str]]:
+def sizes_of(part: str) -> list[tuple[Size, str]]:
     """The sizes and orders of a part."""
     if part == "rows":
         return [((m, n, k), "NT") for n, k in WEIGHTS for m in ROWS]
@@ -81,21 +75,56 @@ def batches() -> list[tuple[int, int, int, int, str]]:
     ]  # fmt: skip
 
 
-# -- compilation
+# -- kernels
 
 
-def chosen(size: Size, layouts: str) -> tuple[str, Any, Any]:
-    """What `matmul` runs: a name, the tile and the kernel, by class or of exactly these sizes."""
+@cache
+def ways_of(part: str) -> Mapping[Product, Mapping[str, Way]]:
+    """The kernels of a part: what `matmul` runs, or the leading tiles of the model."""
+    listed = sizes_of(part)
+    found = tiles(listed) if part == "candidates" else dict.fromkeys(listed)
+    return {
+        Product(size, layouts, DTYPE, DTYPE): dict(
+            chosen(size, layouts) if leading is None else of_tile(layouts, tile) for tile in leading or [None]
+        )
+        for (size, layouts), leading in found.items()
+    }  # fmt: skip
+
+
+def chosen(size: Size, layouts: str) -> tuple[str, Way]:
+    """What `matmul` runs, by class or of exactly these sizes."""
     from lego_mlir.kernels.product_classes import class_for
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
 
-    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, hopper.SMS)
+    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, SMS)
     if found is not None:
         tile = getattr(found, "tile", None) or getattr(found, "choice", None)
-        return f"{found.name}_{tile.stages}", tile, partial(_of_class, found)
-    problem = Problem(*size, DTYPE, DTYPE, layouts, TARGET, hopper.SMS)
-    return problem.name, None, partial(kernel_for, problem)
+        return way(f"{found.name}_{tile.stages}", tile, partial(_of_class, found))
+    problem = Problem(*size, DTYPE, DTYPE, layouts, TARGET, SMS)
+    return way(problem.name, None, partial(kernel_for, problem))
+
+
+def of_tile(layouts: str, tile: Any) -> tuple[str, Way]:
+    """The kernel of all sizes in a tile."""
+    from lego_mlir.kernels.product_classes import ProductClass
+    from lego_mlir.kernels.warpgroup_choices import reached_by
+
+    shared = tile.cluster[0] * tile.cluster[1]
+    one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(shared, SMS) // shared)
+    return way(f"{one.name}_{tile.stages}", tile, partial(_of_class, one))
+
+
+def way(name: str, tile: Any, built: Any) -> tuple[str, Way]:
+    """A kernel under its name, by its script if it has one."""
+
+    def build() -> Any:
+        kernel, script, parameters = built()
+        given = {"transform": script, "parameters": parameters} if script else {}
+        return mlir_kernels.compiled(kernel, TARGET.rstrip("a") if script else TARGET, **given)
+
+    stages = {"stages": tile.stages} if getattr(tile, "stages", None) else {}
+    return name, Way(name.replace("/", "_"), build, {"tile": str(tile), **stages})
 
 
 def _of_class(found: Any) -> tuple[Any, str | None, dict[str, int]]:
@@ -112,8 +141,7 @@ def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Any]]:
     near: dict[Any, list[tuple[float, Any]]] = {}
     for size, layouts in listed:
         timed = [
-            (choices.microseconds(size, tile, hopper.SMS, layouts), tile)
-            for tile in choices.candidates(*size, hopper.SMS, layouts)
+            (choices.microseconds(size, tile, SMS, layouts), tile) for tile in choices.candidates(*size, SMS, layouts)
         ]
         least = min(us for us, _ in timed)
         kinds: dict[Any, tuple[float, Any]] = {}
@@ -141,172 +169,61 @@ def _kind(tile: Any) -> Any:
     return tile.m, tile.n, tile.cluster, tile.transposed, tile.lockstep > 0
 
 
-def kernels(part: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """The entries of a part's kernels, and how each is built."""
-    from lego_mlir.kernels.product_classes import ProductClass
-    from lego_mlir.kernels.warpgroup_choices import reached_by
-
-    if part == "candidates":
-        for (size, layouts), found in tiles(cases(part)).items():
-            for tile in found:
-                shared = tile.cluster[0] * tile.cluster[1]
-                one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(shared, hopper.SMS) // shared)
-                name = f"{one.name}_{tile.stages}"
-                yield entry(part, size, layouts, name, tile), partial(_of_class, one)
-        return
-    for size, layouts in cases(part):
-        name, tile, build = chosen(size, layouts)
-        yield entry(part, size, layouts, name, tile), build
+def suite(part: str) -> Suite:
+    protocol = harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100)
+    return Suite(list(ways_of(part)), ways_of(part).__getitem__, protocol=protocol)
 
 
-def entry(part: str, size: Size, layouts: str, name: str, tile: Any) -> dict[str, Any]:
-    stages = getattr(tile, "stages", None)
-    return {"part": part, "size": size, "layouts": layouts, "file": name.replace("/", "_"), "tile": str(tile),
-            "stages": stages}  # fmt: skip
-
-
-def draw(parts: list[str]) -> None:
-    """Write which kernels the cases of the parts take, and how they are built."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    index, builds = [], {}
-    for part in (part for part in parts if part != "batches"):
-        for described, build in kernels(part):
-            index.append(described)
-            builds[described["file"]] = build
-    (FOLDER / "index.json").write_text(json.dumps(index))
-    (FOLDER / "builds.pickle").write_bytes(pickle.dumps(builds))
-    print(f"{len(index)} rows, {len(builds)} kernels in {FOLDER}")
-
-
-def compile_(_: list[str]) -> None:
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     """Compile every kernel once, by as many processes as there are cores."""
-    started = clock.monotonic()
-    builds = pickle.loads(harness.rendered(FOLDER / "builds.pickle").read_bytes())  # of this program's own step
-    missing = {name: build for name, build in builds.items() if not (FOLDER / f"{name}.json").is_file()}
+    wanted = [(part, product) for part, product in cases if part != "batches"]
+    for part in dict.fromkeys(part for part, _ in wanted):
+        ways_of(part)  # once, before the processes
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        failed = [text for text in pool.map(_compiled, missing.items()) if text]
-    print(f"{len(missing) - len(failed)} compiled in {clock.monotonic() - started:.0f} s", *failed[:5], sep="\n")
+        entries = [entry for found in pool.map(partial(_rendered, folder), wanted) for entry in found]
+    (folder / "index.json").write_text(json.dumps(entries))
 
 
-def _compiled(named: tuple[str, Any]) -> str | None:
-    from lego_mlir.toolchain import compile_kernel
-
-    name, build = named
-    try:
-        kernel, script, parameters = build()
-        target = TARGET.rstrip("a") if script else TARGET
-        made = compile_kernel(kernel, transform=script, parameters=parameters or None, target=target, emit="cubin")
-        class_products.write(FOLDER, name, made)
-    except Exception as error:  # the other kernels still count
-        return f"{name}: {type(error).__name__}: {error}"
-    return None
+def _rendered(folder: Path, case: tuple[str, Product]) -> list[dict[str, Any]]:
+    part, product = case
+    return [{**entry, "part": part} for entry in product_runs.rendered((folder, suite(part), product))]
 
 
 # -- on the GPU machine
 
 
-def time(parts: list[str]) -> None:
-    """Check and time what was compiled; exit code 1 where one is wrong."""
-    started = clock.monotonic()
-    import torch
-
-    index = json.loads(harness.rendered(FOLDER / "index.json").read_text())
-    device = torch.cuda.get_device_name()
-    out = os.environ.get("OUT")
-    path = Path(out) / f"{NAME}.json" if out else harness.todays_results(device, NAME)
-    report: dict[str, Any] = {
-        "device": device, "torch": torch.__version__, "seed": SEED, "turns": [TURN_S, ROUNDS], "rows": [], "wrong": [],
-        "left_out": [],
-    }  # fmt: skip
-    by_case: dict[Any, list[dict[str, Any]]] = {}
-    for one in (one for one in index if one["part"] in parts):
-        by_case.setdefault((one["part"], tuple(one["size"]), one["layouts"]), []).append(one)
-    for number, ((part, size, layouts), ours) in enumerate(by_case.items()):
-        if clock.monotonic() - started > SECONDS:
-            report["left_out"] = [list(case) for case in list(by_case)[number:]]
-            break
-        rows = timed(part, size, layouts, ours, report["wrong"])
-        report["rows"] += rows
-        shown = ", ".join(f"{rows[0]['ms'] / r['ms']:.3f} ({r['tile']})" for r in rows[1:])
-        print(f"{part} {'x'.join(map(str, size))} {layouts}: cuBLAS {1e3 * rows[0]['ms']:.1f} us; {shown}", flush=True)
-        path.write_text(json.dumps(report) + "\n")
-    if "batches" in parts:
-        report["rows"] += list(_batches(report["wrong"], started))
-    path.write_text(json.dumps({**report, "clocks": harness.clocks()}) + "\n")
-    sys.exit(1 if report["wrong"] else 0)
+def timed(folder: Path, part: str, *case: Any) -> list[harness.Contender]:
+    if part == "batches":
+        return batch(*case)
+    index = json.loads(harness.rendered(folder / "index.json").read_text())
+    entries = [entry for entry in index if (entry["part"], entry["case"]) == (part, str(case[0]))]
+    found = product_runs.contenders(case[0], folder, entries, ("cuBLAS",))
+    return [harness.contender(one.run, **{**one.facts, "part": part}) for one in found]
 
 
-def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong: list[str]) -> list[dict[str, Any]]:
-    """The rows of one case: cuBLAS first, then ours that are right."""
-    import torch
-
-    from lego_mlir.runtime.packs import load_kernels
-
-    a, b, c = (x.bfloat16() for x in class_products.arrays(size, layouts))
-    expected = torch.mm(a, b)
-    runs: dict[str, Any] = {"cuBLAS": partial(torch.mm, a, b, out=torch.empty_like(c))}
-    for one in ours:
-        try:
-            (kernel,) = load_kernels(FOLDER / f"{one['file']}.cubin").values()
-            launch = kernel.prepare(a, b, c.fill_(float("nan")), *mlir_kernels.workspace(kernel))
-            launch()
-            harness.require_close(c, expected, TOLERANCE, f"{size} {one['file']}")
-        except (harness.WrongResultError, RuntimeError, OSError, SystemExit) as error:
-            print(error, file=sys.stderr, flush=True)
-            wrong.append(str(error))
-            continue
-        runs[one["file"]] = launch
-    times = hopper.in_turns(runs, TURN_S, ROUNDS)
-    single: dict[str, list[float]] = {} if part == "candidates" else harness.times_ms(runs, SINGLES, 3)
-    base = {"part": part, "size": size, "layouts": layouts, "dtype": DTYPE}
-    rows = []
-    for one in ({"file": "cuBLAS", "tile": ""}, *ours):
-        name = one["file"]
-        if name in times:
-            alone = {"single_ms": median(single[name])} if single else {}
-            rows.append({**base, "kernel": name, "tile": one["tile"], "ms": median(times[name]), **alone,
-                         **({"stages": one["stages"]} if one.get("stages") else {})})  # fmt: skip
-    return rows
-
-
-def _batches(wrong: list[str], started: float) -> Iterator[dict[str, Any]]:
-    """Drawn batches by `lego_mlir.matmul`, which compiles its kernels at their first use."""
+def batch(count: int, m: int, n: int, k: int, layouts: str) -> list[harness.Contender]:
+    """A drawn batch by `lego_mlir.matmul`, and by `torch.bmm`."""
     import torch
 
     import lego_mlir
 
-    for count, m, n, k, layouts in batches():
-        if clock.monotonic() - started > SECONDS:
-            return
-        a, b = (
-            torch.randint(-4, 5, (count, *(dims if letter == "N" else dims[::-1])), device="cuda").bfloat16()
-            for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True)
-        )
-        a, b = (x if letter == "N" else x.transpose(1, 2) for letter, x in zip(layouts, (a, b), strict=True))
-        out, ours = torch.empty((2, count, m, n), device="cuda", dtype=torch.bfloat16)
-        runs = {"bmm": partial(torch.bmm, a, b, out=out), "matmul": partial(lego_mlir.matmul, a, b, out=ours)}
-        for run in runs.values():
-            run()
-        try:
-            harness.require_close(ours, out, TOLERANCE, f"batch {count} {m} {n} {k} {layouts}")
-        except harness.WrongResultError as error:
-            wrong.append(str(error))
-            continue
-        times = hopper.in_turns(runs, TURN_S, ROUNDS)
-        shown = median(times["bmm"]) / median(times["matmul"])
-        print(f"batches {count} of {m}x{n}x{k} {layouts}: {shown:.3f} of bmm", flush=True)
-        for name, found in times.items():
-            yield {"part": "batches", "size": (m, n, k), "count": count, "layouts": layouts, "dtype": DTYPE,
-                   "kernel": name, "tile": "", "ms": median(found)}  # fmt: skip
+    a, b = (
+        torch.randint(-4, 5, (count, *(dims if letter == "N" else dims[::-1])), device="cuda").bfloat16()
+        for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True)
+    )
+    a, b = (x if letter == "N" else x.transpose(1, 2) for letter, x in zip(layouts, (a, b), strict=True))
+    out, ours = torch.empty((2, count, m, n), device="cuda", dtype=torch.bfloat16)
+    runs = {"bmm": partial(torch.bmm, a, b, out=out), "matmul": partial(lego_mlir.matmul, a, b, out=ours)}
+    for run in runs.values():
+        run()
+    harness.require_close(ours, out, TOLERANCE, f"batch {count} {m} {n} {k} {layouts}")
+    facts = {"part": "batches", "size": (m, n, k), "count": count, "layouts": layouts, "dtype": DTYPE, "tile": ""}
+    return [harness.contender(run, kernel=name, **facts) for name, run in runs.items()]
 
 
-# -- tables
-
-
-def table(_: list[str]) -> None:
-    """What each part found, from $SIZES or the newest results."""
-    path = os.environ.get("SIZES")
-    results = json.loads(Path(path).read_text()) if path else mlir_kernels.latest(NAME)
+def table() -> None:
+    """What each part found, printed."""
+    results = mlir_kernels.newest(NAME)
     cells = []
     for part in PARTS:
         found: dict[Any, dict[str, float]] = {}
@@ -322,20 +239,20 @@ def table(_: list[str]) -> None:
         least = min(ratios, key=lambda case: ratios[case])
         below = sum(ratio < 0.95 for ratio in ratios.values())
         where = "x".join(str(n) for n in least if n)
-        cells.append(
-            [
-                part,
-                str(len(ratios)),
-                f"{geometric_mean(ratios.values()):.3f}",
-                f"{ratios[least]:.3f}",
-                where,
-                str(below),
-            ]
-        )
+        facts = [str(len(ratios)), f"{geometric_mean(ratios.values()):.3f}", f"{ratios[least]:.3f}", where, str(below)]
+        cells.append([part, *facts])
     print(mlir_kernels.table("part|cases|mean of cuBLAS / ours|least|where|under 0.95", cells))
 
 
-STEPS = {"draw": draw, "compile": compile_, "time": time, "table": table}
+CASES: list[harness.Case] = [
+    *((part, Product(size, layouts, DTYPE, DTYPE)) for part in PARTS[:3] for size, layouts in sizes_of(part)),
+    *(("batches", *case) for case in batches()),
+]
+BENCHMARK = runner.Benchmark(
+    NAME, CASES, timed, table, render, target=TARGET,
+    groups={part: [case for case in CASES if case[0] == part] for part in PARTS},
+    protocol=harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100),
+)  # fmt: skip
 
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__ or "", STEPS, PARTS, str)
+    sys.exit(runner.main(BENCHMARK))

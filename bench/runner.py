@@ -110,3 +110,10 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         case "launch":
             return instructions.launch(benchmark.name, folder, chosen, benchmark.timed)
     return 0
+
+
+def main_of(benchmarks: Mapping[str, Benchmark], about: str | None) -> int:
+    """The command line of a program with several benchmarks, the first word of which names one."""
+    if sys.argv[1:2] and sys.argv[1] in benchmarks:
+        return main(benchmarks[sys.argv[1]], sys.argv[2:])
+    raise SystemExit(f"give one of {', '.join(benchmarks)}, and a step\n\n{about}")

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import harness
+import mlir_kernels
 import numpy as np
+import runner
 
 NAME = "sanitizer_hardware"
 SPARSE = "sanitizer_sparse"
@@ -54,15 +56,6 @@ def folder() -> Path:
     found = harness.ARTIFACTS / NAME
     found.mkdir(parents=True, exist_ok=True)
     return found
-
-
-def save(name: str, rows: list[dict[str, Any]]) -> None:
-    """The rows, with the device, where results go."""
-    import cupy
-
-    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    path = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{name}.json"
-    path.write_text(json.dumps({"device": device, "rows": rows}, indent=1) + "\n")
 
 
 def rendered(path: Path) -> dict[str, Any] | None:
@@ -127,7 +120,7 @@ def assembled(text: str) -> bytes | None:
         return out.read_bytes() if done.returncode == 0 else None
 
 
-def render(words: list[str]) -> None:
+def render(words: Sequence[str]) -> None:
     """All launches of a folder, or those whose names have a word."""
     source, chosen = Path(words[0]), words[1:]
     place = folder() / "index.json"
@@ -138,7 +131,7 @@ def render(words: list[str]) -> None:
             continue
         try:
             found = rendered(path)
-        except Exception as error:
+        except Exception as error:  # of one launch; the others still count
             print(f"{path.stem}: {type(error).__name__}: {error}")
             continue
         if found is not None:
@@ -224,9 +217,9 @@ def values() -> None:
     for case in cases():
         try:
             rows.append(compared(case))
-        except Exception as error:
+        except Exception as error:  # recorded; the other launches still count
             rows.append({"name": case["name"], "exact": case["exact"], "error": f"{type(error).__name__}: {error}"})
-        save(NAME, rows)
+        harness.save(NAME, {"device": harness.device_name(), "rows": rows})
         print(rows[-1], flush=True)
 
 
@@ -240,36 +233,15 @@ def counted() -> None:
     launches = [launch for launch in found if launch.kernel.split("(")[0] in names]
     pairs = zip(chosen, launches, strict=len(chosen) == len(launches))
     rows = [{"name": c["name"], "emulated": c["counts"], "device": launch.counts} for c, launch in pairs]
-    save(f"{NAME}_counts", rows)
+    harness.save(f"{NAME}_counts", {"device": harness.device_name(), "rows": rows})
     print(f"{len(rows)} launches of {len(chosen)}, ncu saw {len(found)}")
     for row in rows:
         print(row)
 
 
-def main() -> None:
-    command, *words = sys.argv[1:]
-    match command:
-        case "render":
-            render(words)
-        case "run":
-            values()
-        case "count":
-            counted()
-        case "launch":
-            for case in cases():
-                launched(case)
-        case "table":
-            table()
-
-
-def kept(name: str) -> dict[str, Any]:
-    """The newest results: `results/<device>/<date>-<name>.json`."""
-    return json.loads(max((harness.BENCH / "results").glob(f"*/*-{name}.json")).read_text())
-
-
 def table() -> None:
     """What was equal, and what was not."""
-    found = kept(NAME)
+    found = mlir_kernels.newest(NAME)
     rows = [row for row in found["rows"] if "error" not in row]
     exact = [row for row in rows if row["exact"]]
     print(f"{found['device']}: {len(exact)} launches that must be equal, {sum(not r['different'] for r in exact)} are")
@@ -280,9 +252,9 @@ def table() -> None:
     for row in rows:
         if not row["exact"]:
             print(f"| {row['name'].split('-')[0]} | {row['different']} of {row['bytes']} | {row['apart']} |")
-    sparse = kept(SPARSE)["rows"]
+    sparse = mlir_kernels.newest(SPARSE)["rows"]
     print(f"mma.sp (ptx_cases): {sum(not row['different'] for row in sparse)} of {len(sparse)} launches are equal")
-    counts = kept(f"{NAME}_counts")["rows"]
+    counts = mlir_kernels.newest(f"{NAME}_counts")["rows"]
     for name in METRICS:
         pairs = [(row["emulated"][name], row["device"][name], row["name"]) for row in counts]
         used = [pair for pair in pairs if pair[0] or pair[1]]
@@ -290,5 +262,16 @@ def table() -> None:
         print(*(f"- {which.split('-')[0]}: {a} emulated, {b} counted" for a, b, which in used if a != b), sep="\n")
 
 
+def launch(words: Sequence[str]) -> None:
+    """Every case once, for ncu."""
+    for case in cases():
+        launched(case)
+
+
+BENCHMARK = runner.Benchmark(
+    NAME, table=table,
+    steps={"render": render, "run": lambda words: values(), "count": lambda words: counted(), "launch": launch},
+)  # fmt: skip
+
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

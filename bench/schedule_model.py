@@ -1,4 +1,4 @@
-"""The time model beside published times: rank correlation, and what its choice of an order loses.
+"""The time model against published times: rank correlation, and what its choice of an order loses.
 
     python -m bench.schedule_model stencils     the thesis's stencils, seconds
     python -m bench.schedule_model products     its matrix product, fills simulated, minutes

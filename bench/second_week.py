@@ -1,9 +1,6 @@
 """The kernels of examples/second_week next to nvcc's: machine code without a GPU, and times.
 
     python bench/second_week.py code [TARGET]           instructions, fused sums, registers; needs no GPU
-    python bench/second_week.py render [NAME ..]        cubins of both into artifacts/second_week
-    python bench/second_week.py time [NAME ..]          on the GPU machine: equal results, then times in turns
-    python bench/second_week.py table                   the table of times of docs/results/second-week.md
 
 `bench/rivals/second_week.cu` has the CUDA texts: the same algorithm, grid, block and masks. `code` and `render` need
 nvcc, ptxas and nvdisasm. The sizes of SIZES were chosen before anything was timed.
@@ -13,26 +10,33 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any, Final
 
 import harness
 import mlir_kernels
-import product_runs
+import runner
 
 NAME: Final = "second_week"
+TARGET: Final = "sm_90a"
 EXAMPLES: Final = harness.BENCH.parent / "examples" / NAME
 CUDA: Final = harness.BENCH / "rivals" / f"{NAME}.cu"
-TURN_S, ROUNDS = 0.05, 7
 PADDING: Final = ("NOP", "BRA")  # fill and end a function
-Sizes = dict[str, int]
-SIZES: Final[dict[str, tuple[Sizes, ...]]] = {
+
+
+class Sizes(dict[str, int]):
+    """The sizes of a case, by name."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={n}" for name, n in self.items())
+
+
+SIZES: Final[dict[str, tuple[dict[str, int], ...]]] = {
     "block_sparse": ({"R": 512, "S": 512, "Z": 8192, "N": 1024}, {"R": 300, "S": 77, "Z": 3001, "N": 520}),
     "cholesky": ({"B": 100_000}, {"B": 7777}),
     "cross_entropy": ({"M": 4096, "N": 50_257}, {"M": 1031, "N": 32_001}),
@@ -70,10 +74,10 @@ def measured(name: str, target: str) -> tuple[tuple[int, int, int], tuple[int, i
 
     text = compile_kernel((kernel_of(name),), target=target).text
     cubin, (ours,) = ptxas.assemble(text, target_named(target))
-    rival = compiled(name, target)
-    (theirs,) = rival.resources
+    by_hand = compiled(name, target)
+    (theirs,) = by_hand.resources
     mine, other = (
-        Counter(i.name for i in sass.disassemble(code) if i.name not in PADDING) for code in (cubin, rival.cubin)
+        Counter(i.name for i in sass.disassemble(code) if i.name not in PADDING) for code in (cubin, by_hand.cubin)
     )
     return (mine.total(), mine["FFMA"], ours.registers), (other.total(), other["FFMA"], theirs.registers)
 
@@ -94,81 +98,49 @@ def compiled(name: str, target: str) -> Any:
     return nvcc.compile_text(text, target=target, name=name)
 
 
-def code() -> int:
-    target = sys.argv[2] if len(sys.argv) > 2 else "sm_90a"
+def code(words: Sequence[str]) -> None:
+    target = words[0] if words else TARGET
     rows = {name: measured(name, target) for name in SIZES}
     print("| kernel | instructions | nvcc | ratio | FFMA | nvcc | registers | nvcc | ratio |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, ((a, fused, r), (b, others, s)) in rows.items():
         print(f"| `{name}` | {a} | {b} | {a / b:.2f} | {fused} | {others} | {r} | {s} | {r / s:.2f} |")
-    means = [math.exp(sum(math.log(x[k] / y[k]) for x, y in rows.values()) / len(rows)) for k in (0, 2)]
+    means = [geometric_mean(x[k] / y[k] for x, y in rows.values()) for k in (0, 2)]
     print(f"| geometric mean | | | {means[0]:.2f} | | | | | {means[1]:.2f} |")
-    return 0
 
 
 # -- times
 
 
-def chosen() -> Iterator[str]:
-    yield from (name for name in SIZES if name in sys.argv[2:] or not sys.argv[2:])
-
-
-def render() -> int:
-    folder = harness.ARTIFACTS / NAME
-    for name in chosen():
-        mlir_kernels.keep_cubin(folder, kernel_of(name), product_runs.TARGET)
-        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, product_runs.TARGET).cubin)
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    for name in dict.fromkeys(name for name, _ in cases):
+        mlir_kernels.keep_cubin(folder, kernel_of(name), TARGET)
+        (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, TARGET).cubin)
         (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", CUDA.read_text())
         declared = [one.strip().rpartition(" ") for one in listed.split(",")]
         kinds = [(variable, "*" if "*" in kind else kind.split()[-1]) for kind, _, variable in declared]
         (folder / f"{name}-nvcc.txt").write_text(json.dumps(kinds))
-    return 0
 
 
-def time() -> int:
+def timed(folder: Path, name: str, sizes: Sizes) -> list[harness.Contender]:
     import torch
 
-    results: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(), "torch": torch.__version__, "turn_s": TURN_S, "rows": [],
-    }  # fmt: skip
-    out, wrong = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json", 0
-    for name in chosen():
-        for sizes in SIZES[name]:
-            try:
-                results["rows"] += timed(name, sizes)
-            except harness.WrongResultError as error:
-                print(error, file=sys.stderr, flush=True)
-                wrong += 1
-            results["clocks"] = harness.clocks()
-            out.write_text(json.dumps(results, indent=1) + "\n")
-            torch.cuda.empty_cache()
-    return 1 if wrong else 0
-
-
-def timed(name: str, sizes: Sizes) -> list[dict[str, Any]]:
-    import torch
-
-    from lego_mlir.runtime.packs import load_kernels
-
-    (kernel,) = load_kernels(harness.rendered(harness.ARTIFACTS / NAME / f"{name}.cubin")).values()
+    torch.cuda.empty_cache()
+    kernel = mlir_kernels.kept_kernel(folder / f"{name}.cubin")
     entry, given = kernel.host_entry, arguments(name, kernel.host_entry, sizes)
     mine, other = ({key: x.clone() if hasattr(x, "clone") else x for key, x in given.items()} for _ in range(2))
-    ours, theirs = kernel.prepare(*mine.values(), **sizes), rival(name, entry, other, sizes)
+    ours, theirs = kernel.prepare(*mine.values(), **sizes), by_nvcc(folder, name, entry, other, sizes)
     ours()
     theirs()
     torch.cuda.synchronize()
     for argument in entry.arguments:
         if argument.written and argument.shape is not None:
-            tolerance = TOLERANCE.get(name, 1e-4)
-            harness.require_close(
-                mine[argument.name], other[argument.name], tolerance, f"{name} {sizes} {argument.name}"
-            )
-    times = harness.steady_ms({"lego_mlir": ours, "nvcc": theirs}, TURN_S, ROUNDS)
-    print(name, sizes, {key: round(1000 * median(found), 2) for key, found in times.items()}, flush=True)
-    return [{"case": [name, sizes], "kernel": k, "ms": median(found), "rounds": found} for k, found in times.items()]
+            one, what = argument.name, f"{name} {sizes} {argument.name}"
+            harness.require_close(mine[one], other[one], TOLERANCE.get(name, 1e-4), what)
+    return [harness.contender(ours, kernel="lego_mlir"), harness.contender(theirs, kernel="nvcc")]
 
 
-def rival(name: str, entry: Any, given: dict[str, Any], sizes: Sizes) -> Callable[[], None]:
+def by_nvcc(folder: Path, name: str, entry: Any, given: dict[str, Any], sizes: Sizes) -> Callable[[], None]:
     """The launch of nvcc's kernel on the same grid: its pointers, numbers and sizes by their names."""
     import cupy
     import numpy as np
@@ -176,7 +148,6 @@ def rival(name: str, entry: Any, given: dict[str, Any], sizes: Sizes) -> Callabl
 
     from lego_mlir.runtime.manifest import evaluate
 
-    folder = harness.ARTIFACTS / NAME
     function = cupy.RawModule(path=str(harness.rendered(folder / f"{name}-nvcc.bin"))).get_function(name)
     passed: list[Any] = []
     for variable, kind in json.loads((folder / f"{name}-nvcc.txt").read_text()):
@@ -261,31 +232,32 @@ SPECIAL: Final[dict[str, Callable[[dict[str, Any], Sizes], dict[str, Any]]]] = {
 }
 
 
-def table() -> int:
-    results = mlir_kernels.latest(NAME)
-    if results is None:
-        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+def table() -> None:
+    cells, ratios = [], []
+    for (name, sizes), ms in cases_of(mlir_kernels.newest(NAME)).items():
+        ours, theirs = ms["lego_mlir"], ms["nvcc"]
+        ratios.append(theirs / ours)
+        cells.append([f"`{name}`", sizes, f"{1000 * ours:.1f}", f"{1000 * theirs:.1f}", f"{ratios[-1]:.2f}"])
+    cells.append(["geometric mean", "", "", "", f"{geometric_mean(ratios):.2f}"])
+    known = mlir_kernels.circumstances(NAME, mlir_kernels.newest(NAME), "torch")
+    made = mlir_kernels.table("kernel|sizes|us|nvcc, us|nvcc / ours", cells)
+    mlir_kernels.put_into(f"results/{NAME.replace('_', '-')}.md", NAME, f"{known}:\n\n", made)
+
+
+def cases_of(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, float]]:
+    """Milliseconds by kernel and sizes; a case once had its sizes as a record, and is words now."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in results["rows"]:
         name, sizes = row["case"]
-        case = name, ", ".join(f"{size}={n}" for size, n in sizes.items())
-        found.setdefault(case, {})[row["kernel"]] = row["ms"]
-    cells = [
-        [f"`{name}`", sizes, f"{1000 * ms['lego_mlir']:.1f}", f"{1000 * ms['nvcc']:.1f}", f"{ratio(ms):.2f}"]
-        for (name, sizes), ms in found.items()
-    ]
-    cells.append(["geometric mean", "", "", "", f"{geometric_mean(map(ratio, found.values())):.2f}"])
-    known = mlir_kernels.circumstances(NAME, results, "torch")
-    mlir_kernels.put_into(
-        f"results/{NAME.replace('_', '-')}.md", NAME, f"{known}:\n\n",
-        mlir_kernels.table("kernel|sizes|us|nvcc, us|nvcc / ours", cells),
-    )  # fmt: skip
-    return 0
+        text = sizes if isinstance(sizes, str) else str(Sizes(sizes))
+        found.setdefault((name, text), {})[row["kernel"]] = row["ms"]
+    return found
 
 
-def ratio(ms: dict[str, float]) -> float:
-    return ms["nvcc"] / ms["lego_mlir"]
-
+BENCHMARK = runner.Benchmark(
+    NAME, [(name, Sizes(sizes)) for name, found in SIZES.items() for sizes in found], timed, table, render,
+    target=TARGET, steps={"code": code}, protocol=harness.Protocol("steady", 0.05, 7, patience_ms=500),
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit({"code": code, "render": render, "time": time, "table": table}[sys.argv[1]]())
+    sys.exit(runner.main(BENCHMARK))

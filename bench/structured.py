@@ -1,15 +1,15 @@
 """Structured matrices against BLAS libraries, Eigen and compilers: the LGen paper's five cases, and the same in float.
 
-    pip install mkl scipy-openblas32                    the rivals' libraries, wherever --packages points to
-    python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
-    python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
+    pip install mkl scipy-openblas32                    the baselines' libraries, wherever --packages points to
+    python bench/structured.py --build DIR              generate, compile and link our kernels and all baselines
+    python bench/structured.py --run DIR                correctness, then times, all baselines of a point interleaved
     python bench/structured.py --table RESULTS.json     ratios, Markdown
     python bench/structured.py --points RESULTS.json    every point as Markdown
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
 both. Times are medians of 30 rounds with warm caches, taken on an otherwise idle core; a cycle's length is
-measured beside them. Where code and data come to lie in memory differs from process to process and can matter more than
+measured with them. Where code and data come to lie in memory differs from process to process and can matter more than
 anything else, so each of the two runs several times, on fresh copies of all libraries, and the middle time counts.
 """
 
@@ -103,7 +103,7 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool, one_buffer
 
 
 def ours(folder: Path, library: str, sizes: list[int], tune: bool) -> str:
-    """Our kernels of all points as one library; which variants they are is written beside it."""
+    """Our kernels of all points as one library; and a file that says which variants they are."""
     from lego_mlir.runtime import cpu
     from lego_mlir.store import Cache
     from lego_mlir.structured import build as structured
@@ -244,7 +244,7 @@ def mean(ratios: list[float]) -> str:
 
 
 def ratios(results: list[dict[str, Any]], own: str) -> list[dict[str, Any]]:
-    """How many times longer MKL in its AVX-512 form takes than `own`, and the best rival of both processes."""
+    """How many times longer MKL in its AVX-512 form takes than `own`, and the best baseline of both processes."""
     found: dict[tuple[str, str, int], dict[str, Any]] = {}
     for point in results:
         ours = point["entries"].get(own, {}).get("ns")
@@ -254,7 +254,7 @@ def ratios(results: list[dict[str, Any]], own: str) -> list[dict[str, Any]]:
         row = found.setdefault(where, dict(zip(("dtype", "case", "n"), where, strict=True), best=math.inf))
         for name, entry in point["entries"].items():
             if name not in OWN and "ns" in entry and entry["ns"] / ours < row["best"]:
-                row |= {"best": entry["ns"] / ours, "rival": name}
+                row |= {"best": entry["ns"] / ours, "baseline": name}
         if point["process"] == "avx512" and "ns" in point["entries"].get("mkl", {}):
             row["mkl"] = point["entries"]["mkl"]["ns"] / ours
     return list(found.values())
@@ -268,7 +268,7 @@ def table(results: list[dict[str, Any]]) -> list[str | mlir_kernels.Table]:
         if not rows:
             continue
         head = "tuned" if own == "ours" else "not tuned"
-        heads = f"{head}|over MKL AVX-512, n <= 33|n >= 40|over the best rival, n <= 33|n >= 40|all"
+        heads = f"{head}|over MKL AVX-512, n <= 33|n >= 40|over the best baseline, n <= 33|n >= 40|all"
         lines = []
         for dtype in DTYPES:
             for case in CASES:
@@ -277,12 +277,12 @@ def table(results: list[dict[str, Any]]) -> list[str | mlir_kernels.Table]:
                 cells = [
                     mean([row["mkl"] for row in small if "mkl" in row]),
                     mean([row["mkl"] for row in large if "mkl" in row]),
-                    *(mean([row["best"] for row in part if "rival" in row]) for part in (small, large, mine)),
+                    *(mean([row["best"] for row in part if "baseline" in row]) for part in (small, large, mine)),
                 ]
                 lines.append([f"{case} {dtype}", *cells])
-        least = sorted((row for row in rows if "rival" in row), key=lambda row: row["best"])[:8]
-        named = [f"{row['case']} {row['dtype']} n={row['n']}: {row['best']:.2f} ({row['rival']})" for row in least]
-        parts += [mlir_kernels.table(heads, lines), f"Closest to a rival, {head}: {'; '.join(named)}.\n\n"]
+        least = sorted((row for row in rows if "baseline" in row), key=lambda row: row["best"])[:8]
+        named = [f"{row['case']} {row['dtype']} n={row['n']}: {row['best']:.2f} ({row['baseline']})" for row in least]
+        parts += [mlir_kernels.table(heads, lines), f"Closest to a baseline, {head}: {'; '.join(named)}.\n\n"]
     return parts
 
 

@@ -1,8 +1,8 @@
 """The transpose, five ways from one kernel, against CUDA by hand, Triton, torch, CuPy and a copy of the same bytes.
 
-The CUDA rivals (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by nvcc;
-of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies of
-the same bytes, PyTorch's and the driver's.
+The CUDA baselines (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by
+nvcc; of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies
+of the same bytes, PyTorch's and the driver's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def compiled(variant: str, size: int, dtype: str) -> Any:
 
 
 def by_hand(dtype: str) -> Any:
-    """The rivals of an element type: one cubin of all kernels, and the resources of each."""
+    """The baselines of an element type: one cubin of all kernels, and the resources of each."""
     from lego_mlir.templates.run import nvcc
 
     return nvcc.compile_text(f"#define ELEMENT {DTYPES[dtype]}\n{RIVALS.read_text()}", target=TARGET, name="transpose")

@@ -14,13 +14,9 @@ import bricks  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import comparison  # noqa: E402
 import mlir_kernels  # noqa: E402
 import nw  # noqa: E402
-import triton_attention  # noqa: E402
-import triton_grouped  # noqa: E402
-import triton_layer_norm  # noqa: E402
-import triton_matmul  # noqa: E402
-import triton_softmax  # noqa: E402
+import triton_templates  # noqa: E402
 
-BENCHMARKS = [triton_matmul, triton_grouped, triton_softmax, triton_layer_norm, triton_attention, nw, bricks]
+BENCHMARKS = [*triton_templates.BENCHMARKS.values(), nw.BENCHMARK, bricks.BENCHMARK]
 
 
 @pytest.fixture
@@ -54,24 +50,24 @@ def lines_of(pages, start):
     return [line for line in text_of(pages).splitlines() if line.startswith(start)]
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.__name__)
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
 def test_every_case_has_a_line_and_without_results_its_cells_are_empty(pages, benchmark):
     benchmark.table()
-    between = text_of(pages).partition(f"<!-- {benchmark.__name__} measured -->\n")[2].partition("<!-- end -->")[0]
+    between = text_of(pages).partition(f"<!-- {benchmark.name} measured -->\n")[2].partition("<!-- end -->")[0]
     heading, _, *lines = [line for line in between.splitlines() if line.startswith("|")]
     assert between.startswith("Not measured yet") and heading.count("|") == lines[0].count("|")
     assert len(lines) == {
         "triton_matmul": 3 * 8 * 4, "triton_grouped": 11, "triton_softmax": 14, "triton_layer_norm": 2 * 7,
         "triton_attention": 2 * 6, "nw": 5 * 4, "bricks": 3 * 4,
-    }[benchmark.__name__]  # fmt: skip
+    }[benchmark.name]  # fmt: skip
     assert all(line.endswith("|  |  |  |") for line in lines)
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.__name__)
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
 def test_what_was_counted_without_a_gpu(pages, benchmark):
     benchmark.table()
-    between = text_of(pages).partition(f"<!-- {benchmark.__name__} static -->\n")[2].partition("<!-- end -->")[0]
-    names = {row["kernel"] for row in mlir_kernels.static_results(benchmark.__name__, "sm_90")}
+    between = text_of(pages).partition(f"<!-- {benchmark.name} static -->\n")[2].partition("<!-- end -->")[0]
+    names = {row["kernel"] for row in mlir_kernels.static_results(benchmark.name, "sm_90")}
     assert {line.split(" | ")[0].removeprefix("| ") for line in between.splitlines()[2:]} == names
 
 
@@ -82,7 +78,7 @@ def test_a_product_is_taken_with_its_copy_where_that_is_faster(pages):
         {"kernel": "rendered", "ms": 0.4, "config": config, **facts}, {"kernel": "by hand", "ms": 0.5, **facts},
         {"kernel": "rendered, copied first", "ms": 0.1, "config": config, **facts},
     ])  # fmt: skip
-    triton_matmul.table()
+    triton_templates.product_table()
     (line,) = lines_of(pages, "| e4m3 | 2048 | TN | 0.1000 (0.0900 to 0.1100) | 0.5000")
     assert line.endswith("|  | 5.00 |  | 128x256x128 8 3 descriptors, copied first |")
     assert "NVIDIA Made Up, 2026-01-02." in text_of(pages)
@@ -91,7 +87,7 @@ def test_a_product_is_taken_with_its_copy_where_that_is_faster(pages):
 def test_ratios_are_of_the_rivals_times(pages):
     rows = [("rendered", 0.02), ("by hand", 0.021), ("torch", 0.03)]
     measured(pages, "triton_softmax", [{"kernel": k, "columns": 1024, "ms": ms, "config": [2, 4]} for k, ms in rows])
-    triton_softmax.table()
+    triton_templates.softmax_table()
     (line,) = lines_of(pages, "| 1024 | 0.0200")
     assert line.endswith("| 1.05 | 1.50 | 2 4 |")
 
@@ -109,14 +105,14 @@ def test_the_chosen_buffer_stands_beside_all(pages):
     )
 
 
-def test_groups_and_batches_have_their_own_rivals(pages):
+def test_groups_and_batches_have_their_own_baselines(pages):
     batch = {"shape": [16, 512, 512, 512]}
     measured(pages, "triton_grouped", [
         {"kernel": "grouped rendered", "group": "mixed", "ms": 0.04, "config": [[64, 128, 64], 4, 4, "pointers"]},
         {"kernel": "grouped torch, captured loop", "group": "mixed", "ms": 0.036},
         {"kernel": "batched rendered", "ms": 0.01, **batch}, {"kernel": "batched torch.bmm", "ms": 0.02, **batch},
     ])  # fmt: skip
-    triton_grouped.table()
+    triton_templates.group_table()
     (group,) = lines_of(pages, "| grouped mixed |")
     assert group.endswith("|  | 0.90 |  | 64x128x64 4 4 pointers |")
     (single,) = lines_of(pages, "| batched 16 of 512x512x512 |")
@@ -138,13 +134,13 @@ def test_both_ways_of_layer_norm_and_both_masks_of_attention(pages):
         {"kernel": f"{way} {who}", "columns": 1024, "ms": ms}
         for way, who, ms in (("forward", "rendered", 0.1), ("forward", "torch", 0.2), ("backward", "rendered", 0.4))
     ])  # fmt: skip
-    triton_layer_norm.table()
+    triton_templates.norm_table()
     assert lines_of(pages, "| forward | 1024 | 0.1000")[0].endswith("|  | 2.00 |  |")
     measured(pages, "triton_attention", [
         {"kernel": "rendered", "positions": 4096, "causal": True, "ms": 0.3},
         {"kernel": "by hand", "positions": 4096, "causal": True, "ms": 0.6},
     ])  # fmt: skip
-    triton_attention.table()
+    triton_templates.attention_table()
     assert lines_of(pages, "| causal | 4096 | 0.3000")[0].endswith("| 2.00 |  |  |")
 
 

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import first_day  # bench/ is a folder of scripts, not a package
-import first_day_rivals
+from rivals import first_day as first_day_trials
 
 from lego_mlir import interp, spec
 from lego_mlir.expr.evaluate import evaluate
@@ -46,7 +46,7 @@ MATRIX = {"M": 3, "N": 130, "K": 130}
 
 def test_every_example_is_measured_at_two_sizes_or_more():
     counted = [case.example for case in first_day.CASES]
-    assert set(counted) == {path.stem for path in first_day.EXAMPLES.glob("*.py")} == set(first_day_rivals.TRIALS)
+    assert set(counted) == {path.stem for path in first_day.EXAMPLES.glob("*.py")} == set(first_day_trials.TRIALS)
     assert min(map(counted.count, counted)) >= 2
     assert len({str(case) for case in first_day.CASES}) == len(first_day.CASES)
 
@@ -101,9 +101,9 @@ class Interpreted:
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
-@pytest.mark.parametrize("example", sorted(first_day_rivals.TRIALS))
-def test_a_trial_agrees_with_its_rivals(example, tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch", reason="the rivals are torch's")
+@pytest.mark.parametrize("example", sorted(first_day_trials.TRIALS))
+def test_a_trial_agrees_with_its_baselines(example, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the baselines are torch's")
     sparse = SimpleNamespace(csr_matrix=lambda *given, **shape: SimpleNamespace())
     numpy = SimpleNamespace(
         from_dlpack=lambda tensor: tensor.numpy(), empty_like=np.empty_like, bincount=np.bincount, sort=np.sort,
@@ -112,10 +112,10 @@ def test_a_trial_agrees_with_its_rivals(example, tmp_path, monkeypatch):
     )  # fmt: skip
     for name, module in (("cupy", numpy), ("cupyx", sparse), ("cupyx.scipy", SimpleNamespace(sparse=sparse))):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(first_day_rivals, "DEVICE", "cpu")
+    monkeypatch.setattr(first_day_trials, "DEVICE", "cpu")
     torch.manual_seed(0)
     numbers = SMALL.get(example, MATRIX)
-    trial = first_day_rivals.TRIALS[example](Interpreted(example, numbers, tmp_path), numbers)
+    trial = first_day_trials.TRIALS[example](Interpreted(example, numbers, tmp_path), numbers)
     for result in trial.results:
         result.zero_()
     trial.start()
@@ -123,9 +123,9 @@ def test_a_trial_agrees_with_its_rivals(example, tmp_path, monkeypatch):
     for found, expected in zip(trial.results, trial.expected(), strict=True):
         assert found.shape == expected.shape
         first_day.harness.require_close(found, expected, trial.tolerance, example)
-    for name, rival in trial.rivals.items():
+    for name, baseline in trial.baselines.items():
         if (example, name) != ("csr_matvec", "CuPy"):
-            rival()
+            baseline()
 
 
 def test_results_are_data():

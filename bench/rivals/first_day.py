@@ -1,7 +1,7 @@
 """What `first_day.py` compares each kernel with: its tensors, its launch, and the same by a library.
 
 A trial has all that one case needs: `start` prepares the results, `run` launches ours, `expected` computes what the
-results must be, and `rivals` are the library's ways to do the same. What a library needs in another form (a sparse
+results must be, and `baselines` are the library's ways to do the same. What a library needs in another form (a sparse
 matrix, 64-bit tokens) it gets before its time is taken.
 """
 
@@ -20,7 +20,7 @@ class Trial:
     run: Run
     results: tuple[Any, ...]
     expected: Callable[[], tuple[Any, ...]]
-    rivals: Mapping[str, Run]
+    baselines: Mapping[str, Run]
     tolerance: float = 1e-5
     start: Run = lambda: None
 
@@ -38,11 +38,11 @@ def _integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Any:
 
 
 def _simple(
-    kernels: Any, entry: str, given: tuple[Any, ...], result: Any, rival: Run, tolerance: float = 1e-5
+    kernels: Any, entry: str, given: tuple[Any, ...], result: Any, baseline: Run, tolerance: float = 1e-5
 ) -> Trial:
-    """A kernel that takes its sources, then its result, which torch computes with `rival`."""
+    """A kernel that takes its sources, then its result, which torch computes with `baseline`."""
     run = kernels.launch(entry, *given, result)
-    return Trial(run, (result,), lambda: (rival(),), {"torch": rival}, tolerance)
+    return Trial(run, (result,), lambda: (baseline(),), {"torch": baseline}, tolerance)
 
 
 def vector_add(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -72,11 +72,11 @@ def stencil(kernels: Any, n: Mapping[str, int]) -> Trial:
     x = _random(n["H"], n["W"])
     weights = torch.tensor([[0, 1, 0], [1, -4, 1], [0, 1, 0]], device=DEVICE, dtype=torch.float32)[None, None]
 
-    def rival() -> Any:
+    def baseline() -> Any:
         padded = torch.nn.functional.pad(x[None, None], (1, 1, 1, 1), mode="replicate")
         return torch.nn.functional.conv2d(padded, weights)[0, 0]
 
-    return _simple(kernels, "stencil", (x,), torch.empty_like(x), rival)
+    return _simple(kernels, "stencil", (x,), torch.empty_like(x), baseline)
 
 
 def grid_sum(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -90,8 +90,8 @@ def grid_sum(kernels: Any, n: Mapping[str, int]) -> Trial:
         y.zero_()
         launch()
 
-    rival = {"torch": lambda: torch.sum(x, dim=0, out=out)}
-    return Trial(run, (y,), lambda: (x.double().sum().float()[None],), rival, 1e-4)
+    baseline = {"torch": lambda: torch.sum(x, dim=0, out=out)}
+    return Trial(run, (y,), lambda: (x.double().sum().float()[None],), baseline, 1e-4)
 
 
 def row_softmax(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -112,8 +112,8 @@ def histogram(kernels: Any, n: Mapping[str, int]) -> Trial:
         counts.zero_()
         launch()
 
-    rivals = {"torch": lambda: torch.bincount(x, minlength=256), "CuPy": lambda: cupy.bincount(array, minlength=256)}
-    return Trial(run, (counts,), lambda: (torch.bincount(x, minlength=256),), rivals, 0.0)
+    baselines = {"torch": lambda: torch.bincount(x, minlength=256), "CuPy": lambda: cupy.bincount(array, minlength=256)}
+    return Trial(run, (counts,), lambda: (torch.bincount(x, minlength=256),), baselines, 0.0)
 
 
 def three_pass_scan(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -126,8 +126,8 @@ def three_pass_scan(kernels: Any, n: Mapping[str, int]) -> Trial:
         kernels.launch("scan_sums", sums),
         kernels.launch("scan_blocks", x, y, sums),
     ]
-    rivals = _scans(x)
-    return Trial(lambda: [step() for step in steps], (y,), lambda: (x.double().cumsum(0).float(),), rivals, 1e-4)
+    baselines = _scans(x)
+    return Trial(lambda: [step() for step in steps], (y,), lambda: (x.double().cumsum(0).float(),), baselines, 1e-4)
 
 
 def look_back_scan(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -188,8 +188,8 @@ def flash_attention(kernels: Any, n: Mapping[str, int]) -> Trial:
 
     q, k, v = (_random(n["HEADS"], n["S"], 64, dtype="float16") for _ in range(3))
     attend = torch.nn.functional.scaled_dot_product_attention
-    rival = lambda: attend(q[None], k[None], v[None], is_causal=True)[0]  # noqa: E731
-    return _simple(kernels, "attention", (q, k, v), torch.empty_like(q), rival, 5e-3)
+    baseline = lambda: attend(q[None], k[None], v[None], is_causal=True)[0]  # noqa: E731
+    return _simple(kernels, "attention", (q, k, v), torch.empty_like(q), baseline, 5e-3)
 
 
 def bitonic_sort(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -198,8 +198,8 @@ def bitonic_sort(kernels: Any, n: Mapping[str, int]) -> Trial:
 
     x = _random(n["M"], 1024)
     y, array = torch.empty_like(x), cupy.from_dlpack(x)
-    rivals = {"torch": lambda: torch.sort(x, dim=1), "CuPy": lambda: cupy.sort(array, axis=1)}
-    return Trial(kernels.launch("sort", x, y), (y,), lambda: (torch.sort(x, dim=1).values,), rivals, 0.0)
+    baselines = {"torch": lambda: torch.sort(x, dim=1), "CuPy": lambda: cupy.sort(array, axis=1)}
+    return Trial(kernels.launch("sort", x, y), (y,), lambda: (torch.sort(x, dim=1).values,), baselines, 0.0)
 
 
 def csr_matvec(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -214,9 +214,9 @@ def csr_matvec(kernels: Any, n: Mapping[str, int]) -> Trial:
     matrix = torch.sparse_csr_tensor(rows, columns, values, (n["M"], n["K"]), check_invariants=False)
     arrays = [cupy.from_dlpack(each) for each in (values, columns, rows)]
     theirs, vector = sparse.csr_matrix(tuple(arrays), shape=(n["M"], n["K"])), cupy.from_dlpack(x)
-    rivals = {"torch": lambda: matrix @ x, "CuPy": lambda: theirs @ vector}
+    baselines = {"torch": lambda: matrix @ x, "CuPy": lambda: theirs @ vector}
     run = kernels.launch("csr_matvec", rows, columns, values, x, y)
-    return Trial(run, (y,), lambda: (matrix @ x,), rivals, 1e-4)
+    return Trial(run, (y,), lambda: (matrix @ x,), baselines, 1e-4)
 
 
 def embedding(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -225,8 +225,8 @@ def embedding(kernels: Any, n: Mapping[str, int]) -> Trial:
     tokens, table = _integers(0, n["V"], n["N"]), _random(n["V"], n["D"], dtype="float16")
     y = torch.empty((n["N"], n["D"]), device=DEVICE, dtype=table.dtype)
     run = kernels.launch("embed", tokens, table, y, _0="uint32")
-    rival = lambda: torch.nn.functional.embedding(tokens, table)  # noqa: E731
-    return Trial(run, (y,), lambda: (rival(),), {"torch": rival}, 0.0)
+    baseline = lambda: torch.nn.functional.embedding(tokens, table)  # noqa: E731
+    return Trial(run, (y,), lambda: (baseline(),), {"torch": baseline}, 0.0)
 
 
 def embedding_in_range(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -234,16 +234,16 @@ def embedding_in_range(kernels: Any, n: Mapping[str, int]) -> Trial:
 
     tokens, table = _integers(0, n["V"], n["N"]), _random(n["V"], n["D"])
     y = torch.empty((n["N"], n["D"]), device=DEVICE)
-    rival = lambda: torch.nn.functional.embedding(tokens, table)  # noqa: E731
-    return _simple(kernels, "embedding", (tokens, table), y, rival, 0.0)
+    baseline = lambda: torch.nn.functional.embedding(tokens, table)  # noqa: E731
+    return _simple(kernels, "embedding", (tokens, table), y, baseline, 0.0)
 
 
 def layer_norm(kernels: Any, n: Mapping[str, int]) -> Trial:
     import torch
 
     x, weight, bias = _random(n["M"], n["N"]), _random(n["N"]), _random(n["N"])
-    rival = lambda: torch.nn.functional.layer_norm(x, (n["N"],), weight, bias)  # noqa: E731
-    return _simple(kernels, "layer_norm", (x, weight, bias), torch.empty_like(x), rival)
+    baseline = lambda: torch.nn.functional.layer_norm(x, (n["N"],), weight, bias)  # noqa: E731
+    return _simple(kernels, "layer_norm", (x, weight, bias), torch.empty_like(x), baseline)
 
 
 def rope(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -255,11 +255,11 @@ def rope(kernels: Any, n: Mapping[str, int]) -> Trial:
     )
     turn = torch.polar(torch.ones_like(exact), exact).to(torch.complex64)[:, None]
 
-    def rival() -> Any:
+    def baseline() -> Any:
         pairs = torch.view_as_complex(x.float().view(n["S"], 8, 32, 2))
         return torch.view_as_real(pairs * turn).reshape(x.shape).half()
 
-    return _simple(kernels, "rope", (x,), torch.empty_like(x), rival, 5e-3)
+    return _simple(kernels, "rope", (x,), torch.empty_like(x), baseline, 5e-3)
 
 
 def quantise_int8(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -268,12 +268,12 @@ def quantise_int8(kernels: Any, n: Mapping[str, int]) -> Trial:
     x = _random(n["M"], n["N"])
     q, scale = torch.empty(x.shape, device=DEVICE, dtype=torch.int8), torch.empty(n["M"], device=DEVICE)
 
-    def rival() -> Any:
+    def baseline() -> Any:
         step = x.abs().amax(1) / 127
         return (x / step[:, None]).round().to(torch.int8), step
 
-    # A quotient beside a half may round to either side.
-    return Trial(kernels.launch("quantise", x, q, scale), (q, scale), rival, {"torch": rival}, 1.01 / 127)
+    # A quotient next to a half may round to either side.
+    return Trial(kernels.launch("quantise", x, q, scale), (q, scale), baseline, {"torch": baseline}, 1.01 / 127)
 
 
 def matmul_gelu(kernels: Any, n: Mapping[str, int]) -> Trial:
@@ -282,8 +282,8 @@ def matmul_gelu(kernels: Any, n: Mapping[str, int]) -> Trial:
     a, b = _random(n["M"], n["K"], dtype="float16"), _random(n["K"], n["N"], dtype="float16") / n["K"] ** 0.5
     bias, c = _random(n["N"]), torch.empty((n["M"], n["N"]), device=DEVICE, dtype=a.dtype)
     theirs = bias.half()
-    rival = lambda: torch.nn.functional.gelu(torch.addmm(theirs, a, b))  # noqa: E731
-    return _simple(kernels, "matmul", (a, b, bias), c, rival, 5e-3)
+    baseline = lambda: torch.nn.functional.gelu(torch.addmm(theirs, a, b))  # noqa: E731
+    return _simple(kernels, "matmul", (a, b, bias), c, baseline, 5e-3)
 
 
 def _product(entry: str, dtype: str, tolerance: float) -> Callable[[Any, Mapping[str, int]], Trial]:
@@ -317,9 +317,9 @@ def morton_matmul(kernels: Any, n: Mapping[str, int]) -> Trial:
     a, b = _random(side, side), _random(side, side)
     stored = [torch.empty(side * side, device=DEVICE).scatter_(0, place.flatten(), m.flatten()) for m in (a, b)]
     c, out = torch.empty(side * side, device=DEVICE), torch.empty_like(a)
-    rival = lambda: torch.mm(a, b, out=out)  # noqa: E731
-    expected = lambda: (torch.empty_like(c).scatter_(0, place.flatten(), rival().flatten()),)  # noqa: E731
-    return Trial(kernels.launch("matmul", *stored, c), (c,), expected, {"torch": rival}, 1e-4)
+    baseline = lambda: torch.mm(a, b, out=out)  # noqa: E731
+    expected = lambda: (torch.empty_like(c).scatter_(0, place.flatten(), baseline().flatten()),)  # noqa: E731
+    return Trial(kernels.launch("matmul", *stored, c), (c,), expected, {"torch": baseline}, 1e-4)
 
 
 TRIALS: dict[str, Callable[[Any, Mapping[str, int]], Trial]] = {
