@@ -9,7 +9,7 @@ of the language; `programs_of` follows the same description in plain Python, wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ring_oracle import OracleRing
 
@@ -34,6 +34,15 @@ class Drawn:
     more: list  # rounds more in each role
     expected: dict = field(default_factory=dict)
     other_index: int = 0  # of the first role's trip count in memory
+    blocks: int = 1  # of a cluster
+    mask: tuple = (1, 1)  # how many blocks copy for each other, and how far apart their ranks are
+    part: tuple = (1, 1)  # the same, for the numbers of the parts that they copy; the mask's if right
+
+    def group(self, block):
+        """The blocks to which a block copies its part, and the number of its part."""
+        count, distance = self.mask
+        number = block // distance % count
+        return [block + (k - number) * distance for k in range(count)], block // self.part[1] % self.part[0]
 
 
 def bodies_of(choose, stages):
@@ -87,8 +96,20 @@ def drawn(choose):
     more = [choose.choice((0,) * 24 + (1, -1)) for _ in bodies]
     trips = choose.choice(("size", "number", "memory", "memory", "indirect", "shuffle"))
     other = int(choose.random() < 0.04)
-    return Drawn(stages, bodies, warps, trips, choose.random() < 0.45, choose.random() < 0.35, cluster, more,
-                 {ring: max(1, n) for ring, n in expected.items()}, other)  # fmt: skip
+    found = Drawn(stages, bodies, warps, trips, choose.random() < 0.45, choose.random() < 0.35, cluster, more,
+                  {ring: max(1, n) for ring, n in expected.items()}, other)  # fmt: skip
+    return found if not cluster else replace(found, blocks=2, mask=(2, 1), part=(2, 1))
+
+
+def drawn_in_two_dimensions(choose):
+    """A description with clusters of 2 x 2 blocks, of which those of a row, or of a column, copy for each other."""
+    found = drawn(choose)
+    while found.cluster or len(found.bodies) == 1:
+        found = drawn(choose)
+    mask = (2, choose.choice((1, 2)))
+    part = mask if choose.random() < 0.8 else (2, 3 - mask[1])
+    expected = {ring: 4 * n for ring, n in found.expected.items()}
+    return replace(found, cluster=True, blocks=4, mask=mask, part=part, expected=expected)
 
 
 # -- as a kernel
@@ -99,7 +120,7 @@ def kernel_of(d):
     size = lego.size("N", min=1, max=MOST)
     threads = 32 * sum(d.warps)
 
-    @lego.kernel(grid=2 if d.cluster else 1, block=threads, cluster=2 if d.cluster else 1)
+    @lego.kernel(grid=d.blocks, block=threads, cluster=d.blocks)
     def kernel(
         a: lego.Tensor(f32, Row(HEIGHT * 64, WIDTH)),
         steps: lego.Tensor(i32, Row(4), range=(0, MOST)),
@@ -158,16 +179,17 @@ def _role(d, number, body, tensors, tile, rings, size):
                         rings[ring][use + offset].wait()
                     case ("arrive", ring, offset):
                         if d.cluster:
-                            for block in range(2):
+                            for block in range(d.blocks):
                                 rings[ring][use + offset].arrive(block=block)
                         else:
                             rings[ring][use + offset].arrive()
                     case ("copy", ring, offset):
                         place = (use + offset + 2 * d.stages) % d.stages * HEIGHT
                         if d.cluster:
-                            row = lego.cluster_rank * (HEIGHT // 2)
-                            part_ = tile.part((place + row, 0), (HEIGHT // 2, WIDTH))
-                            lego.copy_async(a, part_, at=(row, 0), barrier=rings[ring][use + offset], blocks="all")
+                            row = lego.cluster_rank // d.part[1] % d.part[0] * (HEIGHT // d.part[0])
+                            part_ = tile.part((place + row, 0), (HEIGHT // d.part[0], WIDTH))
+                            barrier = rings[ring][use + offset]
+                            lego.copy_async(a, part_, at=(row, 0), barrier=barrier, blocks=_mask_of(d))
                         else:
                             part_ = tile.part((place, 0), (HEIGHT, WIDTH))
                             lego.copy_async(a, part_, at=(0, 0), barrier=rings[ring][use + offset])
@@ -211,12 +233,20 @@ def _role(d, number, body, tensors, tile, rings, size):
         one(1)
 
 
+def _mask_of(d):
+    count, distance = d.mask
+    if count == d.blocks:
+        return "all"
+    first = lego.cluster_rank - lego.cluster_rank // distance % count * distance
+    return lego.index(sum(1 << k * distance for k in range(count))) << first
+
+
 # -- as what warps do
 
 
 def programs_of(d, n, memory):
     """Each warp's events (kind, name, use, ..) with numbers, one list a warp; `memory` has steps, order and flags."""
-    blocks = 2 if d.cluster else 1
+    blocks = d.blocks
     rings = {f"{ring}{b}": OracleRing(d.stages, d.expected[ring]) for ring in ("full", "empty") for b in range(blocks)}
     programs = [
         _events(d, number, block, n, memory)
@@ -236,10 +266,10 @@ def _events(d, number, block, n, memory):
                 case ("wait", ring, offset):
                     found.append(("wait", f"{ring}{block}", use + offset))
                 case ("arrive", ring, offset):
-                    for b in range(2) if d.cluster else (block,):
+                    for b in range(d.blocks):
                         found.append(("arrive", f"{ring}{b}", use + offset))
                 case ("copy", ring, offset):
-                    for b in range(2) if d.cluster else (block,):
+                    for b in d.group(block)[0]:
                         found.append(("copy", f"tile{b}", use + offset, d.stages, f"{ring}{b}"))
                 case ("read", _, offset):
                     found.append(("read", f"tile{block}", use + offset, d.stages, None))

@@ -1,16 +1,18 @@
 """Random kernels with rings: no verdict contradicts what their warps do, event by event, in drawn orders."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import ring_oracle
-from ring_kernels import MOST, drawn, kernel_of, programs_of
+from ring_kernels import MOST, drawn, drawn_in_two_dimensions, kernel_of, programs_of
 
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
 FEW, MANY, PART = 24, 2000, 50
+FEW_CLUSTERS = 6
 SIZES = (1, 2, 3, MOST)
 REFUTED_ORDERS = 150
 ARRIVES_TWICE = 3137
@@ -42,9 +44,9 @@ def verdict_of(description):
     return claim.verdict
 
 
-def judge(seed):
+def judge(seed, draw=drawn):
     """The verdict on a drawn kernel, which the oracle must not contradict."""
-    description = drawn(random.Random(seed))
+    description = draw(random.Random(seed))
     try:
         verdict = verdict_of(description)
     except LegoError as error:
@@ -67,8 +69,26 @@ def test_the_drawn_kernels_have_every_verdict():
     assert {judge(seed) for seed in range(8)} >= {"Proved", "Refuted"}
 
 
+@pytest.mark.parametrize("seed", range(FEW_CLUSTERS))
+def test_no_verdict_on_clusters_of_two_dimensions_is_false(seed):
+    judge(seed, drawn_in_two_dimensions)
+
+
+def test_clusters_of_two_dimensions_have_every_verdict():
+    assert {judge(seed, drawn_in_two_dimensions) for seed in (0, 1, 5)} == {"Refuted", "Proved", "Unknown"}
+
+
+def test_parts_and_masks_have_to_agree():
+    """Blocks of a row copy for each other the parts that are numbered along columns: the same half, twice."""
+    right = next(d for d in map(drawn_in_two_dimensions, map(random.Random, range(1, 9))) if d.mask == d.part)
+    assert isinstance(verdict_of(right), Proved)
+    wrong = replace(right, part=(2, 3 - right.mask[1]))
+    assert "not shown that the blocks of a cluster copy different rows" in verdict_of(wrong).reason
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(MANY // PART))
 def test_no_verdict_on_many_random_kernels_is_false(part):
     for seed in range(FEW + PART * part, FEW + PART * (part + 1)):
         judge(seed)
+        judge(seed, drawn_in_two_dimensions)

@@ -44,10 +44,10 @@ class RingWord:
 class StageAccess:
     """An access of a tile of stages: of the rows `row` to `row + rows - 1`, or of positions.
 
-    A "copy" goes on until it completes on `use` of the ring `on`; it fills `whole_rows`, or parts of them, and if it is
-    `shared` each block of the cluster copies its part for all. A read that is `late` may go on at this place, as those
-    of a product in flight do. One that is not `is_flat` may reach rows below these. `columns` are the first one and
-    their number, None for all; proofs take all, so that accesses that differ in them alone are one.
+    A "copy" goes on until it completes on `use` of the ring `on`; it fills `whole_rows`, or parts of them. `shared` are
+    the blocks of a cluster, by rank, that copy their parts for each other. A read that is `late` may go on at this
+    place, as those of a product in flight do. One that is not `is_flat` may reach rows below these. `columns` are the
+    first one and their number, None for all; proofs take all, so that accesses that differ in them alone are one.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class StageAccess:
     late: bool = False
     by_position: bool = False
     whole_rows: bool = False
-    shared: bool = False
+    shared: tuple[tuple[int, ...], ...] = ()
     is_flat: bool = True
     columns: tuple[Expr, int] | None = field(default=None, compare=False)
 

@@ -250,7 +250,14 @@ class _Reader:
         if self.blocks == 1 or not expr.xreplace(of_clusters).free_symbols & ids:
             return True
         first, *others = (expr.xreplace(rank) for rank in self.ranks) if self.ranks else (None,)
-        return isinstance(first, sympy.Expr) and all(holds(Eq(first, other), self.ranges) for other in others)
+        return first is not None and all(self._are_equal(first, other) for other in others)
+
+    def _are_equal(self, one: Expr | Cond, other: Expr | Cond) -> bool:
+        """Whether two numbers, or two conditions, are equal."""
+        if one == other or isinstance(one, sympy.Expr):
+            return bool(one == other) or holds(Eq(one, other), self.ranges)
+        ways = (one, sympy.Not(other)), (other, sympy.Not(one))
+        return all(holds(sympy.Or(*way), self.ranges) for way in ways)
 
     @cached_property
     def ranks(self) -> list[dict[Symbol, Expr]]:
@@ -263,10 +270,23 @@ class _Reader:
         self.ranges[cluster] = Range(0, max(1, int(end) // self.blocks) if end.is_Integer else MOST_CLUSTERS)
         return [{axes[0]: self.blocks * cluster + rank} for rank in range(self.blocks)]
 
-    def parts_differ(self, row: Expr, rows: int) -> bool:
-        """Whether the parts that the blocks of a cluster copy for all are below each other."""
+    def sharing(self, blocks: Expr) -> list[list[int]] | None:
+        """The blocks of a cluster that copy for each other, by the masks in which they copy.
+
+        None unless each block is in its own mask, and all that are in it have the same.
+        """
+        masks = [simplify(as_expr(blocks).xreplace(rank), self.ranges).expr for rank in self.ranks]
+        if not masks or not all(mask.is_Integer for mask in masks):
+            return None
+        members = [[k for k in range(self.blocks) if int(mask) >> k & 1] for mask in masks]
+        alike = all(k in held and all(members[b] == held for b in held) for k, held in enumerate(members))
+        return [held for k, held in enumerate(members) if held[0] == k] if alike else None
+
+    def parts_differ(self, row: Expr, rows: int, classes: Sequence[Sequence[int]]) -> bool:
+        """Whether the parts that blocks copy for each other are below each other."""
         tops = [simplify(row.xreplace(rank), self.ranges).expr for rank in self.ranks]
-        return bool(tops) and all(holds(Le(one + rows, other), self.ranges) for one, other in pairwise(tops))
+        pairs = ((tops[one], tops[other]) for held in classes for one, other in pairwise(held))
+        return all(holds(Le(one + rows, other), self.ranges) for one, other in pairs)
 
 
 class _AgentReader:
@@ -515,10 +535,13 @@ class _AgentReader:
         if mark.ring is None:
             yield Unfollowed(f"{place}: a copy into {name} that completes on no ring")
             return
-        if mark.blocks is not None and mark.blocks != (1 << self.kernel.blocks) - 1:
-            yield Unfollowed(f"{place}: a copy into {name} of some blocks of a cluster")
-        elif mark.blocks is not None and not self.kernel.parts_differ(first, mark.shape[0]):
-            yield Unfollowed(f"{place}: not shown that the blocks of a cluster copy different rows of {name}")
+        classes: list[list[int]] | None = []
+        if mark.blocks is not None:
+            classes = self.kernel.sharing(mark.blocks)
+            if classes is None:
+                yield Unfollowed(f"{place}: not shown which blocks of a cluster copy into {name} for each other")
+            elif not self.kernel.parts_differ(first, mark.shape[0], classes):
+                yield Unfollowed(f"{place}: not shown that the blocks of a cluster copy different rows of {name}")
         yield StageAccess(
             "copy",
             name,
@@ -528,7 +551,7 @@ class _AgentReader:
             ring_name(mark.ring.number),
             self._at(mark.use, uniform=True),
             whole_rows=bool(column == 0 and as_expr(mark.tile.layout.dims()[1]) == mark.shape[1]),
-            shared=mark.blocks is not None,
+            shared=tuple(map(tuple, classes or ())),
             columns=columns,
         )
 

@@ -200,7 +200,8 @@ class _Numbers:
             return None
         height, width = buffer.height, buffer.width
         row = int(self._value(part.row, known)) % height
-        rows = range(height) if part.shared and part.rows * self.order.blocks >= height else range(row, row + part.rows)
+        together = min(map(len, part.shared), default=1) * part.rows
+        rows = range(height) if part.shared and together >= height else range(row, row + part.rows)
         if part.columns is None:
             return rows, range(width)
         column = int(self._value(part.columns[0], known))

@@ -10,11 +10,12 @@ same round and under no condition, fill all rows of the stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.nodes import Le
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
@@ -109,17 +110,22 @@ class _Fills:
 
     def _copied(self, k: int, copy: StageAccess) -> set[int]:
         """The rows of its stage that a copy fills wherever it is reached."""
-        found = [set(self._filled(copy, event)) for event in self.events[k].get(id(copy), [])]
+        found = [self._filled(copy, event) for event in self.events[k].get(id(copy), [])]
         return set.intersection(*found) if found else set()
 
-    def _filled(self, copy: StageAccess, event: StageAccess) -> Iterator[int]:
+    def _filled(self, copy: StageAccess, event: StageAccess) -> set[int]:
+        """The rows of its stage that a copy fills in every block, with what other blocks copy there."""
         if not copy.whole_rows or event.use is None:
-            return
+            return set()
         offset, _ = self.order.buffers[copy.buffer].offset(event, event.use)
-        for rank in self.order.ranks if copy.shared else ({},):
-            first = constant(simplified(offset.xreplace(rank), self.order.ranges), self.order.ranges)
-            if first is not None:
-                yield from range(first, first + copy.rows)
+        ranks = self.order.ranks
+        each = [[ranks[k] for k in members] for members in copy.shared] or [[{}]]
+        return set.intersection(*({row for rank in held for row in self._part(offset, rank, copy)} for held in each))
+
+    def _part(self, offset: Expr, rank: Mapping[Symbol, Expr], copy: StageAccess) -> range:
+        """The rows that the block of a rank copies; none if they are not known."""
+        first = constant(simplified(offset.xreplace(rank), self.order.ranges), self.order.ranges)
+        return range(0) if first is None else range(first, first + copy.rows)
 
 
 def _arrivals(parts: Sequence[ProgramPart]) -> Iterator[_Arrival]:

@@ -8,7 +8,6 @@ from tiled_products import PRODUCTS
 
 import lego_mlir as lego
 from lego_mlir.expr.verdict import Proved, Refuted
-from lego_mlir.kernels import matmul
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
@@ -93,16 +92,3 @@ def test_a_tile_over_rings_that_are_not_proved_is_open():
     claims = dict(kernel_claims(kernel, tried=False))
     verdict = claims["no race for shared2 between two threads of a block"]
     assert verdict.reason == "it takes the memory of shared0, shared1, whose order is not proved"
-
-
-def test_copies_to_some_blocks_of_a_cluster_are_not_followed():
-    """Blocks in a row share A, those in a column B: not proved, and not taken for copies to all blocks either."""
-    order = lego.schedule.nested(lego.Row(1, 1), lego.Col(2, 2))
-    kernel = matmul.build(
-        128, 128, 256, lego.f16, b=lego.Col(256, 128), result=lego.f16, tiling=matmul.Tiling(64, 64, 64, (4, 1)),
-        order=order,
-    )  # fmt: skip
-    proof = ring_proof(kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=4), roles").trace())
-    assert {reason.partition(": ")[2] for reason in proof.reasons} == {
-        "a copy into shared0 of some blocks of a cluster"
-    }

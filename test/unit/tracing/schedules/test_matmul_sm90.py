@@ -1,12 +1,15 @@
 """`matmul_sm90.mlir` schedules anybody's product, and has the parameters of its schedules."""
 
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, run
+from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import ScheduleError, UsageError
-from lego_mlir.toolchain import compile_kernel
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.hardware.targets import target_named
+from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+from lego_mlir.toolchain import compile_kernel, ptxas
 
 T = Tile(64, 64, 16)
 
@@ -20,18 +23,43 @@ def made(name):
     return PRODUCTS[name](m, t.n, 128, t)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n == "row_maximum" else pytest.mark.long) for n in PRODUCTS]
-)
+def products(*pushed):
+    """All names; those that are not `pushed` run with --long."""
+    return pytest.mark.parametrize(
+        "name", [pytest.param(n, marks=() if n in pushed else pytest.mark.long) for n in PRODUCTS]
+    )
+
+
+@products("row_maximum")
 def test_every_product_is_compiled(name):
     kernel, reference = made(name)
     compilation = compiled(kernel, stages=2)
     assert "wgmma.mma_async" in compilation.text
     (source,) = compilation.sources
     assert source.schedules[-3:] == ("pipeline(stages=2)", "overlay(optional=True)", "roles")
-    faults, difference = run(source, reference, emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    for machine in (interpreted, emulated):
+        faults, difference = run(source, reference, machine)
+        assert not faults, faults[0]
+        assert difference <= 0.02
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@products("gated", "symmetric")
+def test_nothing_is_spilled_and_rings_are_proved(name):
+    """In tiles of 128 x 128."""
+    kernel, _ = PRODUCTS[name](
+        256 if name == "symmetric" else 128, 128, 256, Tile(columns=32 if name == "gated" else 64)
+    )
+    compilation = compiled(kernel, stages=3)
+    _, (resources,) = ptxas.assemble(compilation.text, target_named("sm_90a"))
+    assert resources.spill_stores == resources.spill_loads == 0
+    trace = compilation.sources[0].trace()
+    proof = ring_proof(trace)
+    (claim,) = ring_claims(trace, proof)
+    assert isinstance(claim.verdict, Proved), claim.verdict
+    stored_by_threads = {"doubled", "computed", "gathered"}
+    assert not proof.unfilled or name in stored_by_threads
 
 
 def test_results_leave_by_tile_copies_where_they_can():
