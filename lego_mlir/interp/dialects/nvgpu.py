@@ -256,8 +256,8 @@ def _kept_columns(m: Machine, words: Array, depth: int, bits: int, selector: int
     parts = rows.reshape(*words.shape[:2], 16, depth // 16)
     codes = parts[..., None] >> (2 * np.arange(8, dtype=np.uint16)) & 3
     pairs = codes.reshape(*parts.shape[:3], depth // 4, 2).astype(np.int64)
-    wrong = ~(pairs[..., 0] < pairs[..., 1])
-    wrong &= active_by_warp(m).any(axis=-1)[:, :, None, None]
+    wrong: Array = pairs[..., 0] >= pairs[..., 1]
+    wrong = wrong & np.asarray(active_by_warp(m).any(axis=-1))[:, :, None, None]
     if wrong.any() and m.checks:
         row, warp, line, _ = np.argwhere(wrong)[0]
         block, thread = m.name_lane(int(row), int(warp) * WARP + 4 * (int(line) % 8))

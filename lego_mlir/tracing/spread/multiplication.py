@@ -131,7 +131,7 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     acc = acc.get()
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     if metadata is not None:
-        return sparse_product(tracer, a, b, acc, metadata.get())
+        return sparse_product(tracer, {"a": a, "b": b, "acc": acc, "metadata": metadata.get()})
     kind = _kind(tracer, a, b, acc)
     alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
     if open_tile(a, b, acc) is not None:

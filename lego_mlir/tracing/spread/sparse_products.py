@@ -30,7 +30,7 @@ from lego_mlir.tracing.trace import Compose, MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SPARSE: Final = "nvgpu.mma.sp.sync"
 KEPT_COLUMNS: Final = 16
@@ -38,16 +38,20 @@ KEPT_COLUMNS: Final = 16
 RESULTS: Final[dict[DType, DType]] = {f16: f32, bf16: f32, i8: i32}
 
 
-def sparse_product(tracer: Tracer, a: Spread, b: Spread, acc: Spread, metadata: Spread) -> Spread:
-    """`acc + A @ b`, where `a` has the elements that A keeps. Raises LayoutError for operands that do not fit."""
-    tiles = {"a": a, "b": b, "acc": acc, "metadata": metadata}
-    for name, tile in tiles.items():
-        if not isinstance(tile, Spread) or tile.is_open:
-            raise tracer.error(
-                f"lego.mma with metadata takes tiles with layouts, and {name} has none: load it with one, of "
-                "f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
-                LayoutError,
-            )
+def sparse_product(tracer: Tracer, given: Mapping[str, object]) -> Spread:
+    """`acc + A @ b`, where `a` has the elements that A keeps, and `metadata` their places.
+
+    Raises LayoutError for operands that do not fit.
+    """
+    tiles = [tile for tile in given.values() if isinstance(tile, Spread) and not tile.is_open]
+    if len(tiles) < len(given):
+        name = next(n for n, tile in given.items() if not isinstance(tile, Spread) or tile.is_open)
+        raise tracer.error(
+            f"lego.mma with metadata takes tiles with layouts, and {name} has none: load it with one, of "
+            "f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
+            LayoutError,
+        )
+    a, b, acc, metadata = tiles
     if a.dtype != b.dtype or RESULTS.get(a.dtype) != acc.dtype or metadata.dtype not in (u16, i16):
         raise tracer.error(
             "lego.mma with metadata multiplies f16 or bf16 into f32, or i8 into i32, with metadata of u16; got "
