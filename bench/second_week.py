@@ -116,6 +116,7 @@ def chosen() -> Iterator[str]:
 def render() -> int:
     folder = harness.ARTIFACTS / NAME
     for name in chosen():
+        (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
         mlir_kernels.keep_cubin(folder, kernel_of(name), product_runs.TARGET)
         (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, product_runs.TARGET).cubin)
         (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", CUDA.read_text())
