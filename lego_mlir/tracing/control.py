@@ -355,7 +355,7 @@ class CellTuple:
             raise tracer.error(f"a register of {len(self.cells)} values is set to {brief(repr(values))}")
         now = [value.get() if isinstance(value, Cell) else value for value in values]
         for cell, value in zip(self.cells, now, strict=True):
-            cell.set(value)  # type: ignore[arg-type]
+            cell.set(value)
 
 
 @overload

@@ -186,7 +186,7 @@ def mma(
     With a spread value as `acc` the result is `acc + a @ b` by all warps of the block, a spread value of the same
     layout, and a and b may be spread values as well: see `spread.multiplication`. With `warpgroups=False` the product
     is `mma.sync` on every target, and a warp needs no other: in a branch that some warps of the block take. With
-    `metadata` a has two of each four neighbours along K, see `spread.sparse_products`.
+    `metadata` a has two of each four neighbours along K, see `spread.two_of_four_products`.
 
     The contractions traverse the result in serpentine order, so that each shares an operand with the previous one; each
     depth step starts at the column where the previous step ended.

@@ -10,7 +10,7 @@ Triton's generator of this name gives the same words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
@@ -47,7 +47,7 @@ def philox(*counter: Operand, key: Sequence[Operand] = (0, 0)) -> Words:
         (high, low), (upper, lower) = _product(FACTORS[0], a), _product(FACTORS[1], c)
         a, b, c, d = upper ^ b ^ one, lower, high ^ d ^ two, low
         one, two = one + u32(KEY_STEPS[0]), two + u32(KEY_STEPS[1])
-    return cast(Words, (a, b, c, d))
+    return a, b, c, d
 
 
 def _product(factor: int, word: Scalar) -> tuple[Scalar, Scalar]:

@@ -70,7 +70,7 @@ from lego_mlir.tracing.spread.fragments import (
     memory_of,
     taken_apart,
 )
-from lego_mlir.tracing.spread.sparse_products import sparse_product
+from lego_mlir.tracing.spread.two_of_four_products import sparse_product
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Convert, MlirOperation, Value
@@ -124,8 +124,8 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
     Without `warpgroups` it is `mma.sync` on every target. With `metadata` a is (M, K / 2), what is kept of each four
-    neighbours along K, see `sparse_products`. Raises LayoutError for operands whose shapes, element types or layouts do
-    not fit.
+    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands whose shapes, element types or
+    layouts do not fit.
     """
     tracer = current("lego.mma")
     acc = acc.get()
