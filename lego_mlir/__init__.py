@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.interleaving import interleave as interleave
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.philox import philox as philox
     from lego_mlir.tracing.prefetches import prefetch as prefetch
     from lego_mlir.tracing.printing import assert_ as assert_
     from lego_mlir.tracing.printing import printf as printf
@@ -239,6 +240,7 @@ _MODULES = {
     "lego_mlir.tracing.generic": "GenericKernel generic",
     "lego_mlir.tracing.interleaving": "interleave",
     "lego_mlir.tracing.mma": "accumulator mma",
+    "lego_mlir.tracing.philox": "philox",
     "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
     "lego_mlir.tracing.program": "KernelProgram empty program",
     "lego_mlir.tracing.requirements": "require",

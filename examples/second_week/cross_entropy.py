@@ -23,8 +23,10 @@ def cross_entropy(
 ):
     row, t = lego.block_id[0], lego.thread_id[0]
     greatest, total = lego.register(f32, float("-inf")), lego.register(f32, 0.0)
-    for j in lego.range(0, N, TILE):
-        found = lego.load(logits, FOUR, at=(row, j), other=float("-inf")).registers
+    ahead = lego.register(lego.load(logits, FOUR, at=(row, 0), other=float("-inf")))
+    for j in lego.range(TILE, N + TILE, TILE):
+        found = ahead.get().registers
+        ahead.set(lego.load(logits, FOUR, at=(row, j), other=float("-inf")))
         raised = lego.maximum(greatest.get(), functools.reduce(lego.maximum, found))
         rest = lego.where(raised > float("-inf"), raised, 0.0)
         total.set(total * lego.exp(greatest - rest) + sum(lego.exp(x - rest) for x in found))

@@ -8,36 +8,18 @@ lego-mlir run examples/second_week/philox_dropout.py --size N=1000
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, u32, u64
+from lego_mlir import Row, f32
 
-KEYS = (0x9E3779B9, 0xBB67AE85)
-FACTORS = (0xD2511F53, 0xCD9E8D57)
-T, V, ROUNDS = 128, 4, 10
+KEYS, FACTORS = (0x9E3779B9, 0xBB67AE85), (0xD2511F53, 0xCD9E8D57)  # of the reference
+T, V = 128, 4
 N = lego.size("N", multiple_of=V)
 VECTOR = lego.Tensor(f32, Row(N))
-
-
-def products(factor, x):
-    """The upper and lower halves of a product of 64 bits."""
-    wide = x.to(u64) * factor
-    return (wide >> 32).to(u32), wide.to(u32)
-
-
-def philox(counter, key):
-    """Four random words of a counter of four words and a key of two."""
-    a, b, c, d = counter
-    for n in range(ROUNDS):
-        high, low = products(FACTORS[0], a)
-        upper, lower = products(FACTORS[1], c)
-        first, second = ((k + n * step) & 0xFFFFFFFF for k, step in zip(key, KEYS, strict=True))
-        a, b, c, d = upper ^ b ^ first, lower, high ^ d ^ second, low
-    return a, b, c, d
 
 
 @lego.kernel(grid=lego.cdiv(N, T * V), block=T)
 def philox_dropout(x: VECTOR, y: VECTOR, keep: f32):
     number = lego.block_id[0] * T + lego.thread_id[0]
-    words = philox((u32(number), u32(0), u32(0), u32(0)), (1234, 5678))
+    words = lego.philox(number, key=(1234, 5678))
     values = x.halo().load(number * V, width=V)
     made = [lego.where((w >> 8).to(f32) * 2.0**-24 < keep, values[k] / keep, 0.0) for k, w in enumerate(words)]
     y.halo().store(lego.vector(*made), number * V)
@@ -52,7 +34,7 @@ def kept(N, rng):
 def expected(x, keep):
     a = np.arange(len(x) // V, dtype=np.uint64)
     b, c, d = (np.zeros_like(a) for _ in range(3))
-    for n in range(ROUNDS):
+    for n in range(10):
         first, second = ((k + n * step) & 0xFFFFFFFF for k, step in zip((1234, 5678), KEYS, strict=True))
         p, q = a * np.uint64(FACTORS[0]), c * np.uint64(FACTORS[1])
         a, b, c, d = (q >> 32) ^ b ^ np.uint64(first), q & 0xFFFFFFFF, (p >> 32) ^ d ^ np.uint64(second), p & 0xFFFFFFFF

@@ -14,6 +14,7 @@ from lego_mlir import Row, f2, f32, i32
 T = 1024
 N, S = lego.size("N", max=2**30), lego.size("S", max=2**20)
 EIGHT = f2.Blocked((8,), (32,), (4,), order=(0,)).layout((T,))  # a thread has 8 neighbours
+ONE = f2.Blocked((1,), (32,), (4,), order=(0,)).layout((T // 8,))
 
 
 def together(left, right):
@@ -24,12 +25,16 @@ def together(left, right):
 def segmented_sum(
     segment: lego.Tensor(i32, Row(N), range=(0, S)), x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(S))
 ):
-    k = lego.arange(EIGHT, 0)
-    i = lego.block_id[0] * T + k
-    mine, after = segment.load(i, mask=i < N), segment.load(i + 1, mask=i + 1 < N, other=-1)
-    before = segment.load(i - 1, mask=(i > 0) & (i - 1 < N))
-    _, sums = lego.scan(((mine != before).to(i32), x.load(i, mask=i < N)), 0, together)
-    y.atomic_add(sums, mine, mask=((mine != after) | (k == T - 1)) & (i < N))
+    k, first = lego.arange(EIGHT, 0), lego.block_id[0] * T
+    own, edge = lego.load(segment, EIGHT, at=(first,)), first + 8 * lego.arange(ONE, 0)
+    (left,) = segment.load(edge - 1, mask=(edge > 0) & (edge - 1 < N)).registers
+    (right,) = segment.load(edge + 8, mask=edge + 8 < N).registers
+    before, after = (
+        lego.Spread(EIGHT, i32, found) for found in ([left, *own.registers[:-1]], [*own.registers[1:], right])
+    )
+    _, sums = lego.scan(((own != before).to(i32), lego.load(x, EIGHT, at=(first,))), 0, together)
+    ends = (own != after) | (k == T - 1) | (first + k == N - 1)
+    y.atomic_add(sums, own, mask=ends & (first + k < N))
 
 
 @segmented_sum.inputs

@@ -15,7 +15,7 @@ LANES, V = 8, 2  # lanes of a row, states of a lane
 B = lego.size("B")
 
 
-@lego.kernel(grid=(CHANNELS * LANES // T, B), block=T, max_registers=24)
+@lego.kernel(grid=(CHANNELS * LANES // T, B), block=T, max_registers=27)
 def state_update(
     state: lego.Tensor(f32, Row(B, CHANNELS, STATES)),
     x: lego.Tensor(f32, Row(B, CHANNELS)),
@@ -28,15 +28,18 @@ def state_update(
 ):
     t, b = lego.thread_id[0], lego.block_id[1]
     channel, part = lego.block_id[0] * (T // LANES) + t // LANES, t % LANES * V
-    raw, value = dt[b, channel], x[b, channel]
+    raw, value, rate = dt[b, channel], x[b, channel], A.load(channel, part, width=V)  # all loads before their uses
+    old, entering, leaving = (
+        of.load(*at, part, width=V) for of, at in ((state, (b, channel)), (inputs, (b,)), (outputs, (b,)))
+    )
+    skipped = D[channel]
     step = lego.where(raw <= 20.0, lego.log1p(lego.exp(raw)), raw)  # softplus
-    decay = lego.exp(A.load(channel, part, width=V) * step)
-    kept = decay * state.load(b, channel, part, width=V) + inputs.load(b, part, width=V) * (step * value)
+    kept = lego.exp(rate * step) * old + entering * (step * value)
     state.store(kept, b, channel, part)
-    found = kept * outputs.load(b, part, width=V)
+    found = kept * leaving
     total = lego.warp_reduce(found[0] + found[1], "add", LANES)
     with lego.when(part == 0):
-        y[b, channel] = total + D[channel] * value
+        y[b, channel] = total + skipped * value
 
 
 @state_update.reference(rtol=1e-4, atol=1e-4)

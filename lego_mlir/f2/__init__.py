@@ -12,6 +12,7 @@ from lego_mlir.f2.conversion import conversion_plan as conversion_plan
 from lego_mlir.f2.encodings import Blocked as Blocked
 from lego_mlir.f2.encodings import Mfma as Mfma
 from lego_mlir.f2.encodings import MfmaOperand as MfmaOperand
+from lego_mlir.f2.encodings import MmaMetadata as MmaMetadata
 from lego_mlir.f2.encodings import MmaOperand as MmaOperand
 from lego_mlir.f2.encodings import MmaSync as MmaSync
 from lego_mlir.f2.encodings import Sliced as Sliced
@@ -24,3 +25,4 @@ from lego_mlir.f2.linear import LinearLayout as LinearLayout
 from lego_mlir.f2.matrix import BitMatrix as BitMatrix
 from lego_mlir.f2.mixed import MixedLayout as MixedLayout
 from lego_mlir.f2.ptx_fragments import fragment as fragment
+from lego_mlir.f2.two_of_four import two_of_four as two_of_four

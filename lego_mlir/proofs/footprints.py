@@ -64,7 +64,8 @@ WAIT: Final = "nvvm.cp.async.wait.group"
 SHUFFLE: Final = "gpu.shuffle"
 VOTE: Final = "nvvm.vote.sync"
 MATCH: Final = "nvvm.match.sync"
-OF_WARPS: Final = {SHUFFLE: "shuffle", VOTE: "vote", MATCH: "match", "nvgpu.mma.sync": "matrix product"}
+PRODUCTS: Final = ("nvgpu.mma.sync", "nvgpu.mma.sp.sync")
+OF_WARPS: Final = {SHUFFLE: "shuffle", VOTE: "vote", MATCH: "match", **dict.fromkeys(PRODUCTS, "matrix product")}
 """Operations that all lanes of a warp execute together; they order no accesses."""
 _KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
 

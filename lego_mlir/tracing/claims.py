@@ -37,6 +37,7 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Load,
     MatrixLoad,
+    Statement,
     Store,
     Value,
     While,
@@ -95,7 +96,7 @@ def access_verdicts(
             yield claim.text, verdict
 
 
-def _access_claims(trace: KernelTrace, body: tuple[Any, ...], words: DataMeaning) -> Iterator[Claim]:
+def _access_claims(trace: KernelTrace, body: tuple[Statement, ...], words: DataMeaning) -> Iterator[Claim]:
     required = tuple(requirement.condition for requirement in trace.requirements)
     return _claims(body, required, (), words.meaning)
 

@@ -16,12 +16,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import sympy
 
+from lego_mlir.errors import brief
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
@@ -335,6 +336,28 @@ class Cell(Scalar):
         return self
 
 
+class CellTuple:
+    """Several variables whose values are read and replaced together."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: Sequence[Cell | SpreadVariable]) -> None:
+        self.cells = tuple(cells)
+
+    def get(self) -> tuple[Scalar | Spread, ...]:
+        """The current values."""
+        return tuple(cell.get() for cell in self.cells)
+
+    def set(self, values: Sequence[object]) -> None:
+        """Replace all values, which are read before any is replaced. Raises TraceError for another number of them."""
+        tracer = current("a register")
+        if not isinstance(values, tuple | list) or len(values) != len(self.cells):
+            raise tracer.error(f"a register of {len(self.cells)} values is set to {brief(repr(values))}")
+        now = [value.get() if isinstance(value, Cell) else value for value in values]
+        for cell, value in zip(self.cells, now, strict=True):
+            cell.set(value)
+
+
 @overload
 def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell: ...
 
@@ -343,12 +366,20 @@ def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cel
 def register(dtype: Spread) -> SpreadVariable: ...
 
 
-def register(dtype: DType | Spread, initial: Any = None, width: int | None = None) -> Cell | SpreadVariable:
+@overload
+def register(dtype: tuple[Scalar | Spread, ...]) -> CellTuple: ...
+
+
+def register(
+    dtype: DType | Spread | tuple[Scalar | Spread, ...], initial: Any = None, width: int | None = None
+) -> Cell | SpreadVariable | CellTuple:
     """A mutable variable of this element type, or a vector of `width`, that loops and branches may change.
 
-    `lego.register(tile)` is one that holds a spread value.
+    `lego.register(tile)` is one that holds a spread value, `lego.register((a, b))` one that holds several values.
     """
     tracer = current("lego.register")
+    if isinstance(dtype, tuple) and dtype and all(hasattr(v, "dtype") for v in dtype):
+        return CellTuple([register(v.dtype, v) if isinstance(v, Scalar) else register(v) for v in dtype])
     if not isinstance(dtype, DType):
         from lego_mlir.tracing.spread.variables import tile_variable
 

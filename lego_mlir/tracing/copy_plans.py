@@ -1,20 +1,24 @@
 """How the threads of a block, or of a warp role, share the copy of a tile: which elements each of them copies at once.
 
 Chunk t + threads * i is thread t's i-th. The widest chunks are taken that are proved contiguous and aligned in the
-tensor and in the shared tile: 16, 8 or 4 bytes, as `cp.async` moves them.
+tensor and in the shared tile: 16, 8 or 4 bytes, as `cp.async` moves them. Where the threads do not divide the chunks,
+the last copy of a thread is a branch that some threads do not take. Of rows that are gathered, the index of each is a
+function of its number in the tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.errors import LayoutError, brief
-from lego_mlir.expr.index import as_expr
+from lego_mlir.errors import LayoutError, LegoError, brief
+from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.control import loop
+from lego_mlir.layout import Row
+from lego_mlir.tracing.control import loop, when
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.spread.accesses import accesses_of
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
@@ -31,7 +35,10 @@ FEWEST: Final = 4
 def copies_of_threads(
     tracer: Tracer, source: View, first: Sequence[IndexLike], tile: Part
 ) -> list[tuple[TensorAccess, TensorAccess]]:
-    """The copies of a thread, from where and to where, as wide as possible. Raises LayoutError if there are none."""
+    """The copies of a thread, from where and to where, as wide as possible, which the threads share evenly.
+
+    Raises LayoutError if there are none.
+    """
     origin, threads = source.halo("zero"), block_threads()
     for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
         if copies := _planned(origin, first, tile, width, threads):
@@ -44,10 +51,57 @@ def copies_of_threads(
             (_, here), (_, there) = _both(origin, first, tile, row, column)
             made.append((origin.place(*here).access(width), tile.view.place(*there).access(width)))
         return made
-    raise tracer.error(
-        f"lego.copy_async: no copies of 4, 8 or 16 bytes are proved that the {threads} threads of the block share "
-        f"evenly, from {source!r} into {tile.shape[0]} x {tile.shape[1]} of {tile.view!r}; let both be contiguous "
-        "along rows, with rows that are a multiple of 16 bytes",
+    raise _no_copies(tracer, source, tile)
+
+
+def copy_by_rows(
+    tracer: Tracer,
+    source: View,
+    first_of: Callable[[Index], Sequence[IndexLike]],
+    tile: Part,
+    copy: Callable[[TensorAccess, TensorAccess], None],
+) -> None:
+    """Call `copy` for the copies of a thread, where `first_of` gives the index of the first element of each row.
+
+    The threads need not divide the chunks. Raises LayoutError if no copies are proved.
+    """
+    origin, threads, thread, (rows, columns) = source.halo("zero"), block_threads(), thread_number(), tile.shape
+
+    def ends(number: Index, width: int) -> tuple[tuple[View, Sequence[IndexLike]], tuple[View, Sequence[IndexLike]]]:
+        row, chunk = Row(rows, columns // width).inv(number)
+        *outer, left = first_of(row)
+        column = chunk * width
+        return (origin, (*outer, left + column)), (tile.view, (tile.at[0] + row, tile.at[1] + column))
+
+    for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
+        if columns % width:
+            continue
+        chunks = rows * columns // width
+        with (
+            tracer.recorded(),
+            _some(thread < chunks, chunks < threads),
+        ):  # what the function loads is loaded again below
+            fits = all(view.place(*index).fits(width) for view, index in ends(Index(as_expr(thread)), width))
+        if not fits:
+            continue
+        for first in range(0, chunks, threads):
+            with _some(thread + first < chunks, chunks - first < threads):
+                (_, here), (_, there) = ends(Index(as_expr(thread + first)), width)
+                copy(origin.place(*here).access(width), tile.view.place(*there).access(width))
+        return
+    raise _no_copies(tracer, source, tile)
+
+
+def _some(condition: Condition, needed: bool) -> AbstractContextManager[object]:
+    """The threads for which a condition holds, where it is needed."""
+    return when(condition) if needed else nullcontext()
+
+
+def _no_copies(tracer: Tracer, source: View, tile: Part) -> LegoError:
+    return tracer.error(
+        f"lego.copy_async: no copies of 4, 8 or 16 bytes are proved from {source!r} into {tile.shape[0]} x "
+        f"{tile.shape[1]} of {tile.view!r}; let both be contiguous along rows, with rows that are a multiple of 16 "
+        "bytes",
         LayoutError,
     )
 

@@ -163,17 +163,30 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None: ...
 
 
 @overload
-def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, *, warpgroups: bool = True) -> Spread: ...
+def mma(
+    a: Spread | Part | View,
+    b: Spread | Part | View,
+    acc: Spread,
+    *,
+    warpgroups: bool = True,
+    metadata: Spread | None = None,
+) -> Spread: ...
 
 
 def mma(
-    a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spread, *, warpgroups: bool = True
+    a: Spread | Part | View,
+    b: Spread | Part | View,
+    acc: Accumulator | Spread,
+    *,
+    warpgroups: bool = True,
+    metadata: Spread | None = None,
 ) -> Spread | None:
     """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
 
     With a spread value as `acc` the result is `acc + a @ b` by all warps of the block, a spread value of the same
     layout, and a and b may be spread values as well: see `spread.multiplication`. With `warpgroups=False` the product
-    is `mma.sync` on every target, and a warp needs no other: in a branch that some warps of the block take.
+    is `mma.sync` on every target, and a warp needs no other: in a branch that some warps of the block take. With
+    `metadata` a has two of each four neighbours along K, see `spread.two_of_four_products`.
 
     The contractions traverse the result in serpentine order, so that each shares an operand with the previous one; each
     depth step starts at the column where the previous step ended.
@@ -181,8 +194,12 @@ def mma(
     if isinstance(acc, PerElement):
         from lego_mlir.tracing.spread import multiplication
 
-        return multiplication.mma(a, b, acc, warpgroups)
+        return multiplication.mma(a, b, acc, warpgroups, metadata)
     tracer = current("lego.mma")
+    if metadata is not None:
+        raise tracer.error(
+            "lego.mma with metadata adds to a spread value, such as lego.zeros(f32, parent.layout(shape))"
+        )
     a, b, acc = _operands(tracer, a, b, acc)
     (m, k), (depth, n) = a.shape, b.shape
     if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % SHAPE[1] or k % READ:

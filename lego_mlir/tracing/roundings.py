@@ -160,7 +160,7 @@ class _Chains:
                 case Atomic(access=access, result=old, value=given):
                     self.values[old.number] = self.memory.get(access.buffer.name, Roundings())
                     self.keep(access.buffer.name, self.updated(statement, self.of(given)))
-                case MlirOperation(name="nvgpu.mma.sync"):
+                case MlirOperation(name="nvgpu.mma.sync" | "nvgpu.mma.sp.sync"):
                     self.values[statement.results[0].number] = self.product(statement)
                 case MlirOperation(results=results, operands=operands, name=name):
                     for one in results:
@@ -192,7 +192,7 @@ class _Chains:
 
     def product(self, product: MlirOperation) -> Roundings:
         """A tensor core's product of some depth, added to its last operand."""
-        (result,), (a, b, c) = product.results, product.operands
+        (result,), (a, b, c, *_) = product.results, product.operands
         depth = int(dict(product.attributes)["mmaShape"].strip("[]").split(",")[-1])
         return joined((self.of(a, b).then(result.dtype), self.of(c))).then(result.dtype, depth)
 

@@ -12,6 +12,7 @@ from lego_mlir.f2.encodings.amd import WmmaOperand as WmmaOperand
 from lego_mlir.f2.encodings.blocked import Blocked as Blocked
 from lego_mlir.f2.encodings.blocked import Encoding as Encoding
 from lego_mlir.f2.encodings.blocked import Sliced as Sliced
+from lego_mlir.f2.encodings.mma import MmaMetadata as MmaMetadata
 from lego_mlir.f2.encodings.mma import MmaOperand as MmaOperand
 from lego_mlir.f2.encodings.mma import MmaSync as MmaSync
 from lego_mlir.f2.encodings.mma import Wgmma as Wgmma

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.boxed import boxed
@@ -125,6 +126,43 @@ class MmaOperand:
         rows = 16 if self.index == 0 else 8
         tile = _fragment(names[k_axis], names[outer_axis], rows, 8 * self.k_width, self.k_width)
         return fitted(tile * self.parent.warp_layout(names, missing=names[k_axis]), shape, blocks)
+
+
+@dataclass(frozen=True)
+class MmaMetadata:
+    """The metadata of `mma.sp`, whose A keeps two of each four neighbours: 16 bits for 16 columns of a row of A.
+
+    An element of the M x K / 16 tile has the places of eight kept elements, two bits each. With operands of 16 bits two
+    lanes of four hold the words of one instruction (rows r and r + 8), and the other two those of the next one along K;
+    with operands of 8 bits all four do (rows r, r + 8; two neighbours along K). PTX ISA, "Sparse matrix storage".
+    """
+
+    parent: MmaSync
+    bits: int = 16
+
+    def __post_init__(self) -> None:
+        if self.bits not in (8, 16) or self.parent.rank != 2:
+            raise LayoutError(
+                f"MmaMetadata: operands of {self.bits!r} bits; mma.sp here takes 8 or 16, of two dimensions"
+            )
+
+    @property
+    def rank(self) -> int:
+        return 2
+
+    def layout(self, shape: Sequence[int]) -> LinearLayout:
+        """register, lane, warp -> `dim0, dim1`, of the metadata."""
+        require_shape("MmaMetadata", shape, 2)
+        rows, columns = standard_dims(2)
+        tile = LinearLayout(_METADATA[self.bits], {rows: 16, columns: 4})
+        return fitted(tile * self.parent.warp_layout((rows, columns), missing=columns), shape, self.parent.blocks)
+
+
+_METADATA: Final = {
+    16: {"register": [(8, 0)], "lane": [(0, 1), (0, 2), (1, 0), (2, 0), (4, 0)]},
+    8: {"register": [(0, 1)], "lane": [(8, 0), (0, 2), (1, 0), (2, 0), (4, 0)]},
+}
+"""The bases of 16 rows and 64 columns of A."""
 
 
 def _fragment(inner: str, outer: str, rows: int, columns: int, neighbours: int) -> LinearLayout:

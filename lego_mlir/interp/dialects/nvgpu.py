@@ -6,7 +6,13 @@ t = lane % 4, register r of E elements holds
     A: row g + 8 (r % 2), columns 4 E (r // 2) + E t + e      B: rows 4 E r + E t + e, column g
     C: row g + 8 r, columns 2 t + e
 
-and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). Products are exact in the accumulator's type and
+and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). A of mma.sp is the fragment of half the depth, and
+its metadata has 16 bits, the places of eight kept elements, for 16 columns of a row:
+
+    16 bits: lane 4 g + 2 s + w, half h: row g + 8 h, columns 16 w ..   (selector s)
+    8 bits:  lane 4 g + v + 2 w, half h: row g + 8 v, columns 32 w + 16 h ..
+
+Products are exact in the accumulator's type and
 summed there; the hardware's order of additions is undocumented and not reproduced.
 """
 
@@ -188,6 +194,16 @@ def inverse(which: str, rows: int, columns: int, registers: int, elements: int) 
 @implements("nvgpu.mma.sync")
 def mma_sync(op: Operation) -> Step:
     """C + A B of a warp's fragments."""
+    return _product(op, 1)
+
+
+@implements("nvgpu.mma.sp.sync")
+def mma_sp_sync(op: Operation) -> Step:
+    """The same, where A has two of each four neighbours along K, at the places that the metadata names."""
+    return _product(op, 2)
+
+
+def _product(op: Operation, sparsity: int) -> Step:
     m_, n_, k_ = op.integers("mmaShape")
     shapes = [values.vector_shape(op.operand_type(i)) for i in range(3)]
     dtype = values.element_dtype(op.result_type())
@@ -195,7 +211,8 @@ def mma_sync(op: Operation) -> Step:
     as_tf32 = operand == np.float32
     total_dtype = wide(dtype) if values.is_float(dtype) else np.dtype(np.int64)
     place = op.place
-    extents = ((m_, k_), (k_, n_), (m_, n_))
+    extents = ((m_, k_ // sparsity), (k_, n_), (m_, n_))
+    selector = op.integer("sparsitySelector") if sparsity > 1 else 0
     where = [inverse(w, *extent, *shape) for w, extent, shape in zip("abc", extents, shapes, strict=True)]
     back = fragment("c", m_, n_, *shapes[2])
     slots, result = op.operands, op.result
@@ -210,7 +227,13 @@ def mma_sync(op: Operation) -> Step:
 
     def step(m: Machine) -> None:
         _whole_warps(m, place, "mma.sync")
-        total = matrix(m, 0) @ matrix(m, 1) + matrix(m, 2)
+        left = matrix(m, 0)
+        if sparsity > 1:
+            columns = _kept_columns(
+                m, by_warp(m, m.values[slots[3]]), k_, 16 if operand.itemsize == 2 else 8, selector, place
+            )
+            left = _spread_out(left, columns, k_)
+        total = left @ matrix(m, 1) + matrix(m, 2)
         if values.is_float(dtype):
             total = rounding.narrow(total, dtype)
         else:  # upstream lowers integer products to .satfinite
@@ -219,3 +242,32 @@ def mma_sync(op: Operation) -> Step:
         m.values[result] = from_warp(m, entries.reshape(*total.shape[:2], WARP, *shapes[2]))
 
     return step
+
+
+def _kept_columns(m: Machine, words: Array, depth: int, bits: int, selector: int, place: SourceLocation) -> Array:
+    """(blocks, warps, 16, depth / 2): the column of each element that A keeps. Faults where places do not ascend."""
+    halves = words.astype(np.uint16).reshape(*words.shape[:2], 8, 4, 2)  # .., g, lane of four, half
+    if bits == 16:
+        held = halves[:, :, :, 2 * selector : 2 * selector + 2]  # g, w, h
+        rows = np.moveaxis(held, -1, -3)  # h, g, w
+    else:
+        held = halves.reshape(*halves.shape[:3], 2, 2, 2)  # g, w, v, h
+        rows = np.moveaxis(held, -2, -4)  # v, g, w, h
+    parts = rows.reshape(*words.shape[:2], 16, depth // 16)
+    codes = parts[..., None] >> (2 * np.arange(8, dtype=np.uint16)) & 3
+    pairs = codes.reshape(*parts.shape[:3], depth // 4, 2).astype(np.int64)
+    wrong: Array = pairs[..., 0] >= pairs[..., 1]
+    wrong = wrong & np.asarray(active_by_warp(m).any(axis=-1))[:, :, None, None]
+    if wrong.any() and m.checks:
+        row, warp, line, _ = np.argwhere(wrong)[0]
+        block, thread = m.name_lane(int(row), int(warp) * WARP + 4 * (int(line) % 8))
+        what = f"the metadata of mma.sp names two places in no ascending order, in row {line} of A"
+        m.faults.add(Kind.UNDEFINED, what, place, block, thread)
+    return (pairs + 4 * np.arange(depth // 4)[:, None]).reshape(*parts.shape[:3], depth // 2)
+
+
+def _spread_out(kept: Array, columns: Array, depth: int) -> Array:
+    """A with zeros where it keeps nothing."""
+    whole = np.zeros((*kept.shape[:3], depth), kept.dtype)
+    np.put_along_axis(whole, columns, kept, axis=3)
+    return whole

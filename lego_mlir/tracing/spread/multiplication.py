@@ -70,6 +70,7 @@ from lego_mlir.tracing.spread.fragments import (
     memory_of,
     taken_apart,
 )
+from lego_mlir.tracing.spread.two_of_four_products import sparse_product
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Convert, MlirOperation, Value
@@ -119,15 +120,18 @@ SMALL_INTEGERS: Final = (i4, u4)
 BYTES: Final = (i8, u8)
 
 
-def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True) -> Spread:
+def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata: Spread | None = None) -> Spread:
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
-    Without `warpgroups` it is `mma.sync` on every target. Raises LayoutError for operands whose shapes, element types
-    or layouts do not fit.
+    Without `warpgroups` it is `mma.sync` on every target. With `metadata` a is (M, K / 2), what is kept of each four
+    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands whose shapes, element types or
+    layouts do not fit.
     """
     tracer = current("lego.mma")
     acc = acc.get()
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
+    if metadata is not None:
+        return sparse_product(tracer, {"a": a, "b": b, "acc": acc, "metadata": metadata.get()})
     kind = _kind(tracer, a, b, acc)
     alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
     if open_tile(a, b, acc) is not None:

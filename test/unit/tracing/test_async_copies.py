@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from launching import launch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launching import launch, launch_emulated
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32, gallery, i8
+from lego_mlir import Col, Row, f16, f32, gallery, i8, i32
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.trace import AsyncCopy
@@ -78,3 +80,83 @@ def test_messages():
             lego.wait_copies(-1)
 
         waiting.trace()
+
+
+ROWS = 24
+PLACES = {  # the row of the tensor of row r of the tile, by the numbers of `order`: of this thread t, or of all
+    "order[r]": (lambda order, r: lego.index(order[r]), lambda order, r, t: order[r]),
+    "order[r] ^ 1": (lambda order, r: lego.index(order[r]) ^ 1, lambda order, r, t: order[r] ^ 1),
+    "3 r % 24": (lambda order, r: 3 * r % ROWS, lambda order, r, t: 3 * r % ROWS),
+    "order[0] + r": (lambda order, r: (lego.index(order[0]) + r) % ROWS, lambda order, r, t: (order[0] + r) % ROWS),
+}
+OWN = {
+    "t": lambda order: lego.thread_id[0],
+    "t // 32": lambda order: lego.thread_id[0] // 32,
+    "order[t]": lambda order: lego.index(order[lego.thread_id[0] % ROWS]),
+    "t & 1": lambda order: lego.thread_id[0] & 1,
+    "order[0]": lambda order: lego.index(order[0]),
+    "b": lambda order: lego.block_id[0],
+}
+
+
+def gathering(rows, columns, threads, dtype, place, layout=None, **words):
+    @lego.kernel(grid=1, block=threads)
+    def k(
+        a: lego.Tensor(dtype, Row(ROWS, columns)),
+        order: lego.Tensor(i32, Row(ROWS), range=(0, ROWS)),
+        b: lego.Tensor(dtype, Row(rows, columns)),
+    ):
+        tile = lego.shared(dtype, layout or Row(rows, columns), name="tile")
+        lego.copy_async(a, tile, at=place(order), **words)
+        lego.commit_copies()
+        lego.wait_copies()
+        lego.barrier()
+        for i in lego.range(lego.thread_id[0], rows * columns, threads):
+            b[i // columns, i % columns] = tile[i // columns, i % columns]
+
+    return k
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    name=st.sampled_from(list(PLACES)),
+    rows=st.sampled_from([1, 3, 8, 16]),
+    dtype=st.sampled_from([f16, f32, i8]),
+    vectors=st.sampled_from([1, 2, 8]),
+    threads=st.sampled_from([32, 64, 96, 160]),
+    seed=st.integers(0, 99),
+)
+def test_rows_are_gathered(name, rows, dtype, vectors, threads, seed):
+    """Any function of the row, any number of threads, 16 bytes a lane."""
+    columns, draws = 16 // dtype.bytes * vectors, np.random.default_rng(seed)
+    of_row, wanted = PLACES[name]
+    kernel = gathering(rows, columns, threads, dtype, lambda order: lambda r: (of_row(order, r), 0))
+    a, order = draws.integers(-99, 99, (ROWS, columns)).astype(dtype.numpy), draws.integers(0, ROWS, ROWS)
+    _, _, b = launch(kernel, a, order, np.zeros((rows, columns)))
+    np.testing.assert_array_equal(b, a[[wanted(order, r, None) for r in range(rows)]])
+    assert {s.target.width * dtype.bytes for s in kernel.trace().statements() if isinstance(s, AsyncCopy)} == {16}
+
+
+def test_gathered_rows_in_ptx():
+    kernel = gathering(8, 64, 96, f16, lambda order: lambda r: (lego.index(order[r]), 0), gallery.xor_swizzle(8, 64, 8))
+    draws = np.random.default_rng(0)
+    a, order = draws.integers(-99, 99, (ROWS, 64)), draws.integers(0, ROWS, ROWS)
+    np.testing.assert_array_equal(launch_emulated(kernel, a, order, np.zeros((8, 64)))[2], a[order[:8]])
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_index_is_the_same_for_all_threads_or_refused(name):
+    """An `at` that differs between threads never copies other rows in silence."""
+    kernel = gathering(8, 64, 64, f16, lambda order: (OWN[name](order), 0))
+    if name not in ("order[0]", "b"):
+        with pytest.raises(TraceError, match="copy_async"):
+            kernel.trace()
+        return
+    a, order = np.random.default_rng(0).integers(-99, 99, (ROWS, 64)), np.full(ROWS, 5)
+    first = 5 if name == "order[0]" else 0
+    np.testing.assert_array_equal(launch(kernel, a, order, np.zeros((8, 64)))[2], a[first : first + 8])
+
+
+def test_rows_are_not_gathered_by_a_copy_unit():
+    with pytest.raises(LayoutError, match="the copy unit of sm_90 gathers none"):
+        gathering(8, 64, 64, f16, lambda order: lambda r: (lego.index(order[r]), 0), blocks="all").trace()
