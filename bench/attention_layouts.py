@@ -8,6 +8,7 @@ python bench/attention_layouts.py table           the times of docs/reference/la
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -54,11 +55,8 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
     for way in WAYS:
         kernel = cuda.load(harness.rendered(folder / f"{form} {way}".replace(" ", "-") / "attention.cubin")).kernel()
         out = torch.empty_like(q)
-        arrays = [cupy.from_dlpack(x) for x in (q, k, v, out)]
-
-        def launch(kernel: Any = kernel, arrays: Any = arrays) -> None:
-            kernel(*arrays)
-
+        arrays = [cupy.from_dlpack(x).reshape(-1) for x in (q, k, v, out)]
+        launch = partial(kernel, *arrays, sizes={"H": heads, "S": positions})
         launch()
         torch.cuda.synchronize()
         harness.require_close(out, expected, 5e-3, f"{way} {case}")
