@@ -242,7 +242,7 @@ class TileNode:
     source: str = ""
     word: str = ""
     element: Any = None
-    path: tuple[Any, ...] = ()
+    path: tuple[object, ...] = ()
     users: list[TileNode] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -310,7 +310,7 @@ class TileGraph:
         source: str = "",
         word: str = "",
         element: object = None,
-        path: tuple[Any, ...] = (),
+        path: tuple[object, ...] = (),
     ) -> TileNode:
         """A further node."""
         node = TileNode(
