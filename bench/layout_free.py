@@ -21,13 +21,24 @@ import runner
 NAME, PAGE, TARGET = "layout_free", "results/layout-free.md", "sm_90a"
 NAMES = (
     "vector_exp", "softmax", "layer_norm", "rms_norm", "cross_entropy", "embedding", "rope", "swiglu", "geglu",
-    "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm",
+    "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm", "grouped_gemm",
+    "template_attention", "flex_attention",
 )  # fmt: skip
 WARPS = (4, 8, 16)
 CONFIGURATIONS = ((128, 128, 4, 4), (128, 128, 8, 4), (128, 128, 8, 3), (128, 256, 8, 3), (128, 256, 8, 4))
 """Rows and columns of a tile of Triton's products, warps and stages."""
-PRODUCTS = ("gemm", "fp8_gemm")
-"""Kernels that multiply tiles; the others are over rows."""
+PRODUCTS = ("gemm", "fp8_gemm", "grouped_gemm")
+"""Kernels that multiply tiles; those that attend do so as well, the others are over rows."""
+ATTENTIONS = ("template_attention", "flex_attention")
+ATTENTION_TILES = (
+    (128, 64, 4, 3),
+    (128, 64, 8, 3),
+    (128, 128, 8, 2),
+    (128, 128, 4, 2),
+    (64, 64, 4, 3),
+    (128, 128, 8, 3),
+)
+"""Queries and keys of a block of Triton's attention, warps and stages."""
 
 
 def label(name: str, size: Sequence[int], number: int = 0) -> str:
@@ -49,6 +60,28 @@ def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, An
     """The arrays of a case on the device, the wanted outputs, and the tolerance."""
     import torch
 
+    if name in ATTENTIONS:
+        heads, positions = size
+        q, k, v = (torch.randn(heads, positions, 64, device="cuda").half() for _ in range(3))
+        slopes = 2.0 ** (-0.5 * (torch.arange(heads, device="cuda") % 16 + 1).float())
+        bias = None
+        if name == "flex_attention":
+            i = torch.arange(positions, device="cuda")
+            distance = (i[None] - i[:, None]).float().masked_fill(i[None] > i[:, None], -torch.inf)
+            bias = distance * slopes[:, None, None]
+        found = torch.cat([  # a head at a time: the scores of all would not fit
+            torch.softmax(q[h].float() @ k[h].float().T / 8 + (0 if bias is None else bias[h]), -1) @ v[h].float()
+            for h in range(heads)
+        ]).view(heads, positions, 64)  # fmt: skip
+        return {"q": q, "k": k, "v": v, "slopes": slopes, "o": torch.zeros_like(q)}, {"o": found}, 2e-2
+    if name == "grouped_gemm":
+        groups, m, n, k = size
+        a, b = (torch.randn(groups * rows, k, device="cuda").half() for rows in (m, n))
+        c = torch.zeros(groups * m, n, device="cuda", dtype=torch.float16)
+        of = torch.arange(groups, device="cuda", dtype=torch.int32).repeat_interleave(m // 128)
+        wide = [x.float().view(groups, -1, k) for x in (a, b)]
+        found = (wide[0] @ wide[1].transpose(1, 2)).reshape(groups * m, n)
+        return {"a": a, "b": b, "of": of, "c": c}, {"c": found}, 1e-2
     if name in PRODUCTS:
         m, n, k = size
         kind = torch.float8_e4m3fn if name == "fp8_gemm" else torch.float16
@@ -70,11 +103,22 @@ def triton_product(
     """The launch of Triton's product with this tile, number of warps and of stages; 128 bytes along K."""
     from rivals import triton_layout_free as by_hand
 
-    (m, n, k), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
+    (*groups, m, n, k), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
     tile = (bm, bn, 128 // given[0].element_size())
-    return lambda: by_hand.product[(n // bn * (m // bm),)](
-        *given, m, n, k, *tile, 8, num_warps=warps, num_stages=stages
-    )
+    kernel, rows = (by_hand.grouped_product, groups[0] * m) if groups else (by_hand.product, m)
+    grid, options = (n // bn * (rows // bm),), {"num_warps": warps, "num_stages": stages}
+    return lambda: kernel[grid](*given, rows, n, k, *tile, 8, **options)
+
+
+def triton_attention(
+    name: str, size: Sequence[int], tensors: dict[str, Any], configuration: tuple[int, int, int, int]
+) -> Callable[[], Any]:
+    """The launch of Triton's attention with these queries and keys of a block, warps and stages."""
+    from rivals import triton_layout_free as by_hand
+
+    (heads, positions), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
+    grid, options = (-(-positions // bm), heads), {"num_warps": warps, "num_stages": stages}
+    return lambda: by_hand.attention[grid](*given, positions, 64, bm, bn, name == "flex_attention", **options)
 
 
 def triton_run(name: str, size: Sequence[int], tensors: dict[str, Any], warps: int) -> Callable[[], Any]:
@@ -105,6 +149,8 @@ def timed(folder: Path, name: str, *size: int) -> list[harness.Contender]:
     ours = {key: partial(launch, *memory) for key, launch in launches.items()}
     if name in PRODUCTS:
         theirs = {c: triton_product(size, tensors, c) for c in CONFIGURATIONS}
+    elif name in ATTENTIONS:
+        theirs = {c: triton_attention(name, size, tensors, c) for c in ATTENTION_TILES}
     else:
         theirs = {w: triton_run(name, size, tensors, w) for w in WARPS}
     return [
@@ -121,7 +167,7 @@ def table() -> None:
     for name, size in dict.fromkeys((n, s) for n, s, _ in rows):
         ours, theirs = rows[name, size, "ours"], rows[name, size, "Triton"]
         ratio = theirs["ms"] / ours["ms"]
-        ratios["products" if name in PRODUCTS else "rows"].append(ratio)
+        ratios["rows" if name not in (*PRODUCTS, *ATTENTIONS) else "products"].append(ratio)
         times = [f"{1000 * row['ms']:.1f}" for row in (ours, theirs)]
         lines.append([name, size, *times, f"{ratio:.2f}"])
     made = mlir_kernels.table("kernel|size|ours, us|Triton, us|Triton's time over ours", lines)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f8e4m3fn, f16, f32, i32, schedule
+from lego_mlir import Row, f8e4m3fn, f16, f32, gallery, i32, schedule
 
 Arrays = dict[str, np.ndarray]
 LOG2E = math.log2(math.e)
@@ -25,7 +25,7 @@ LOG2E = math.log2(math.e)
 class LayoutFree:
     """One kernel of given sizes; `inputs` draws its arrays, outputs zero, `expected` are the outputs by name.
 
-    `schedules` are compositions for it on a GPU; without one it runs as it is.
+    `schedules` are compositions for it on a GPU, without one it runs as it is; `others` are the same of other tiles.
     """
 
     kernel: Any
@@ -33,10 +33,12 @@ class LayoutFree:
     expected: Callable[[Arrays], Arrays]
     tolerance: float = 2e-3
     schedules: tuple[str, ...] = ()
+    others: tuple[Any, ...] = ()
 
     def scheduled(self) -> list[Any]:
-        """The kernel by each of its schedules."""
-        return [self.kernel.schedule(text) for text in self.schedules] or [self.kernel]
+        """The kernels by each of their schedules."""
+        kernels = (self.kernel, *self.others)
+        return [kernel.schedule(text) for kernel in kernels for text in self.schedules] or list(kernels)
 
 
 def padded(n: int) -> int:
@@ -363,6 +365,132 @@ def fp8_gemm(m: int, n: int, k: int) -> LayoutFree:
     return _product("fp8_gemm", m, n, k, f8e4m3fn, lambda rng, *s: drawn(rng, *s).astype(f8e4m3fn.numpy))
 
 
+def grouped_gemm(groups: int, m: int, n: int, k: int) -> LayoutFree:
+    """Products of `groups` matrices of m rows, below each other, with a matrix each; tiles find theirs in a table."""
+    bm, bn, bk = 128, 256, 64
+    tiles = groups * m // bm
+    order = tile_order(tiles, n // bn)
+
+    @lego.kernel(grid=tiles * (n // bn), block=256)
+    def grouped_gemm(
+        a: lego.Tensor(f16, Row(groups * m, k)),
+        b: lego.Tensor(f16, Row(groups * n, k)),
+        of: lego.Tensor(i32, Row(tiles), range=(0, groups)),
+        c: lego.Tensor(f16, Row(groups * m, n)),
+    ):
+        row, column = order.inv(lego.block_id.x)
+        group = lego.index(of[row])
+        acc = lego.register(lego.zeros(f32, (bm, bn)))
+        for first in lego.range(0, k, bk):
+            x = lego.load(a, (bm, bk), at=(row * bm, first))
+            y = lego.load(b, (bn, bk), at=(group * n + column * bn, first))
+            acc.set(lego.mma(x, y.T, acc))
+        acc.get().to(f16).store(c, at=(row * bm, column * bn))
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        return {
+            "a": drawn(rng, groups * m, k, dtype=np.float16),
+            "b": drawn(rng, groups * n, k, dtype=np.float16),
+            "of": np.repeat(np.arange(groups, dtype=np.int32), m // bm),
+            "c": np.zeros((groups * m, n), np.float16),
+        }
+
+    def expected(g: Arrays) -> Arrays:
+        a, b = (g[name].astype(np.float32).reshape(groups, -1, k) for name in ("a", "b"))
+        return {"c": (a @ b.transpose(0, 2, 1)).reshape(groups * m, n)}
+
+    alone = tuple(text for text in COMPOSITIONS if "clusters" not in text)  # tiles next to each other differ in data
+    return LayoutFree(grouped_gemm, inputs, expected, 1e-2, alone)
+
+
+ATTENTION_TILES = ((128, 64, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4))
+"""Queries and keys of a block, and its warps: the fastest counts."""
+
+
+def _attention(name: str, heads: int, positions: int, flexible: bool, tile: tuple[int, int, int]) -> Any:
+    """softmax(score(q k^T)) v for heads of 64 features, keys and values in rings of two stages.
+
+    `flexible` scores are causal, with a bias that falls along the keys; the slope depends on the head.
+    """
+    bm, bn, warps = tile
+    features, scale = 64, LOG2E / 8.0
+    tensor = lego.Tensor(f16, Row(heads, positions, features))
+
+    def attention(q: Any, k: Any, v: Any, slopes: Any, o: Any) -> None:
+        first, head = (lego.cdiv(positions, bm) - 1 - lego.block_id[0]) * bm, lego.block_id[1]
+        held, *rings = (lego.shared(f16, gallery.xor_swizzle(n, features, 8, 1, 8)) for n in (bm, 2 * bn, 2 * bn))
+        end = lego.minimum(positions, first + bm) if flexible else positions
+        whole = lego.minimum(positions, first) // bn if flexible else positions // bn
+        zeros, out = lego.zeros(f32, (bm, bn)), lego.register(lego.zeros(f32, (bm, features)))
+        best, total = lego.register(lego.full(f32, (bm,), -math.inf)), lego.register(lego.zeros(f32, (bm, 4)))
+        slope = slopes[head] * LOG2E if flexible else 0.0
+
+        def fetch(j: Any) -> None:
+            for source, ring in zip((k, v), rings, strict=True):
+                lego.copy_async(source, ring.part((j % 2 * bn, 0), (bn, features)), at=(head, j * bn, 0))
+            lego.commit_copies()
+
+        lego.copy_async(q, held, at=(head, first, 0))
+        fetch(0)
+        lego.wait_copies()
+        lego.barrier()
+        queries = lego.load(held, (bm, features))
+        for start, stop in ((0, whole), (whole, lego.cdiv(end, bn))):
+            for j in lego.range(start, stop):
+                keys, values = (ring.part((j % 2 * bn, 0), (bn, features)) for ring in rings)
+                lego.wait_copies()
+                lego.barrier()
+                with lego.when((j + 1) * bn < end):
+                    fetch(j + 1)
+                s = lego.mma(queries, keys.T, zeros) * scale
+                row, column = first + s.index(0), j * bn + s.index(1)
+                if flexible:
+                    s = s + (column - row).to(f32) * slope
+                if start is whole:
+                    s = lego.where(
+                        (column < positions) & (column <= row) if flexible else column < positions, s, -math.inf
+                    )
+                new = lego.maximum(best, s.max(axis=1))
+                fade = lego.exp2(best - new, fast=True)[:, None]
+                best.set(new)
+                p = lego.exp2(s - new[:, None], fast=True)
+                total.set(total * fade + p.reshape(bm, bn // 8, 4, 2).sum(axis=1).sum(axis=2))
+                out.set(lego.mma(p.to(f16), values, out * fade))
+        (out * (1.0 / total.sum(axis=1))[:, None]).to(f16).store(o, at=(head, first, 0))
+
+    attention.__name__ = attention.__qualname__ = name
+    attention.__annotations__ = {**dict.fromkeys("qkvo", tensor), "slopes": lego.Tensor(f32, Row(heads))}
+    return lego.kernel(grid=(lego.cdiv(positions, bm), heads), block=32 * warps)(attention)
+
+
+def _attending(name: str, heads: int, positions: int, flexible: bool) -> LayoutFree:
+    kernels = tuple(_attention(name, heads, positions, flexible, tile) for tile in ATTENTION_TILES)
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        slopes = 2.0 ** (-0.5 * (np.arange(heads, dtype=np.float32) % 16 + 1))
+        found = {letter: drawn(rng, heads, positions, 64, dtype=np.float16) for letter in "qkv"}
+        return {**found, "slopes": slopes, "o": np.zeros((heads, positions, 64), np.float16)}
+
+    def expected(g: Arrays) -> Arrays:
+        q, k, v = (g[letter].astype(np.float32) for letter in "qkv")
+        s = q @ k.transpose(0, 2, 1) / 8
+        if flexible:
+            i = np.arange(positions, dtype=np.float32)
+            s = np.where(np.tri(positions), s + (i[None] - i[:, None]) * g["slopes"][:, None, None], -np.inf)
+        w = np.exp(s - s.max(-1, keepdims=True))
+        return {"o": w @ v / w.sum(-1, keepdims=True)}
+
+    return LayoutFree(kernels[0], inputs, expected, 2e-2, ("warpgroups",), kernels[1:])
+
+
+def template_attention(heads: int, positions: int) -> LayoutFree:
+    return _attending("template_attention", heads, positions, flexible=False)
+
+
+def flex_attention(heads: int, positions: int) -> LayoutFree:
+    return _attending("flex_attention", heads, positions, flexible=True)
+
+
 CASES: dict[str, tuple[Callable[..., LayoutFree], tuple[tuple[int, ...], ...]]] = {
     "vector_exp": (vector_exp, ((2**24,), (10_000_019,))),
     "softmax": (softmax, ((4096, 1024), (4096, 8192), (4096, 1000))),
@@ -379,5 +507,8 @@ CASES: dict[str, tuple[Callable[..., LayoutFree], tuple[tuple[int, ...], ...]]] 
     "low_mem_dropout": (low_mem_dropout, ((2**24,), (10_000_019,))),
     "gemm": (gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
     "fp8_gemm": (fp8_gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
+    "template_attention": (template_attention, ((64, 4096), (64, 4000))),
+    "flex_attention": (flex_attention, ((64, 4096), (64, 4000))),
+    "grouped_gemm": (grouped_gemm, ((4, 1024, 1024, 1024), (8, 1024, 2048, 4096))),
 }
 """Name -> builder, and the sizes of TritonBench and odd ones."""

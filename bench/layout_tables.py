@@ -46,6 +46,15 @@ SHAPES = ((16, 16), (32, 32), (64, 64), (32, 128), (128, 128))
 WARPS = (4, 8)
 KINDS = ("instructions", "exchanges", "shared", "wavefronts", "barriers")
 """Counts of `bench/reductions.py`."""
+TABLE_4 = {
+    "i16/f16": ("32/64", "64/64"), "i16/f32": ("32/32", "32/32"), "i16/f64": ("32/32", "32/32"),
+    "i16/f8": ("36/96", "96/96"), "i32/f16": ("32/32", "32/32"), "i32/f64": ("16/32", "32/32"),
+    "i32/f8": ("18/48", "48/48"), "i64/f16": ("32/32", "32/32"), "i64/f32": ("16/32", "32/32"),
+    "i64/f8": ("18/48", "48/48"), "i8/f16": ("36/96", "96/96"), "i8/f32": ("18/48", "48/48"),
+    "i8/f64": ("18/48", "48/48"), "i8/f8": ("30/144", "144/144"),
+}  # fmt: skip
+"""Types -> cases that pass in the paper: Triton, Triton-Linear."""
+MIXED = Path(__file__).parent / "results" / "static" / "mixed-products.json"
 REDUCTIONS = Path(__file__).parent / "results" / "static" / "reductions-sm_90.json"
 
 
@@ -177,6 +186,18 @@ def beside_triton() -> Iterator[str]:
         yield f"| {family} | {' | '.join(cells)} |"
 
 
+# -- table 4
+
+
+def table_4() -> Iterator[str]:
+    """The cases of `bench/mixed_products.py` that are right, next to the paper's."""
+    found = json.loads(MIXED.read_text())
+    yield "| types | Triton | Triton-Linear | ours |"
+    yield "|---|---|---|---|"
+    for pair, (triton, linear) in TABLE_4.items():
+        yield f"| {pair} | {triton} | {linear} | {found[pair]['right']}/{found[pair]['cases']} |"
+
+
 # -- the page
 
 HEAD = """# Tables of the Linear Layouts paper
@@ -207,10 +228,20 @@ Triton 3.9; ptxas makes machine code of both. Sums over the cases of a row: all 
 also compares both results with NumPy's, and barriers. Made by `python bench/reductions.py`.
 """
 
+MIXED_PRODUCTS = """
+## Table 4: products of two types
+
+Products by one `lego.mma` of tiles without a layout, whose layouts the engine chooses, run in the interpreter and
+compared with NumPy's: for all types of a pair (f16 and bf16; e4m3 and e5m2) 12 shapes, four of them no powers of two.
+Integers of 16 bits and more are rounded to the float's type; there is no product of f64. Made by
+`python bench/mixed_products.py`.
+"""
+
 
 def page() -> str:
     """The text of the page."""
-    return "\n".join([HEAD, *table_2(), MIDDLE, *table_3(), BESIDE, *beside_triton()]) + "\n"
+    tables = [HEAD, *table_2(), MIDDLE, *table_3(), BESIDE, *beside_triton(), MIXED_PRODUCTS, *table_4()]
+    return "\n".join(tables) + "\n"
 
 
 def main() -> None:

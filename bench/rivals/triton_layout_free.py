@@ -135,3 +135,64 @@ def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
         left += BK
         right += BK
     tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def grouped_product(a, b, of, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    rows, columns = M // BM, N // BN
+    first = tl.program_id(0) // (GROUP * columns) * GROUP
+    height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
+    row = first + inside % height
+    m = row * BM + tl.arange(0, BM)
+    n = inside // height * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    of_group = b + tl.load(of + row * BM // 128) * N * K
+    left, right = a + m[:, None] * K + k[None, :], of_group + n[None, :] * K + k[:, None]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(left), tl.load(right), acc)
+        left += BK
+        right += BK
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def attention(
+    q, k, v, slopes, o, S, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FLEXIBLE: tl.constexpr
+):  # fmt: skip
+    base = tl.program_id(1).to(tl.int64) * S * D
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    m, n, d = first + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, D)
+    queries = tl.load(q + base + m[:, None] * D + d[None, :], mask=m[:, None] < S, other=0.0)
+    slope = tl.load(slopes + tl.program_id(1)) * 1.4426950408889634 if FLEXIBLE else 0.0
+    best, total = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.float32)
+    out = tl.zeros([BM, D], tl.float32)
+    end = tl.minimum(S, first + BM) if FLEXIBLE else S
+    whole = tl.minimum(S, first) // BN * BN if FLEXIBLE else S // BN * BN
+    for start in range(0, whole, BN):
+        keys = tl.load(k + base + (start + n)[None, :] * D + d[:, None])
+        s = tl.dot(queries, keys) * (1.4426950408889634 / 8)
+        if FLEXIBLE:
+            s += ((start + n)[None, :] - m[:, None]).to(tl.float32) * slope
+        new = tl.maximum(best, tl.max(s, 1))
+        fade, p = tl.exp2(best - new), tl.exp2(s - new[:, None])
+        total = total * fade + tl.sum(p, 1)
+        values = tl.load(v + base + (start + n)[:, None] * D + d[None, :])
+        out = tl.dot(p.to(tl.float16), values, out * fade[:, None])
+        best = new
+    for start in range(whole, end, BN):
+        there = start + n < S
+        keys = tl.load(k + base + (start + n)[None, :] * D + d[:, None], mask=there[None, :], other=0.0)
+        s = tl.dot(queries, keys) * (1.4426950408889634 / 8)
+        if FLEXIBLE:
+            s += ((start + n)[None, :] - m[:, None]).to(tl.float32) * slope
+            s = tl.where((start + n)[None, :] <= m[:, None], s, -float("inf"))
+        s = tl.where(there[None, :], s, -float("inf"))
+        new = tl.maximum(best, tl.max(s, 1))
+        fade, p = tl.exp2(best - new), tl.exp2(s - new[:, None])
+        total = total * fade + tl.sum(p, 1)
+        values = tl.load(v + base + (start + n)[:, None] * D + d[None, :], mask=there[:, None], other=0.0)
+        out = tl.dot(p.to(tl.float16), values, out * fade[:, None])
+        best = new
+    out = out / total[:, None]
+    tl.store(o + base + m[:, None] * D + d[None, :], out.to(tl.float16), mask=m[:, None] < S)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lego_mlir.engine.tile_graph import (
+    IN_PLACE,
     GatherTile,
     GrowTile,
     HalfTile,
@@ -132,6 +133,8 @@ def orders_of(graph: TileGraph) -> dict[TileNode, list[Order]]:
 
 
 def _forward(node: TileNode, order: Order, operand: TileNode) -> Order | None:
+    if isinstance(node.operation, IN_PLACE):
+        return order
     if isinstance(node.operation, GrowTile) or (isinstance(node.operation, ReduceTile) and len(operand.shape) == 1):
         return None
     if isinstance(node.operation, HalfTile):
@@ -140,6 +143,8 @@ def _forward(node: TileNode, order: Order, operand: TileNode) -> Order | None:
 
 
 def _backward(node: TileNode, order: Order, operand: TileNode) -> Order | None:
+    if isinstance(node.operation, IN_PLACE):
+        return order
     if node.narrows:
         return None
     if isinstance(node.operation, JoinTiles):

@@ -301,12 +301,14 @@ class _Search:
             table = np.full([len(groups[v]) for v in (n, *others)], INFEASIBLE)
             mine = {(n, group): self.all.ways(n, group) for group in groups[n]}
             for k, group in enumerate(groups[n]):
-                for way in mine[n, group]:
-                    part: np.ndarray | float = way.slots
-                    for u in others:
-                        need = frozenset[int]().union(*(way.needs[j] for j in uses[u]))
-                        part = np.add.outer(part, lacking(u, need))
-                    table[k] = np.minimum(table[k], part)
+                if not mine[n, group]:
+                    continue
+                parts = np.array([way.slots for way in mine[n, group]])
+                for u in others:
+                    needs = [frozenset[int]().union(*(way.needs[j] for j in uses[u])) for way in mine[n, group]]
+                    rows = np.stack([lacking(u, need) for need in needs])
+                    parts = parts[..., None] + rows.reshape(len(needs), *[1] * (parts.ndim - 1), -1)
+                table[k] = parts.min(0)
             ways |= mine
             factors.append(((n, *others), np.minimum(table, INFEASIBLE)))
             if not dropped:

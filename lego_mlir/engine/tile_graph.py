@@ -216,6 +216,8 @@ TileOperation: TypeAlias = (
     | AssignTile
     | ReadTile
 )
+IN_PLACE: Final = (MapTile, ReadTile, AssignTile, TileState, StoreTile, ScatterTile, VoteTile, PinTile)
+"""Operations whose operands and result are placed alike, so that nothing is derived for them."""
 RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile, PartOfTiles)
 """Operations whose results are their operands under other labels; they take no instruction and are never chosen."""
 
@@ -240,7 +242,7 @@ class TileNode:
     source: str = ""
     word: str = ""
     element: Any = None
-    path: tuple[Any, ...] = ()
+    path: tuple[object, ...] = ()
     users: list[TileNode] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -308,7 +310,7 @@ class TileGraph:
         source: str = "",
         word: str = "",
         element: object = None,
-        path: tuple[Any, ...] = (),
+        path: tuple[object, ...] = (),
     ) -> TileNode:
         """A further node."""
         node = TileNode(
@@ -387,6 +389,8 @@ def required(node: TileNode, state: LinearLayout, warps: int = 0) -> tuple[Linea
 
 
 def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLayout, ...] | None:
+    if isinstance(node.operation, IN_PLACE):
+        return (state,) * len(node.operands)
     match node.operation:
         case LoadTile() | GivenTile() | FreeTile():
             return ()
@@ -468,6 +472,8 @@ def result_of(node: TileNode, state: LinearLayout) -> LinearLayout:
 
 def forward(node: TileNode, given: LinearLayout) -> Sequence[LinearLayout]:
     """The layouts of the result for which an operand stays in the layout `given`; of products none."""
+    if isinstance(node.operation, IN_PLACE):
+        return [given]
     if isinstance(node.operation, MultiplyTiles) or _is_resizing(node):
         return []
     if isinstance(node.operation, GrowTile):

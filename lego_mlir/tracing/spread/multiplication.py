@@ -17,6 +17,7 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | f8e4m3fn, f8e5m2, f4e2m1fn, .. | f32 | that of f16, to which operands are converted | 4, 8 |
 | f16, bf16 or f32 and narrower ones | f32 | that of the wider type | 4, 8 |
 | i8 and i4, u4 | i32, saturated | that of i8 | 8 |
+| i16, i32, i64 in registers and floats | f32 | that of the float, of f16 next to f8; integers are rounded to it | |
 
 Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow, each
 with its part of every register. The four f8 of a register are pairs of f16 for two of them. Both operands divide K
@@ -47,7 +48,9 @@ from lego_mlir.tracing.dtypes import (
     f32,
     i4,
     i8,
+    i16,
     i32,
+    i64,
     u4,
     u8,
 )
@@ -117,6 +120,7 @@ INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
 }
 SMALL_FLOATS: Final = (f8e4m3fn, f8e5m2, f4e2m1fn, f6e2m3fn, f6e3m2fn)
 SMALL_INTEGERS: Final = (i4, u4)
+WIDE_INTEGERS: Final = (i16, i32, i64)
 BYTES: Final = (i8, u8)
 
 
@@ -132,6 +136,7 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     if metadata is not None:
         return sparse_product(tracer, {"a": a, "b": b, "acc": acc, "metadata": metadata.get()})
+    a, b = _rounded(a, _type(b)), _rounded(b, _type(a))
     kind = _kind(tracer, a, b, acc)
     alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
     if open_tile(a, b, acc) is not None:
@@ -162,6 +167,13 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     ):
         tracer.products.append(product)
     return Spread(acc.layout, acc.dtype, found)
+
+
+def _rounded(given: Operands, other: DType) -> Operands:
+    """A tile of wide integers in the type of a float operand, of f16 next to a narrower one; others as they are."""
+    if not isinstance(given, Spread) or given.dtype not in WIDE_INTEGERS or not other.is_float:
+        return given
+    return given.to(other if other in INSTRUCTIONS else f16)
 
 
 def _multiplied(

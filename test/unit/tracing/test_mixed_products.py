@@ -19,7 +19,9 @@ from lego_mlir import (
     f32,
     i4,
     i8,
+    i16,
     i32,
+    i64,
     interp,
     u4,
     u8,
@@ -126,3 +128,19 @@ def test_operands_that_divide_k_differently_are_refused():
 
     with pytest.raises(LayoutError, match="operand 0 is not in the layout of an operand"):
         wrong.trace()
+
+
+@pytest.mark.parametrize(("left", "right", "through"), [(i16, f16, f16), (f8e4m3fn, i32, f16), (i64, f32, f32)])
+def test_wide_integers_are_rounded_to_the_float(left, right, through):
+    @lego.kernel(grid=1, block=64)
+    def mixed(a: lego.Tensor(left, Row(M, K)), b: lego.Tensor(right, Row(N, K)), c: lego.Tensor(f32, Row(M, N))):
+        lego.mma(lego.load(a, (M, K)), lego.load(b, (N, K)).T, lego.zeros(f32, (M, N))).store(c)
+
+    rng = np.random.default_rng(5)
+    wide = {x: rng.integers(-4, 5, shape) for x, shape in (("a", (M, K)), ("b", (N, K)))}
+    wide["b" if right is i32 else "a"].reshape(-1)[:4] = (1, 2, 2049, -4097) if through is f16 else (1, 2, 2048, -4096)
+    a, b = wide["a"].astype(left.numpy), wide["b"].astype(right.numpy)
+    c = np.zeros(M * N, np.float32)
+    assert interp.launch(mixed.mlir(), grid=1, block=64, args=[a.ravel(), b.ravel(), c]).clean
+    expected = a.astype(through.numpy).astype(np.float64) @ b.astype(through.numpy).astype(np.float64).T
+    np.testing.assert_array_equal(c.reshape(M, N), expected)

@@ -156,3 +156,23 @@ def test_a_kernel_without_products_takes_no_unit():
     assert copied.for_unit("wgmma", "warpgroups") is None
     loads = [n for n in copied.layout_choice.values if isinstance(n.operation, LoadTile)]
     assert [staged_place(n) is None for n in loads] == [False]
+
+
+@pytest.mark.parametrize("schedules", ["warpgroups", "warpgroups, pipeline(stages=2), roles"])
+def test_tiles_that_reach_past_the_ends(schedules):
+    m, n, k = 100, 72, 104
+
+    @lego.kernel(grid=1, block=128)
+    def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Row(n, k)), c: lego.Tensor(f32, Row(m, n))):
+        acc = lego.register(lego.zeros(f32, (128, 128)))
+        for first in lego.range(0, k, 64):
+            x, y = lego.load(a, (128, 64), at=(0, first)), lego.load(b, (128, 64), at=(0, first))
+            acc.set(lego.mma(x, y.T, acc))
+        acc.get().store(c, at=(0, 0))
+
+    kernel = product.schedule(schedules)
+    arrays, expected = drawn(f16, "NT", k, m, n)
+    report = PtxRun(target="sm_90a", seed=1)(kernel, dict(zip("abc", arrays, strict=True)), {})
+    assert report.clean, report.faults
+    np.testing.assert_array_equal(arrays[2].reshape(m, n), expected)
+    assert len(kernel.trace().products) == 1
