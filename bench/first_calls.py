@@ -255,7 +255,7 @@ def measure(words: Sequence[str]) -> None:
 
 def table() -> None:
     """Seconds to the first result of a new process, and microseconds of the host for a call in a loop."""
-    results = mlir_kernels.newest(NAME)
+    results = mlir_kernels.latest(NAME)
     if results is None:
         return
     first = {row["case"]: row for row in results.get("first", ()) if "empty" in row}
