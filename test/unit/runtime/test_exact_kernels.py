@@ -124,7 +124,7 @@ def test_one_process_compiles_at_a_time(monkeypatch):
     assert [process.problem for process in processes] == ["a", "b"]
 
 
-def test_the_process_compiles_its_problem(fresh_cache, monkeypatch):
+def test_the_process_compiles_its_problem(monkeypatch):
     """The process itself, with a small product of mma.sync; it writes what a later process reads."""
     monkeypatch.setenv(SWITCH, "1")
     problem = Problem(64, 64, 64, "f16", "f16", "NN", "sm_80", 108)

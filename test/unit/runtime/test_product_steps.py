@@ -1,6 +1,8 @@
 """Products of several launches, and with scratch memory, on a stand-in for the driver that runs what is launched."""
 
 import ctypes
+import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -85,6 +87,22 @@ def test_odd_products_are_computed_on_aligned_copies(device, always, monkeypatch
     pads = ["pad_rows" if t == "N" else "pad_columns" for t, copied in zip(layouts, wide.copied, strict=True) if copied]
     assert device.entries() == [*pads, "matmul", *["crop"] * wide.cropped] * 2
     assert device.value("allocated") == before + (layouts != "NN")  # a small block is kept for the stream
+
+
+def test_threads_do_not_share_scratch_memory_between_steps(device, always):
+    a, b = operands(33, 41, 67)
+    given = own(a), own(b)
+    lego_mlir.matmul(*given)
+    steps_of_one = device.entries()
+    assert len(steps_of_one) > 1
+    device.machine.launches.clear()
+    device.machine.kernels.update(dict.fromkeys(steps_of_one, lambda parameters, grid: time.sleep(0.005)))
+    threads = [threading.Thread(target=lambda: [lego_mlir.matmul(*given) for _ in range(3)]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert device.entries() == steps_of_one * 6
 
 
 def test_an_odd_product_of_few_rows(split, always):
