@@ -257,6 +257,7 @@ def table() -> None:
     """Seconds to the first result of a new process, and microseconds of the host for a call in a loop."""
     results = mlir_kernels.latest(NAME)
     if results is None:
+        mlir_kernels.put_into("results/launch.md", NAME, "Not measured yet.\n\n")
         return
     first = {row["case"]: row for row in results.get("first", ()) if "empty" in row}
     host = {(row["case"], row["name"]): row["us"] for row in results.get("host", ())}
