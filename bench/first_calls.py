@@ -266,7 +266,8 @@ def table() -> None:
         row = first.get(name, {})
         seconds = [f"{row[kind]['seconds']:.2f}" if row else "" for kind in ("empty", "full", "torch")]
         calls = [f"{host[name, who]:.1f}" if (name, who) in host else "" for who in ("lego_mlir", "torch")]
-        lines.append([shown, *seconds, *calls])
+        if any((*seconds, *calls)):
+            lines.append([shown, *seconds, *calls])
     heads = "call|empty cache, s|full cache, s|PyTorch, s|in a loop, us|PyTorch, us"
     note = f", PyTorch {results['torch']}, {results['processor']}"
     mlir_kernels.put_results("results/launch.md", NAME, NAME, mlir_kernels.table(heads, lines), note=note)
