@@ -1,11 +1,10 @@
 """The first call in a process, calls at new lengths, and what a call costs the host, beside PyTorch.
 
-    python bench/first_calls.py time [--to FOLDER] [first host lengths]     on the GPU machine, with the package
-
-`first`     a process for each case, alone: seconds from the start of `import lego_mlir` to the first result, with an
-            empty cache on disk and with a full one, user CPU seconds, and which compilers were imported; before it,
-            torch and its context are there, as in a program that has arrays. PyTorch's own first call likewise.
-            Two processes that start together with an empty cache tell how often the kernel was compiled.
+`first`     a process for each case: seconds from the start of `import lego_mlir` to the first result, with an empty
+            cache on disk, all cases at once on the cores of the machine, and then with a full one, one after the other;
+            user CPU seconds, and which compilers were imported. Before it, torch and its context are there, as in a
+            program that has arrays. PyTorch's own first call likewise. Two processes that start together with an empty
+            cache tell how often the kernel was compiled.
 `lengths`   one process: attention at lengths that it has not seen; then the kernel for all lengths beside one for
             exactly these, L2 flushed, in turns.
 `host`      one process: microseconds of the host for a call in a loop, as `bench/launch.py` measures them.
@@ -16,27 +15,45 @@ of the processor beside the GPU.
 
 from __future__ import annotations
 
-import argparse
 import json
+import multiprocessing
 import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import harness
 import launch
+import mlir_kernels
+import runner
 
+NAME = "first_calls"
 HEAVY = ("sympy", "z3", "torch_mlir", "llvmlite")
-REPEATS = 3
+REPEATS = 2
 CASES = ("matmul", "odd", "fused", "fp8", "batched", "grouped", "attention", "gradients", "spec")
+SHOWN = {
+    "matmul": "`matmul(a, b)`, 4096 x 4096 x 4096, f16",
+    "odd": "of 1025 x 1027 and 1027 x 1031",
+    "fused": "with `bias=` and `activation=`, 1024 cubed",
+    "fp8": "of e4m3 with scales, 1024 cubed",
+    "batched": "16 matrices of 512 x 512",
+    "grouped": "`grouped_matmul`, 8 groups of 256 rows, bf16",
+    "attention": "`attention`, 2 x 16 x 1024 x 128, causal",
+    "gradients": "the same and its gradients",
+    "backward": "its gradients alone",
+    "spec": "a kernel of a user's file",
+}
+"""What the page calls the cases."""
 LENGTHS = (512, 520, 777, 1000, 1024, 1537, 2048, 3000, 4096, 8192)
+TIMED = (520, 1024, 8192)
+"""Lengths at which exact kernels are timed beside."""
+BATCH, HEADS, MULTIPROCESSORS = 2, 16, 132
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32
@@ -88,11 +105,14 @@ def calls(name: str, rival: bool) -> Callable[[], Any]:
         a, b = drawn(2048, 1024, dtype=torch.bfloat16), drawn(8, 1024, 1024, dtype=torch.bfloat16)
         ends = torch.arange(256, 2049, 256, device="cuda", dtype=torch.int32)
         return (lambda: torch._grouped_mm(a, b, ends)) if rival else ours("grouped_matmul", a, b, ends)
-    if name in ("attention", "gradients"):
-        learns = name == "gradients"
+    if name in ("attention", "gradients", "backward"):
+        learns = name != "attention"
         q, k, v = (drawn(2, 16, 1024, 128, learns=learns) for _ in range(3))
         forward = (lambda: sdpa(q, k, v, is_causal=True)) if rival else ours("attention", q, k, v, causal=True)
         gradient = drawn(2, 16, 1024, 128)
+        if name == "backward":
+            result = forward()
+            return lambda: torch.autograd.grad(result, (q, k, v), gradient, retain_graph=True)
         return (lambda: torch.autograd.grad(forward(), (q, k, v), gradient)) if learns else forward
     x, y = (drawn(10**6, dtype=torch.float32) for _ in range(2))
     if rival:
@@ -145,20 +165,37 @@ def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def first() -> Iterator[dict[str, Any]]:
     """Seconds of first calls."""
-    for name in CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            cache = Path(folder)
-            row: dict[str, Any] = {"case": name, "empty": finished(start(name, cache))}
-            full = [finished(start(name, cache)) for _ in range(REPEATS)]
-            row["full"] = sorted(full, key=lambda one: one["seconds"])[REPEATS // 2]
-            rivals = [finished(start(name, cache, "rival")) for _ in range(REPEATS)]
-            row["torch"] = sorted(rivals, key=lambda one: one["seconds"])[REPEATS // 2]
-            yield row
-    for name in ("matmul", "attention"):
-        with tempfile.TemporaryDirectory() as folder:
-            found = [finished(one) for one in [start(name, Path(folder)) for _ in range(2)]]
-            compiled = sum("torch_mlir" in one["compilers"] for one in found)
-            yield {"case": name, "together": [one["seconds"] for one in found], "compiled": compiled}
+    with tempfile.TemporaryDirectory() as top:
+        folders = {name: Path(top, name) for name in CASES}
+        for folder in folders.values():
+            folder.mkdir()
+        empty = {name: start(name, folder) for name, folder in folders.items()}
+        rows = {name: {"case": name, "empty": finished(process)} for name, process in empty.items()}
+        for name, folder in folders.items():
+            for kind, words in (("full", ()), ("torch", ("rival",))):
+                found = [finished(start(name, folder, *words)) for _ in range(REPEATS)]
+                rows[name][kind] = min(found, key=lambda one: one["seconds"])
+            yield rows[name]
+    with tempfile.TemporaryDirectory() as top:
+        found = [finished(one) for one in [start("matmul", Path(top)) for _ in range(2)]]
+        compiled = sum("torch_mlir" in one["compilers"] for one in found)
+        yield {"case": "matmul", "together": [one["seconds"] for one in found], "compiled": compiled}
+
+
+def kernels_of(features: int, causal: bool, n: int) -> tuple[Any, Any]:
+    """The calls of the kernel for all lengths, and of that for one length."""
+    from lego_mlir.kernels.attention_forms import AttentionForm, fastest
+    from lego_mlir.runtime.attention_kernels import AttentionKernel, calls_of
+
+    form, sizes = AttentionForm(features, causal=causal), (BATCH * HEADS, n, n)
+    tile, blocks = fastest(form, sizes, MULTIPROCESSORS)
+    return tuple(calls_of(AttentionKernel("attention", form, tile, held, blocks)) for held in (None, sizes))
+
+
+def compile_length(case: tuple[int, bool, int]) -> None:
+    """Both kernels of a case, into the cache on disk."""
+    for kernel in kernels_of(*case):
+        kernel.code_for("90")
 
 
 def lengths() -> Iterator[dict[str, Any]]:
@@ -166,78 +203,79 @@ def lengths() -> Iterator[dict[str, Any]]:
     import torch
 
     import lego_mlir
-    from lego_mlir.hardware.targets import TARGETS
-    from lego_mlir.kernels import fused_attention
-    from lego_mlir.kernels.attention_forms import AttentionForm, fastest
 
-    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
-    assert "sm_90a" in TARGETS
-    for features in (64, 128):
-        for causal in (False, True):
-            for n in LENGTHS:
-                q, k, v = (torch.randn(2, 16, n, features, device="cuda", dtype=torch.float16) for _ in range(3))
-                torch.cuda.synchronize()
-                began = time.perf_counter()
-                lego_mlir.attention(q, k, v, causal=causal)
-                torch.cuda.synchronize()
-                row = {"features": features, "causal": causal, "length": n, "first": time.perf_counter() - began}
-                if features == 128 and n not in (520, 1024, 8192):
-                    yield row
-                    continue
-                form, sizes = AttentionForm(features, causal=causal), (32, n, n)
-                tile, blocks = fastest(form, sizes, multiprocessors)
-                exact = fused_attention.build(form, tile, sizes, blocks)
-                flat = [x.reshape(32, n, features) for x in (q, k, v)]
+    cases = [(features, causal, n) for features in (64, 128) for causal in (False, True) for n in TIMED]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(len(cases), os.cpu_count() or 1)) as pool:
+        pool.map(compile_length, cases, chunksize=1)
+    for features, causal in dict.fromkeys((f, c) for f, c, _ in cases):
+        for n in LENGTHS:
+            q, k, v = (torch.randn(BATCH, HEADS, n, features, device="cuda", dtype=torch.float16) for _ in range(3))
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            lego_mlir.attention(q, k, v, causal=causal)
+            torch.cuda.synchronize()
+            row = {"features": features, "causal": causal, "length": n, "first": time.perf_counter() - began}
+            if n in TIMED:
+                _, exact = kernels_of(features, causal, n)
+                flat = [x.reshape(-1, n, features) for x in (q, k, v)]
                 exact(*flat)
                 runs = {
                     "all": lambda q=q, k=k, v=v, causal=causal: lego_mlir.attention(q, k, v, causal=causal),
                     "exact": lambda exact=exact, flat=flat: exact(*flat),
                 }
-                found = harness.times_ms(runs, 60, 10)
-                yield {**row, **{name: median(times) for name, times in found.items()}}
+                row |= {name: median(times) for name, times in harness.times_ms(runs, 60, 10).items()}
+            yield row
 
 
 def host() -> Iterator[dict[str, Any]]:
     """Microseconds of the host, by `bench/launch.py`'s protocol."""
     launch.BATCHES = 40
-    for name in CASES[:-1]:
+    for name in (*CASES[:-1], "backward"):
         rows = launch.timed([("lego_mlir", calls(name, False)), ("torch", calls(name, True))])
         for row in rows:
             yield {"case": name, **row}
 
 
-def measure(parts: list[str], to: Path) -> None:
-    """The parts, and where they were measured."""
-    import torch
+PARTS = {"host": host, "lengths": lengths, "first": first}
 
-    found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(), "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": launch._processor(), "python": platform.python_version(), "torch": torch.__version__,
-        "cores": os.cpu_count(),
-    }  # fmt: skip
-    for part in parts:
+
+def measure(words: Sequence[str]) -> None:
+    """The parts that the words name, or all; each row is printed, and kept, when it is there."""
+    found = {**harness.versions(), "device": harness.device_name(), "processor": launch._processor()}
+    found |= {"python": platform.python_version(), "cores": os.cpu_count()}
+    for part in [word for word in words if word in PARTS] or PARTS:
         rows = found[part] = []
-        for row in {"first": first, "lengths": lengths, "host": host}[part]():
+        for row in PARTS[part]():
             rows.append(row)
             print(part, json.dumps(row), flush=True)
-        to.mkdir(parents=True, exist_ok=True)
-        path = to / f"{found['date'][:10]}-first_calls.json"
-        path.write_text(json.dumps(found, indent=1) + "\n")
+            path = harness.save(NAME, found)
     print(path)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["time", "child"])
-    parser.add_argument("parts", nargs="*", default=["first", "host", "lengths"])
-    parser.add_argument("--to", metavar="FOLDER", type=Path, default=harness.BENCH / "results" / "first_calls")
-    options = parser.parse_args()
-    if options.step == "child":
-        child(options.parts[0], "rival" in options.parts)
-    else:
-        measure(options.parts, options.to)
-    return 0
+def table() -> None:
+    """Seconds to the first result of a new process, and microseconds of the host for a call in a loop."""
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        mlir_kernels.put_into("results/launch.md", NAME, "Not measured yet.\n\n")
+        return
+    first = {row["case"]: row for row in results.get("first", ()) if "empty" in row}
+    host = {(row["case"], row["name"]): row["us"] for row in results.get("host", ())}
+    lines = []
+    for name, shown in SHOWN.items():
+        row = first.get(name, {})
+        seconds = [f"{row[kind]['seconds']:.2f}" if row else "" for kind in ("empty", "full", "torch")]
+        calls = [f"{host[name, who]:.1f}" if (name, who) in host else "" for who in ("lego_mlir", "torch")]
+        if any((*seconds, *calls)):
+            lines.append([shown, *seconds, *calls])
+    heads = "call|empty cache, s|full cache, s|PyTorch, s|in a loop, us|PyTorch, us"
+    note = f", PyTorch {results['torch']}, {results['processor']}"
+    mlir_kernels.put_results("results/launch.md", NAME, NAME, mlir_kernels.table(heads, lines), note=note)
 
+
+BENCHMARK = runner.Benchmark(
+    NAME, table=table, steps={"time": measure, "child": lambda words: child(words[0], "rival" in words)}
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(runner.main(BENCHMARK))

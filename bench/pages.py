@@ -53,6 +53,7 @@ nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout o
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows
 counters.table | counters | counters | the interpreter's counts against the chip's counters
 launch.table | launch | launch | host time of a call
+first_calls.table | launch | first_calls | first calls, and the host's share of products and attention
 first_day.table | first-day | first_day | the kernels of a first day against PyTorch, cuSPARSE and CUB
 cluster_softmax.table | triton-softmax | cluster_softmax | softmax of rows that a cluster of blocks holds
 """.splitlines())  # fmt: skip

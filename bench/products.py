@@ -123,9 +123,9 @@ def helpers(folder: Any) -> None:
 
 
 def _along(k: int, rows: int) -> str:
-    from lego_mlir.kernels import rows_along_k
+    from lego_mlir.kernels import depth_copies
 
-    return f"along-{rows_along_k.width_for(k, rows, 1)}"
+    return f"along-{depth_copies.width_for(k, rows, 1)}"
 
 
 def odd(product: Product) -> dict[str, Way]:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+os.environ["LEGO_MLIR_EXACT"] = "0"  # no compilers beside the tests
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is loaded: its threads spin beside the tests' own
 
 import draws

@@ -18,6 +18,8 @@ EXAMPLE: Final = "lego-mlir pack examples/transpose.py --target sm_90 -o kernels
 MATMUL: Final = "matmul"
 OF_ROLES: Final = ("batched_matmul", "grouped_matmul")
 """Products whose kernels take all sizes."""
+ATTENTION: Final = "attention"
+FEATURES: Final = (64, 128, 256)
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 DTYPES: Final = ("f16", "bf16")
 RESULTS: Final = (*DTYPES, "f32")
@@ -29,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         metavar="SPEC|matmul",
-        help="a spec, whose kernels are packed, or matmul, batched_matmul, grouped_matmul",
+        help="a spec, whose kernels are packed, or matmul, batched_matmul, grouped_matmul, attention",
     )
     parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="the folder to write into")
     parser.add_argument("--target", default="sm_80", help="the GPU architecture (default: %(default)s)")
@@ -57,6 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--multiprocessors", type=options.at_least(1), default=MULTIPROCESSORS, metavar="N",
         help="of the GPU, which large products are tuned to (default: %(default)s)",
     )  # fmt: skip
+    forms = parser.add_argument_group("the kernels of lego_mlir.attention, for all lengths; --dtype as above")
+    forms.add_argument(
+        "--features", type=int, choices=FEATURES, nargs="+", default=[64, 128], help="of a head (default: 64 128)"
+    )
+    forms.add_argument("--causal", action="store_true", help="with a causal mask")
+    forms.add_argument("--window", type=options.at_least(1), metavar="N", help="of N keys, with --causal")
+    forms.add_argument(
+        "--group", type=options.at_least(1), default=1, metavar="N", help="heads of q that share one of k and v"
+    )
+    forms.add_argument("--scale", type=float, metavar="X", help="of scores (default: 1 / sqrt(features))")
+    forms.add_argument("--gradients", action="store_true", help="the kernels of gradients too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,10 +84,19 @@ def run(args: argparse.Namespace) -> int:
             else f"--sizes belong to lego-mlir pack matmul, not to {args.what}; {_sizes_of(args.what)}"
         )
     require_folder(Path(args.output))
-    compiled = _products(args) if is_matmul else _of_roles(args) if args.what in OF_ROLES else _kernels(args)
+    compiled = _compiled(args)
     for path in _written(Path(args.output), args.hub, args.version, compiled):
         print(path)
     return 0
+
+
+def _compiled(args: argparse.Namespace) -> dict[str, Compilation]:
+    """The kernels to pack, by their names in the folder."""
+    if args.what == MATMUL:
+        return _products(args)
+    if args.what == ATTENTION:
+        return _of_attention(args)
+    return _of_roles(args) if args.what in OF_ROLES else _kernels(args)
 
 
 def _written(folder: Path, hub_name: str | None, version: int | None, compiled: dict[str, Compilation]) -> list[Path]:
@@ -88,7 +110,7 @@ def _written(folder: Path, hub_name: str | None, version: int | None, compiled: 
 
 
 def _sizes_of(what: str) -> str:
-    return "its kernels take all sizes" if what in OF_ROLES else "a spec has its own sizes"
+    return "its kernels take all sizes" if what in (*OF_ROLES, ATTENTION) else "a spec has its own sizes"
 
 
 def _kernels(args: argparse.Namespace) -> dict[str, Compilation]:
@@ -133,6 +155,29 @@ def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
         for one in wanted.tiles(target.shared_per_block, pairs_blocks(args.target, args.multiprocessors)):
             cache = Cache(default_folder())
             found[one.name] = compile_kernel(one.build(), target=args.target, emit=args.emit, cache=cache)
+    return found
+
+
+def _of_attention(args: argparse.Namespace) -> dict[str, Compilation]:
+    """The kernels of attention in every tile that its lengths may take, by the names that the calls look for."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.kernels.attention_forms import AttentionForm
+    from lego_mlir.runtime.attention_calls import TENSOR_COPIES
+    from lego_mlir.runtime.attention_kernels import packable
+    from lego_mlir.runtime.calls import script_for
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    found, (major, minor) = {}, target_named(args.target).compute_capability
+    multiprocessors = args.multiprocessors if 10 * major + minor >= TENSOR_COPIES else None
+    for dtype in args.dtype:
+        for features in args.features:
+            form = AttentionForm(features, dtype_named(dtype), args.causal, args.window, args.group, args.scale)
+            for one in packable(form, multiprocessors, gradients=args.gradients):
+                kernel, cache = one.build(), Cache(default_folder())
+                found[one.name] = compile_kernel(
+                    kernel, target=args.target, emit=args.emit, transform=script_for(kernel), cache=cache
+                )
     return found
 
 

@@ -79,6 +79,8 @@ class Context:
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
         self.verdicts: dict[tuple[Cond, int], Verdict] = {}
+        self.refuted: set[tuple[Cond, int]] = set()
+        """Claims of `prove.holds` that are refuted, whose counter-examples nobody asked for."""
         self._counts: dict[CostModel, tuple[dict[Any, int], dict[Any, tuple[int, int]]]] = {}
 
     def counts_under(self, model: CostModel) -> tuple[dict[Any, int], dict[Any, tuple[int, int]]]:

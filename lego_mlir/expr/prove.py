@@ -32,8 +32,8 @@ from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.prover import by_enumeration, refuted
 from lego_mlir.expr.related import involved
 from lego_mlir.expr.rewrite import Applied, Trace
-from lego_mlir.expr.samples import POINTS
-from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.expr.samples import MORE_POINTS, POINTS
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -55,7 +55,25 @@ def prove(condition: Cond, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
         return Unknown(str(error))
 
 
-def _prove(context: Context, claim: Cond, timeout_ms: int) -> Verdict:
+def holds(condition: Cond, ranges: Ranges, *, timeout_ms: int = 200) -> bool:
+    """Whether `prove` proves a condition. No counter-example is told, so that more points are tried before Z3 is."""
+    try:
+        with within_recursion_limit("proved"), working_in(ranges) as context:
+            claim = as_condition(condition)
+            known = context.verdicts.get((claim, timeout_ms))
+            if known is None and (claim, timeout_ms) not in context.refuted:
+                known = _prove(context, claim, timeout_ms, range(POINTS, MORE_POINTS))
+                if isinstance(known, Refuted):
+                    context.refuted.add((claim, timeout_ms))
+                else:
+                    context.verdicts[claim, timeout_ms] = known
+            return isinstance(known, Proved)
+    except BudgetError:
+        return False
+
+
+def _prove(context: Context, claim: Cond, timeout_ms: int, more: range = range(0)) -> Verdict:
+    """The verdict; `more` points are tried before the search by Z3."""
     truth = context.terms.read_condition(claim)
     trace = context.rewriter.condition(truth)
     by = _methods(trace) if trace.result is True else _shown(context, trace.result)
@@ -66,6 +84,8 @@ def _prove(context: Context, claim: Cond, timeout_ms: int) -> Verdict:
         tried = by_enumeration(claim, context.ranges)
         if tried is not None:
             return tried
+        found = _sampled_counter_example(context, claim, truth, more)
+    if found is None:
         from lego_mlir.expr.solver import solve
 
         answer = solve(claim, context.ranges, timeout_ms)
@@ -150,10 +170,12 @@ def _factors(poly: Poly, given: Poly) -> list[int]:
     return list(dict.fromkeys([1, *(a // c for a, c in shared if a % c == 0 and a // c > 0)]))
 
 
-def _sampled_counter_example(context: Context, claim: Cond, truth: Truth) -> dict[Symbol, int] | None:
+def _sampled_counter_example(
+    context: Context, claim: Cond, truth: Truth, points: range = range(POINTS)
+) -> dict[Symbol, int] | None:
     """Sample values that make the claim false, confirmed by evaluation: reading may have folded a division by zero."""
     symbols = None
-    for point in range(POINTS):
+    for point in points:
         if context.facts.samples.truth(truth, point) is False:
             symbols = symbols or involved(claim, context.ranges)
             values = {s: context.facts.samples.value(context.terms.read(s), point) for s in symbols}

@@ -8,10 +8,8 @@ Elements are moved as integers of their size. A thread transposes micro-tiles of
 `transpose`. Zeros come from the masks of loads past row K. Where w does not divide R, rows begin at any element, and
 micro-tiles are loaded element by element, from the same cache lines.
 
->>> pitch(100, 1), pitch(100, 4), pitch(101, 4)
-(112, 100, 104)
->>> name_of(1, 8), named("along_k_32bit_by_1").name
-('along_k_8bit_by_8', 'along_k_32bit_by_1')
+>>> named("along_k_32bit_by_1").name
+'along_k_32bit_by_1'
 """
 
 # mypy: disable-error-code="valid-type"
@@ -25,43 +23,15 @@ from lego_mlir import Kernel, Row, gallery
 from lego_mlir.aliases import Array, IndexLike, Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK
-from lego_mlir.kernels.aligned_products import ALIGNED
-from lego_mlir.tracing.dtypes import i8, i32
+from lego_mlir.kernels.depth_copies import TYPES, WIDTHS, name_of
 from lego_mlir.tracing.staging import thread_chunks
 from lego_mlir.tracing.tensor import View
 
-TYPES: Final = {1: i8, 4: i32}
-"""The integers that elements are moved as, by their bytes."""
-WIDTHS: Final = {1: (16, 8, 4, 1), 4: (4, 1)}
-"""Elements of a vector of the source, by the bytes of one; 1 where rows begin anywhere."""
 SIDES: Final = {(1, 16): 256, (1, 8): 128, (1, 4): 128, (1, 1): 128, (4, 4): 64, (4, 1): 32}
 """The side of a block's tile for a size of elements and a width; rows of the result are lines of 128 bytes."""
 WORD: Final = 4
 """Bytes of a row of a micro-tile that is loaded element by element."""
 THREADS: Final = 256
-LARGE: Final = 2**24
-"""Elements from which tiles of 256 x 256 leave no multiprocessor idle."""
-
-
-def pitch(k: int, element: int) -> int:
-    """The elements of a row of K with its padding: k itself where rows are multiples of 16 bytes."""
-    unit = max(CHUNK // element, ALIGNED)
-    return k if k * element % CHUNK == 0 else -(-k // unit) * unit
-
-
-def width_for(k: int, r: int, element: int) -> int:
-    """The width of a copy's loads: the widest that divides rows of R; of small matrices at most 8 bytes.
-
-    >>> width_for(8192, 8192, 1), width_for(1024, 1024, 1), width_for(1024, 1001, 1), width_for(64, 6, 4)
-    (16, 8, 1, 1)
-    """
-    most = CHUNK if k * r >= LARGE else CHUNK // 2
-    return next(w for w in WIDTHS[element] if r % w == 0 and (w <= most or element > 1))
-
-
-def name_of(element: int, width: int) -> str:
-    """The name of a copy's kernel, for elements of that many bytes, in loads of `width`."""
-    return f"along_k_{8 * element}bit_by_{width}"
 
 
 def named(name: str) -> Kernel:

@@ -64,12 +64,18 @@ class AttentionKernel:
         return _built(self)
 
 
-def packable(form: AttentionForm, multiprocessors: int, *, gradients: bool) -> Iterator[AttentionKernel]:
-    """Every kernel that calls of a form may take on a device with tensor copies."""
-    for tile, blocks in attention_forms.tiles(form, multiprocessors):
-        yield AttentionKernel("attention", form, tile, None, blocks)
+def packable(form: AttentionForm, multiprocessors: int | None, *, gradients: bool) -> Iterator[AttentionKernel]:
+    """Every kernel that calls of a form may take, on a device with so many multiprocessors and tensor copies.
+
+    Without tensor copies the number of multiprocessors is None.
+    """
+    if multiprocessors is None:
+        yield AttentionKernel("attention", form, attention_forms.default_tile(form))
+    else:
+        for tile, blocks in attention_forms.tiles(form, multiprocessors):
+            yield AttentionKernel("attention", form, tile, None, blocks)
     if gradients:
-        if form.features <= attention_forms.WIDEST_ADDED:
+        if form.features <= attention_forms.WIDEST_ADDED and multiprocessors is not None:
             yield from (AttentionKernel(f"added {part}", form) for part in ADDED)
         yield from _ordered(form)
 

@@ -307,9 +307,14 @@ class TracedKernelCalls(Calls):
             target = specific
         else:
             target = target_for(capability)
-        if script is None and self.kernel.trace().tile_rows():
-            script = FRAGMENTS
+        if script is None:
+            script = script_for(self.kernel)
         return first_calls.of_compilation(self.kernel.compile(target, transform=script, parameters=self.parameters))
+
+
+def script_for(kernel: Kernel) -> str | None:
+    """The script that a kernel is compiled through for GPUs, None without tiles of `lego.mma` in memory."""
+    return FRAGMENTS if kernel.trace().tile_rows() else None
 
 
 class BuiltCalls(Calls):

@@ -18,6 +18,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -138,6 +139,8 @@ class Driver:
             raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
         self.devices = count.value
         self._contexts: dict[int, int] = {}
+        self._scratch: dict[tuple[int, int], tuple[int, int]] = {}
+        self._scratch_locks: dict[tuple[int, int], AbstractContextManager[object]] = {}
         self._clusters: dict[int, tuple[int, ...]] = {}
         self._functions: dict[tuple[bytes, str, int, int], LoadedFunction] = {}
         self._loading = threading.Lock()
@@ -260,6 +263,21 @@ class Driver:
         """Free such memory once the operations on the stream so far have finished."""
         arguments = (ctypes.c_uint64(pointer), ctypes.c_void_p(stream))
         self.within(device, lambda: self._require("cuMemFreeAsync", *arguments))
+
+    def scratch_lock(self, device: int, stream: int) -> AbstractContextManager[object]:
+        """The lock of the scratch memory of a stream: who holds it launches there alone."""
+        found = self._scratch_locks.get((device, stream))
+        return self._scratch_locks.setdefault((device, stream), threading.RLock()) if found is None else found
+
+    def scratch(self, size: int, device: int, stream: int) -> int:
+        """Memory for what is launched next on a stream, which later launches there overwrite. It is kept, and grows."""
+        begin, held = self._scratch.get((device, stream), (0, 0))
+        if held < size:
+            if held:
+                self.free(begin, device, stream)
+            begin = self.allocate(size, device, stream)
+            self._scratch[device, stream] = begin, size
+        return begin
 
     def clear(self, pointer: int, size: int, device: int, stream: int) -> None:
         """Set bytes of a device's memory to 0, in the order of the stream."""

@@ -80,6 +80,41 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
     return frame
 
 
+class AddressCheck:
+    """Refuses addresses of a bound launch that are not aligned, or memory that overlaps and is written.
+
+    What the launch allocates for itself overlaps nothing. `apart` has the pairs to compare, by their numbers among the
+    spans: the second does not begin between `least` and `most` bytes after the first.
+    """
+
+    def __init__(self, entry: KernelEntry, bound: Bound) -> None:
+        self.entry, self.bound = entry, bound
+        self.mask = max((span.alignment for span in bound.spans), default=1) - 1
+        number_of = {span.position: number for number, span in enumerate(bound.spans)}
+        made = {result.position for result in bound.results}
+        self.apart = [
+            (number_of[written.position], number_of[other.position], -other.bytes, written.bytes)
+            for written, other in bound.disjoint
+            if written.position not in made and other.position not in made
+        ]
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        """Raise UsageError for addresses, in the order of the spans, that are refused."""
+        low = 0
+        for address in addresses:
+            low |= address
+        apart = not low & self.mask
+        for first, second, least, most in self.apart:
+            apart = apart and not least < addresses[second] - addresses[first] < most
+        if not apart:
+            self.refuse(addresses)
+
+    def refuse(self, addresses: Sequence[int]) -> None:
+        """Raise UsageError where a tensor is not aligned or overlaps; some need less alignment than others."""
+        known = {span.position: address for span, address in zip(self.bound.spans, addresses, strict=True)}
+        binding.require_addresses(self.entry, self.bound, known)
+
+
 class CudaPlan(Plan):
     """A bound launch on a CUDA device."""
 
@@ -90,9 +125,7 @@ class CudaPlan(Plan):
         self.backend = backend
         self.readers = [(span.position, self._reader(span.position, given)) for span in bound.spans]
         self.numbers = [(i, a) for i, a in enumerate(backend.entry.arguments) if a.kind != "tensor"]
-        number_of = {span.position: number for number, span in enumerate(bound.spans)}
-        self.apart = [(number_of[w.position], number_of[o.position], -o.bytes, w.bytes) for w, o in bound.disjoint]
-        self.mask = max((span.alignment for span in bound.spans), default=1) - 1
+        self.require = AddressCheck(backend.entry, bound)
         self.waits = library is not None and library.waits
         self.frames: list[Frame] = [self.new_frame()]
 
@@ -138,22 +171,6 @@ class CudaPlan(Plan):
         self.frames.append(frame)
         return self.returned(arrays)
 
-    def require(self, addresses: Sequence[int]) -> None:
-        """Raise UsageError for addresses that are not aligned, or memory that overlaps."""
-        low = 0
-        for address in addresses:
-            low |= address
-        apart = not low & self.mask
-        for first, second, least, most in self.apart:
-            apart = apart and not least < addresses[second] - addresses[first] < most
-        if not apart:
-            self.refuse(addresses)
-
-    def refuse(self, addresses: Sequence[int]) -> None:
-        """Raise UsageError where a tensor is not aligned or overlaps; some need less alignment than others."""
-        known = {i: address for (i, _), address in zip(self.readers, addresses, strict=True)}
-        binding.require_addresses(self.entry, self.bound, known)
-
     def new_frame(self) -> Frame:
         """Another frame, with the sizes of this plan."""
         return frame_of(self.backend, self.bound)
@@ -166,6 +183,7 @@ class InPlacePlan(CudaPlan):
         super().__init__(backend, bound, given, library)
         self.pointer, self.current = library.pointer, library.stream
         self.device, self.count = bound.device[1], len(bound.spans)
+        self.mask, self.apart, self.refuse = self.require.mask, self.require.apart, self.require.refuse
         self.only = self.written[0] if len(self.written) == 1 else None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:

@@ -25,7 +25,6 @@ import sympy
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Lt
-from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Barrier, For, If, Read, Register, Value, Write
@@ -207,9 +206,9 @@ def loop(*bounds: Any) -> Loop:
         raise tracer.error(f"lego.range takes one to three bounds, as range does, got {len(bounds)}")
     lo, hi = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
     low, high, step = (tracer.simplified(tracer.index(b)) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
-    if isinstance(tracer.prove(Lt(0, step)), Proved):
+    if tracer.holds(Lt(0, step)):
         return Loop(low, high, step)
-    if isinstance(tracer.prove(Lt(step, 0)), Proved):
+    if tracer.holds(Lt(step, 0)):
         return Loop(sympy.Integer(0), tracer.simplified(low - high), tracer.simplified(-step), low)
     raise tracer.error(f"lego.range: the step must be positive or negative for all values, got {step}")
 
@@ -239,7 +238,7 @@ def when(condition: Any) -> Branch:
     elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with a number")
     wanted = tracer.condition(condition)
-    simplified = sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted)
+    simplified = sympy.true if tracer.holds(wanted) else tracer.simplified(wanted)
     return Branch("lego.when(..)", lambda tracer: _then(tracer, simplified))
 
 

@@ -21,9 +21,10 @@ from dis import get_instructions
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Given
     from lego_mlir.tracing.definition import Kernel
 
 PURE: Final = frozenset(
@@ -43,9 +44,10 @@ IMPURE: Final = frozenset(
 )  # fmt: skip
 """Builtins, and attributes of pure modules, that read or change the world, or find names by a text."""
 _OPTIONS: Final = ("name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance")
+_MUTABLE: Final = (list, dict, set)
 _PLAIN: Final = (bool, int, str, bytes, complex)
-_COMPUTED: Final = frozenset(("_args", "_assumptions", "_assumptions_orig", "_assumptions0", "_mhash"))
-"""Slots of SymPy's expressions that differ between processes, and follow from the others."""
+_COMPUTED: Final = frozenset(("_args", "_assumptions", "_assumptions_orig", "_assumptions0", "_mhash", "_symbols"))
+"""Slots of expressions that differ between processes, are filled later, or follow from the others."""
 
 
 class UnknownPartError(Exception):
@@ -58,48 +60,46 @@ def fingerprint(kernel: Kernel) -> bytes | None:
 
     if type(kernel) is not Kernel or kernel.schedules or kernel._choice is not None:
         return None
-    found = _Digest()
     try:
-        found.add(tuple(getattr(kernel, name) for name in _OPTIONS))
-        found.add(kernel.signature)
-        found.add(kernel.function)
+        return _Digests().of((tuple(getattr(kernel, n) for n in _OPTIONS), kernel.signature, kernel.function))
     except (UnknownPartError, RecursionError, OSError):
         return None
-    return found.digest.digest()
 
 
-class _Digest:
-    """The digest of the values that were added; `held` keeps them alive, so that no id is used twice."""
+class _Digests:
+    """Digests of values by what they hold, whether two are one object or not: libraries keep some of theirs.
+
+    Of a user's list, dict or set it counts which one it is, since a function may change it. `held` keeps values alive,
+    so that no id is used twice.
+    """
 
     def __init__(self) -> None:
-        self.digest = hashlib.sha256()
-        self.seen: dict[int, int] = {}
+        self.done: dict[int, bytes] = {}
+        self.open: dict[int, int] = {}
+        self.mutable: dict[int, int] = {}
         self.held: list[object] = []
 
-    def put(self, *parts: object) -> None:
-        """Add texts."""
-        for part in parts:
-            body = part if isinstance(part, bytes) else repr(part).encode()
-            self.digest.update(len(body).to_bytes(8, "little") + body)
-
-    def add(self, value: Any) -> None:
-        """Add a value and what it holds. Raises UnknownPartError."""
+    def of(self, value: Given) -> bytes:
+        """The digest of a value and of what it holds. Raises UnknownPartError."""
         kind = type(value)
         if value is None or kind in _PLAIN or kind is EllipsisType:
-            self.put(kind.__name__, value)
-        elif kind is float:
-            self.put("float", value.hex())
-        elif id(value) in self.seen:
-            self.put("again", self.seen[id(value)])
-        else:
-            self.seen[id(value)] = len(self.seen)
+            return _joined(kind.__name__, value)
+        if kind is float:
+            return _joined("float", value.hex())
+        key = id(value)
+        if key in self.open:
+            return _joined("around", len(self.open) - self.open[key])
+        if key not in self.done:
+            self.open[key] = len(self.open)
             self.held.append(value)
-            self.put(f"{kind.__module__}.{kind.__qualname__}")
-            for part in self.parts(value, kind):
-                self.add(part)
-            self.put("end")
+            parts = [self.of(part) for part in self.parts(value, kind)]
+            del self.open[key]
+            self.done[key] = _joined(f"{kind.__module__}.{kind.__qualname__}", *parts)
+        if kind in _MUTABLE:
+            return _joined(self.done[key], self.mutable.setdefault(key, len(self.mutable)))
+        return self.done[key]
 
-    def parts(self, value: Any, kind: type) -> Iterator[Any]:
+    def parts(self, value: Given, kind: type) -> Iterator[Given]:
         """What a value holds."""
         if kind in (tuple, list):
             yield from value
@@ -107,7 +107,7 @@ class _Digest:
             for item in value.items():
                 yield from item
         elif kind in (set, frozenset):
-            yield from sorted(value, key=repr)
+            yield from sorted(map(self.of, value))
         elif kind in (range, slice):
             yield from (value.start, value.stop, value.step)
         elif kind is CellType:
@@ -137,7 +137,7 @@ class _Digest:
         else:
             yield from self.of_libraries(value, kind)
 
-    def named(self, function: FunctionType) -> Iterator[Any]:
+    def named(self, function: FunctionType) -> Iterator[Given]:
         """The globals that a function names, and what it names of modules of the user's files."""
         _refuse_impure(function)
         names = {name for code in _codes(function.__code__) for name in code.co_names}
@@ -155,7 +155,7 @@ class _Digest:
             for attribute in sorted(names & vars(value).keys()):
                 yield from (attribute, vars(value)[attribute])
 
-    def of_libraries(self, value: Any, kind: type) -> Iterator[Any]:
+    def of_libraries(self, value: Given, kind: type) -> Iterator[Given]:
         """The fields of an object of NumPy, SymPy or this package."""
         root = kind.__module__.split(".")[0]
         if root == "numpy":
@@ -171,6 +171,15 @@ class _Digest:
             yield repr(value)
         else:
             raise UnknownPartError(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _joined(*parts: object) -> bytes:
+    """The digest of several texts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        body = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(body).to_bytes(8, "little") + body)
+    return digest.digest()
 
 
 def _refuse_impure(function: FunctionType) -> None:
@@ -192,7 +201,7 @@ def _content(cell: CellType) -> object:
         raise UnknownPartError("an empty cell") from None
 
 
-def _root(value: Any) -> str:
+def _root(value: Given) -> str:
     """The first name of the module of a function or class."""
     return (value.__module__ or "").split(".")[0]
 
@@ -202,7 +211,7 @@ def _is_expression(kind: type) -> bool:
     return basic is not None and issubclass(kind, basic)
 
 
-def _state(value: Any, but: Collection[str] = ()) -> Iterator[Any]:
+def _state(value: Given, but: Collection[str] = ()) -> Iterator[Given]:
     """The fields of an object of this package; what it has computed for later is left out."""
     if is_dataclass(value):
         names = [field.name for field in fields(value)]

@@ -20,7 +20,6 @@ from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary, mapped
 from lego_mlir.layout.tiled import Tiled
@@ -65,12 +64,14 @@ class Halo:
 
     def _inside(self, i: Expr, n: Expr, lanes: Lanes) -> Expr:
         """One coordinate mapped into 0 .. n-1; for `zero` only where the layout is not defined outside."""
+        if self.boundary == "zero" and self.matrix._regular() and not i.is_Integer:
+            return i
         low, high = not self._proved(Le(0, i), lanes), not self._proved(Lt(i, n), lanes)
-        if not (low or high) or (self.boundary == "zero" and self.matrix._regular() and not i.is_Integer):
+        if not (low or high):
             return i
         ends = {"wrap": (Le(-n, i), Lt(i, 2 * n)), "mirror": (Lt(-n, i), Lt(i, 2 * n - 1))}.get(self.boundary, ())
         near = self._proved(sympy.And(*ends), lanes)
         return as_expr(mapped(self.boundary, Index(i), Index(n), low, high, near=near))
 
     def _proved(self, claim: Cond, lanes: Lanes) -> bool:
-        return isinstance(self.tracer.prove(claim, lanes), Proved)
+        return self.tracer.holds(claim, lanes)

@@ -102,7 +102,7 @@ class Place(Uncompared):
         lanes = {**also, LANE: Range(0, width)}
         position, mask = self._derive(self.index, also).expr, self._mask(self.index, also)
         claims = self._claims(width, lanes, position, mask)
-        return all(isinstance(self.tracer.prove(claim, lanes), Proved) for _, claim in claims)
+        return all(self.tracer.holds(claim, lanes) for _, claim in claims)
 
     def obstacle(self, width: int) -> str:
         """Why this width is not possible; empty if it is."""
@@ -200,7 +200,7 @@ class Place(Uncompared):
         if also is None:
             self.tracer.require_divisors(mask)
         parts = mask.args if isinstance(mask, sympy.And) else (mask,)
-        open_parts = (p for p in parts if not isinstance(self.tracer.prove(p, also), Proved))
+        open_parts = (p for p in parts if not self.tracer.holds(p, also))
         return sympy.And(*(self.tracer.simplified(p, also) for p in open_parts))
 
 

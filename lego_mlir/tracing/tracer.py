@@ -23,7 +23,7 @@ from lego_mlir.errors import LegoError, RefutedAccessError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr, in_kernel
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt, Ne, Size
-from lego_mlir.expr.prove import prove
+from lego_mlir.expr.prove import holds, prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
@@ -437,6 +437,17 @@ class Tracer:
             return self._unless_from_data(plain, claim)
         implied = sympy.Or(claim, *map(sympy.Not, self.path))
         return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
+
+    def holds(self, claim: Expr, also: Mapping[Symbol, Range] | None = None) -> bool:
+        """Whether `prove` proves a claim, where no reason is told otherwise."""
+        if claim == True or claim == False:  # noqa: E712  SymPy's true is not Python's
+            return bool(claim)
+        if holds(claim, self.known(claim.free_symbols, also)):
+            return True
+        if not self.path:
+            return False
+        implied = sympy.Or(claim, *map(sympy.Not, self.path))
+        return holds(implied, self.known(implied.free_symbols, also))
 
     def require_divisors(self, expr: Expr, source: Source | None = None) -> None:
         """Claim that each divisor in an expression is not 0 here. Raises RefutedAccessError where one is refuted."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.plans import Backend
 
 _known: dict[Hashable, Any] = {}
+_of_classes: set[tuple[Problem, int]] = set()
+OF_CLASS: Final = "of a class"
+"""The fact of a kept kernel that it takes other sizes as well."""
 _loading: Final = threading.RLock()
 Made = TypeVar("Made")
 
@@ -33,6 +36,7 @@ Made = TypeVar("Made")
 def forget() -> None:
     """Drop all kernels that are kept."""
     _known.clear()
+    _of_classes.clear()
 
 
 def _kept(key: Hashable, make: Callable[[], Made]) -> Made:
@@ -51,9 +55,28 @@ def of_product(problem: Problem, device: int, folder: Path | None, *, shared: bo
         return of_problem(problem, device, folder)
 
     def load() -> Backend:
-        return _loaded(first_calls.kernel_of(("product", problem), lambda: _of_class_or_size(problem)), problem, device)
+        kernel = first_calls.kernel_of(call_of(problem), lambda: _of_class_or_size(problem))
+        if kernel.facts.get(OF_CLASS):
+            _of_classes.add((problem, device))
+        return _loaded(kernel, problem, device)
 
-    return _kept(("product", problem, device), load)
+    return _kept((*call_of(problem), device), load)
+
+
+def call_of(problem: Problem) -> tuple[str, Problem]:
+    """What the kernel of a problem is kept by on disk, that of a class or of exactly its sizes."""
+    return "product", problem
+
+
+def is_of_class(problem: Problem, device: int) -> bool:
+    """Whether the kernel of a problem that was taken last is that of a class."""
+    return (problem, device) in _of_classes
+
+
+def drop(problem: Problem, device: int) -> None:
+    """Look for the kernel of a problem on disk anew."""
+    _known.pop((*call_of(problem), device), None)
+    _of_classes.discard((problem, device))
 
 
 def of_problem(problem: Problem, device: int, folder: Path | None) -> Backend:
@@ -93,7 +116,7 @@ def of_class(found: ProductClass | PipelinedClass, target: str) -> KeptKernel:
     call = ("class", found, target)
 
     def compiled() -> KeptKernel:
-        return first_calls.of_compilation(kernels.compiled_class(found, target))
+        return first_calls.of_compilation(kernels.compiled_class(found, target), {OF_CLASS: 1})
 
     return _kept(call, lambda: first_calls.kernel_of(call, compiled))
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.kernels import depth_copies
 from lego_mlir.kernels.aligned_products import WideProduct, stored
 from lego_mlir.runtime.arrays import ArrayFacts
 from lego_mlir.runtime.manifest import Argument, KernelEntry
@@ -68,9 +69,7 @@ def around(problem: Problem, facts: Sequence[ArrayFacts], *, packed: bool) -> Pr
         return ProductCopies(problem.of_size(*wide.sizes), partial(_padded, problem, wide), shared=is_fused)
     if packed:
         return ProductCopies(problem)
-    from lego_mlir.kernels import rows_along_k
-
-    columns, depth = _columns_of(problem), rows_along_k.pitch(problem.k, facts[0].itemsize)
+    columns, depth = _columns_of(problem), depth_copies.pitch(problem.k, facts[0].itemsize)
     if not any(map(_is_turned, facts, ALONG_K)) and (columns, depth) == (problem.n, problem.k):
         return ProductCopies(problem)
     return ProductCopies(problem.of_size(problem.m, columns, depth), partial(_along_k, facts, (columns, depth)))
@@ -138,8 +137,6 @@ def _along_k(facts: Sequence[ArrayFacts], sizes: tuple[int, int], more: Named, c
     A transposing copy leaves rows past those of its operand as they were in memory; columns of C that are cropped come
     of them. For a maximum over all columns they are zeros.
     """
-    from lego_mlir.kernels import rows_along_k
-
     (m, k), (_, n), (columns, depth) = facts[0].shape, facts[1].shape, sizes
     steps, operands = [], []
     counted = any(argument.name == "amax" for argument, _ in more)
@@ -148,11 +145,11 @@ def _along_k(facts: Sequence[ArrayFacts], sizes: tuple[int, int], more: Named, c
         turned, source, width = _is_turned(found, wanted), name, k
         apart = turned and counted and wide_rows != rows
         if turned:
-            called = rows_along_k.name_of(element, rows_along_k.width_for(k, rows, element))
+            called = depth_copies.name_of(element, depth_copies.width_for(k, rows, element))
             source, width = f"turned_{name}" if apart else wide, depth
             steps.append(ProductStep(copy_of(called), (name, source), {"K": k, "R": rows, "P": depth}))
         if apart or (not turned and (rows, k) != (wide_rows, depth)):
-            called = copy_name("pad", rows_along_k.TYPES[element].name)
+            called = copy_name("pad", depth_copies.TYPES[element].name)
             extents = {"M": rows, "N": width, "Q": wide_rows, "P": depth}
             steps.append(ProductStep(copy_of(called), (source, wide), extents))
             source = wide

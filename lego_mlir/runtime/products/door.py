@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
-from lego_mlir.runtime.products import backends, copies
+from lego_mlir.runtime.products import backends, copies, exact_kernels
 from lego_mlir.runtime.products.batches import batched_product, broadcast
+from lego_mlir.runtime.products.exact_kernels import ExactKernel
 from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, rows_of
 from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
 from lego_mlir.runtime.products.operands import (
@@ -189,13 +190,28 @@ def _matrices(
     problem = _problem(factors, epilogue, options, name)
     arrays = [first.array, second.array, *[array for array in given if array is not None]]
     library = first.library if first.library.results is not None else _cupy()
-    plan = _plan(problem, factors, more, (arrays, library, shape), folder, shared=not options.fixed)
+    plan, computed = _plan(problem, factors, more, (arrays, library, shape), folder, shared=not options.fixed)
 
     def on_copies(arrays: Sequence[Tensor]) -> Returned:
         return plan([*[f.usable(x) for f, x in zip(factors, arrays, strict=False)], *arrays[2:]], None)
 
     in_place = all(factor.in_place for factor in factors)
-    return Multiplication(plan, (factors[0].pointer, factors[1].pointer), on_copies, in_place, gradients)
+    pointers, exact = (factors[0].pointer, factors[1].pointer), _exact(computed, factors[0].facts.device[1])
+    return Multiplication(plan, pointers, on_copies, in_place, gradients, exact)
+
+
+def _exact(problem: Problem, device: int) -> ExactKernel | None:
+    """The kernel for exactly a problem's sizes, which is to replace that of its class; None where it has no class."""
+    if not backends.is_of_class(problem, device) or not exact_kernels.is_on():
+        return None
+
+    def replace() -> None:
+        backends.drop(problem, device)
+        for key in [key for key, bound in known.items() if bound.exact is found]:
+            known.pop(key, None)
+
+    found = ExactKernel(problem, replace)
+    return found
 
 
 def _problem(
@@ -219,8 +235,11 @@ Call = tuple[Sequence["Tensor"], ArrayLibrary, Sequence[int] | None]
 def _plan(
     problem: Problem, factors: Sequence[MatrixFactor], more: Sequence[ArrayFacts], call: Call, folder: Path | None, *,
     shared: bool,
-) -> Plan:  # fmt: skip
-    """The launches of a product: its kernel, `shared` by a class where there is one, and the copies around it."""
+) -> tuple[Plan, Problem]:  # fmt: skip
+    """The launches of a product: its kernel, `shared` by a class where there is one, and the copies around it.
+
+    Also the problem of that kernel, on copies where there are some.
+    """
     facts, (arrays, library, shape) = [factor.facts for factor in factors], call
     device = facts[0].device[1]
     around = copies.around(problem, facts, packed=folder is not None)
@@ -228,7 +247,8 @@ def _plan(
     entry, scratch = backend.entry, workspace_of(backend.entry)
     if around.prepare is None and not scratch:
         bound = binding.bind(entry, [*facts, None, *more], {})
-        return backend.plan(bound if shape is None else binding.with_results_of(bound, shape), arrays, library)
+        fitting = bound if shape is None else binding.with_results_of(bound, shape)
+        return backend.plan(fitting, arrays, library), around.inner
     named = list(zip(entry.arguments[3 : len(entry.arguments) - len(scratch)], more, strict=True))
 
     def copy_of(name: str) -> Backend:
@@ -237,7 +257,8 @@ def _plan(
     steps = copies.steps_of(problem, around, backend, named, copy_of)
     whole = copies.entry_of(problem, facts, named)
     bound = binding.bind(whole, [*facts, None, *more], {})
-    return StepsPlan(whole, bound if shape is None else binding.with_results_of(bound, shape), arrays, library, steps)
+    fitting = bound if shape is None else binding.with_results_of(bound, shape)
+    return StepsPlan(whole, fitting, arrays, library, steps), around.inner
 
 
 def _cupy() -> ArrayLibrary:

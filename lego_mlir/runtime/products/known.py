@@ -13,6 +13,7 @@ from lego_mlir.runtime.products.operands import ALIGNMENT
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Returned, Tensor
     from lego_mlir.runtime.plans import Plan
+    from lego_mlir.runtime.products.exact_kernels import ExactKernel
 
 _KEPT: Final = 4096
 """Products of one process; a caller whose shapes change all the time starts over."""
@@ -24,7 +25,7 @@ class Multiplication:
     """A product bound to types, shapes and strides.
 
     `otherwise` computes it where its operands are not used in place, or not aligned. `gradients` names the operands
-    whose gradients would be lost.
+    whose gradients would be lost. `exact` counts the calls of a class's kernel.
     """
 
     plan: Plan
@@ -32,11 +33,14 @@ class Multiplication:
     otherwise: Callable[[Sequence[Tensor]], Returned]
     in_place: bool = True
     gradients: tuple[str, ...] = ()
+    exact: ExactKernel | None = None
 
     def __call__(self, given: Sequence[Tensor]) -> Returned:
         """The product of arrays like those that it was bound to."""
         if self.gradients:
             require_no_gradient(self.gradients)
+        if self.exact is not None:
+            self.exact.called()
         of_a, of_b = self.pointers
         if not self.in_place or (of_a(given[0]) | of_b(given[1])) % ALIGNMENT:
             return self.otherwise(given)

@@ -5,17 +5,18 @@
     a, b ────────────────────────► product, K in parts ──────────► c        partial sums and counters beside it
 
 A step names its kernel and its arguments: a, b and c are the arrays of the call, every other tensor is scratch memory.
-All steps run on one stream, where the memory is allocated and freed in order (CUDA driver API, "Stream Ordered Memory
-Allocator"), so that a call can be captured in a graph.
+All steps run on one stream, where memory is allocated and freed in order (CUDA driver API, "Stream Ordered Memory
+Allocator"), so that a call can be captured in a graph: a captured call allocates and clears its own.
 
-Counters must be 0 when a product begins, and it leaves them so. A stream that is not being captured therefore keeps its
-scratch memory from its first such call on; a captured call allocates and clears its own.
+Other calls on a stream share one block of scratch memory, of at most `KEPT` bytes, that is kept: two calls to the
+driver less. One thread at a time launches the steps of a product there. Counters must be 0 when a product begins, and
+it leaves them so: a product with counters keeps a block for each stream from its first call on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,14 +24,16 @@ from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
 from lego_mlir.runtime.driver import Driver, Frame
-from lego_mlir.runtime.launches import CudaBackend, frame_of
+from lego_mlir.runtime.launches import AddressCheck, CudaBackend, frame_of
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 from lego_mlir.runtime.plans import Backend, Plan, known_library
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
+    from lego_mlir.aliases import AnyArray, Given, Returned
 
 ALIGNMENT: Final = 256  # bytes: of each scratch tensor, as cuMemAlloc aligns
+KEPT: Final = 1 << 26
+"""Bytes of scratch memory that a stream keeps."""
 COUNTERS: Final = "counters"
 """The scratch tensor that is 0 before and after a launch."""
 WORKSPACE: Final = ("partial", COUNTERS)
@@ -54,49 +57,62 @@ class StepsPlan(Plan):
         steps: Sequence[ProductStep],
     ) -> None:  # fmt: skip
         super().__init__(entry, bound, given, library)
-        self.names = [argument.name for argument in entry.arguments]
-        self.launches = [_BoundStep(step, bound.device) for step in steps]
-        self.driver: Driver = self.launches[0].backend.driver
+        names = [argument.name for argument in entry.arguments]
+        self.readers = [(span.position, self._pointer(span.position, given)) for span in bound.spans]
+        self.require = AddressCheck(entry, bound)
         extents: dict[str, int] = {}
-        for launch in self.launches:
+        launches = [_BoundStep(step, bound.device) for step in steps]
+        self.driver: Driver = launches[0].backend.driver
+        for launch in launches:
             for name, size in launch.bytes.items():
                 extents[name] = max(size, extents.get(name, 0))
-        self.places, self.bytes = {}, 0
-        for name in sorted(extents.keys() - set(self.names), key=lambda name: name != COUNTERS):  # counters first
-            self.places[name] = self.bytes
+        scratch = sorted(extents.keys() - set(names), key=lambda name: name != COUNTERS)  # counters first
+        self.places, self.bytes = list[int](), 0
+        for name in scratch:
+            self.places.append(self.bytes)
             self.bytes += -(-extents[name] // ALIGNMENT) * ALIGNMENT
+        known = {name: number for number, name in enumerate([*(names[i] for i, _ in self.readers), *scratch])}
+        self.launches = [(launch, [known[name] for name in launch.tensors]) for launch in launches]
         self.cleared = extents.get(COUNTERS, 0)
         self.kept: dict[int, int] = {}
+        self.waits = library is not None and library.waits
         self._keeping = threading.Lock()
+
+    def _pointer(self, position: int, given: Sequence[Given]) -> Callable[[AnyArray], int]:
+        """How the address of a tensor is read."""
+        source = self.sources[position]
+        library = self.library if source is None else known_library(given[source])
+        assert library is not None  # results are allocated by a library
+        return library.pointer
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         arrays = self.arrays(given)
-        addresses = {
-            s.position: known_library(arrays[s.position]).pointer(arrays[s.position]) for s in self.bound.spans
-        }
-        binding.require_addresses(self.entry, self.bound, addresses)
+        addresses = [pointer(arrays[i]) for i, pointer in self.readers]
+        self.require(addresses)
         used = self.stream() if stream is None else stream
-        tensors = {self.names[position]: address for position, address in addresses.items()}
         device = self.bound.device[1]
-        if self.cleared and not self.driver.is_capturing(used):
-            self._launch(tensors, self._kept(used), used)
-        else:
-            begin = self.driver.allocate(self.bytes, device, used) if self.bytes else 0
+        if not self.bytes:
+            self._launch(addresses, used)
+        elif self.driver.is_capturing(used) or (self.bytes > KEPT and not self.cleared):
+            begin = self.driver.allocate(self.bytes, device, used)
             try:
                 if self.cleared:
                     self.driver.clear(begin, self.cleared, device, used)
-                self._launch(tensors, begin, used)
+                self._launch([*addresses, *[begin + place for place in self.places]], used)
             finally:
-                if self.bytes:
-                    self.driver.free(begin, device, used)
-        if self.library is not None and self.library.waits:
+                self.driver.free(begin, device, used)
+        else:
+            with self.driver.scratch_lock(device, used):  # no launch of another thread between these
+                begin = self._kept(used) if self.cleared else self.driver.scratch(self.bytes, device, used)
+                self._launch([*addresses, *[begin + place for place in self.places]], used)
+        if self.waits:
             self.driver.synchronise(device, used)
         return self.returned(arrays)
 
-    def _launch(self, tensors: Mapping[str, int], begin: int, stream: int) -> None:
-        known = {**tensors, **{name: begin + place for name, place in self.places.items()}}
-        for launch in self.launches:
-            launch(known, stream)
+    def _launch(self, addresses: Sequence[int], stream: int) -> None:
+        """All launches; `addresses` of the arrays of the call, and of scratch tensors."""
+        for launch, numbers in self.launches:
+            launch([addresses[number] for number in numbers], stream)
 
     def _kept(self, stream: int) -> int:
         """The scratch memory of a stream, with counters of 0; one thread allocates it."""
@@ -117,19 +133,19 @@ class _BoundStep:
     def __init__(self, step: ProductStep, device: Device) -> None:
         assert isinstance(step.backend, CudaBackend)  # products are computed on GPUs
         self.backend, self.tensors, self.frames = step.backend, step.tensors, list[Frame]()
+        self.count = len(step.tensors)
         entry = step.backend.entry
         facts = [_facts(argument, step.sizes, device) for argument in entry.arguments]
         self.bound = binding.bind(entry, facts, {size.name: step.sizes[size.name] for size in entry.sizes})
         self.bytes = {name: fact.bytes for name, fact in zip(step.tensors, facts, strict=True)}
 
-    def __call__(self, tensors: Mapping[str, int], stream: int) -> None:
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
         backend = self.backend
         try:
             frame = self.frames.pop()
         except IndexError:
             frame = frame_of(backend, self.bound)
-        for slot, name in enumerate(self.tensors):
-            frame.slots[slot] = tensors[name]
+        frame.slots[0 : self.count] = addresses
         frame.configuration.stream = stream
         failed = frame.launch()
         if failed:

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from lego_mlir import interp
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import rows_along_k
+from lego_mlir.kernels import depth_copies, rows_along_k
 from lego_mlir.toolchain import compile_kernel
 
-KERNELS = [(element, width) for element, widths in rows_along_k.WIDTHS.items() for width in widths]
+KERNELS = [(element, width) for element, widths in depth_copies.WIDTHS.items() for width in widths]
 
 
 def copied(element, width, k, r, pitch):
@@ -28,14 +28,14 @@ def copied(element, width, k, r, pitch):
 @pytest.mark.parametrize(("element", "width"), KERNELS)
 def test_columns_become_rows_with_zeros_behind(element, width):
     for k, r in ((1, width), (130, 3 * width), (67, 144)):
-        pitch = rows_along_k.pitch(k + 1, element)
+        pitch = depth_copies.pitch(k + 1, element)
         found, expected = copied(element, width, k, r, pitch)
         np.testing.assert_array_equal(found, expected)
 
 
 @given(st.integers(1, 200), st.sampled_from([1, 4]))
 def test_rows_are_whole_words(k, element):
-    pitch = rows_along_k.pitch(k, element)
+    pitch = depth_copies.pitch(k, element)
     assert k <= pitch < k + 16
     assert pitch * element % 16 == 0
 
@@ -43,9 +43,9 @@ def test_rows_are_whole_words(k, element):
 @settings(max_examples=50)
 @given(st.integers(1, 9000), st.integers(1, 9000), st.sampled_from([1, 4]))
 def test_a_width_divides_the_rows(k, r, element):
-    width = rows_along_k.width_for(k, r, element)
+    width = depth_copies.width_for(k, r, element)
     assert r % width == 0
-    assert rows_along_k.named(rows_along_k.name_of(element, width)) is rows_along_k.along_k(element, width)
+    assert rows_along_k.named(depth_copies.name_of(element, width)) is rows_along_k.along_k(element, width)
 
 
 @pytest.mark.parametrize(("element", "width"), [(1, 16), (4, 4)])

@@ -195,18 +195,20 @@ monkeypatch = pytest.MonkeyPatch()
 machine = Machine().plug_in(monkeypatch)
 OwnLibrary(monkeypatch)
 import lego_mlir
-array = own(np.zeros((1, 64, 64) if sys.argv[1] == "attention" else (64, 64), np.float16))
-result = getattr(lego_mlir, sys.argv[1])(*[array] * int(sys.argv[2]))
+array = own(np.zeros((1, 64, 64) if sys.argv[1] == "attention" else (64, 64), sys.argv[2]))
+given = [array] * 3 if sys.argv[1] == "attention" else [array, array.T]
+result = getattr(lego_mlir, sys.argv[1])(*given)
 heavy = [name for name in sys.argv[3:] if name in sys.modules]
 assert not heavy, heavy
 print(*(launch[0] for launch in machine.launches), result.shape, end="")
 """
 
 
-def tensor(name, shape, written=False, dtype="f16"):
+def tensor(name, shape, written=False, dtype="f16", turned=False):
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     return {"name": name, "kind": "tensor", "dtype": dtype, "shape": list(shape), "elements": int(np.prod(shape)),
-            "layout": "Row", "read": not written, "written": written, "strides": strides}  # fmt: skip
+            "layout": "Row", "read": not written, "written": written,
+            "strides": strides[::-1] if turned else strides}  # fmt: skip
 
 
 def described(entry, *arguments):
@@ -214,18 +216,32 @@ def described(entry, *arguments):
             "sizes": [], "arguments": list(arguments)}  # fmt: skip
 
 
+def of_product(dtype, result):
+    """A product with b in columns, and its kernel."""
+    problem = replace(PROBLEM, dtype=dtype, result=result, layouts="NT")
+    a, b = tensor("a", (64, 64), dtype=dtype), tensor("b", (64, 64), dtype=dtype, turned=True)
+    return ("product", problem), described("product", a, b, tensor("c", (64, 64), True, result))
+
+
+OF_ATTENTION = (
+    ("built", ("attention", ATTENTION), "90"),
+    described(
+        "attention", *(tensor(n, (1, 64, 64), n == "o") for n in "qkvo"), tensor("lse", (1, 64), True, "f32")
+    ),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("what", "arrays", "call", "kernel"),
+    ("what", "dtype", "known"),
     [
-        ("matmul", 2, ("product", PROBLEM), described("product", *(tensor(n, (64, 64), n == "c") for n in "abc"))),
-        ("attention", 3, ("built", ("attention", ATTENTION), "90"),
-         described("attention", *(tensor(n, (1, 64, 64), n == "o") for n in "qkvo"),
-                   tensor("lse", (1, 64), True, "f32"))),
+        ("matmul", "float16", of_product("f16", "f16")), ("matmul", "int8", of_product("i8", "i32")),
+        ("attention", "float16", OF_ATTENTION),
     ],
 )  # fmt: skip
-def test_a_known_call_of_a_new_process_imports_no_compiler(what, arrays, call, kernel, fresh_cache):
+def test_a_known_call_of_a_new_process_imports_no_compiler(what, dtype, known, fresh_cache):
+    call, kernel = known
     first_calls.write(first_calls.key(call), KeptKernel(kernel, b".entry x"))
-    process = child(START, what, arrays, *HEAVY)
+    process = child(START, what, dtype, *HEAVY)
     shape = (1, 64, 64) if what == "attention" else (64, 64)
     assert process.communicate()[0].decode() == f"{kernel['entry']} {shape}"
     assert process.returncode == 0

@@ -176,3 +176,21 @@ def test_bad_input_to_pack(arguments, message, tmp_path, capsys):
     assert main(["pack", *arguments, "-o", str(tmp_path / "kernels")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "kernels").exists()
+
+
+def test_attention_takes_its_kernels_from_a_folder(machine, monkeypatch, tmp_path, capsys):
+    OwnLibrary(monkeypatch)
+    folder, words = tmp_path / "kernels", ["--features", "64", "--causal", "--target", "sm_80"]
+    assert main(["pack", "attention", *words, "-o", str(folder)]) == 0
+    assert [file.suffix for file in folder.iterdir()].count(".ptx") == 1
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(folder))
+    machine.set(major=8)
+    for length in (64, 71, 300):  # one kernel for all lengths
+        q, k = own(np.zeros((2, 4, length, 64), np.float16)), own(np.zeros((2, 4, 40, 64), np.float16))
+        assert lego_mlir.attention(q, k, k, causal=True).shape == q.shape
+    assert [launch[:2] for launch in machine.launches] == [("attention", (n, 8, 1)) for n in (1, 1, 2)]
+    remedy = (
+        r"has no kernel attention-f16-64-1-3x64x4p0; .* lego-mlir pack attention --dtype f16 --features 64 --group 1"
+    )
+    with pytest.raises(UsageError, match=remedy):
+        lego_mlir.attention(q, k, k)

@@ -1,6 +1,8 @@
 """Products of several launches, and with scratch memory, on a stand-in for the driver that runs what is launched."""
 
 import ctypes
+import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -11,8 +13,8 @@ from product_device import compiled_copy, forget, run_launch
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import aligned_products, family_choices, split_choices
-from lego_mlir.runtime import driver
-from lego_mlir.runtime.products import kernels
+from lego_mlir.runtime import driver, first_calls
+from lego_mlir.runtime.products import kernels, steps
 from lego_mlir.runtime.products.problem import Problem
 
 
@@ -22,6 +24,7 @@ class StepsDevice:
     def __init__(self, monkeypatch):
         self.machine, self.compiled = Machine().plug_in(monkeypatch), {}
         self.library = OwnLibrary(monkeypatch)
+        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
         for name, compile_ in (("compiled", kernels.compiled), ("compiled_copy", compiled_copy)):
             monkeypatch.setattr(kernels, name, self.recording(compile_))
         for kernel in ("matmul", "pad_rows", "pad_columns", "crop"):
@@ -72,16 +75,34 @@ def exact(a, b, dtype=np.float16):
 
 @pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("size", [(33, 41, 67), (40, 35, 72)])
-def test_odd_products_are_computed_on_aligned_copies(device, always, size, layouts):
+def test_odd_products_are_computed_on_aligned_copies(device, always, monkeypatch, size, layouts):
     a, b = operands(*size)
     given = [own(np.asarray(x, order="F" if t == "T" else "C")) for x, t in zip((a, b), layouts, strict=True)]
+    if layouts == "NN":
+        monkeypatch.setattr(steps, "KEPT", 0)
     before = device.value("allocated")
     wide = aligned_products.widened(*size, layouts)
     for _ in range(2):
         np.testing.assert_array_equal(lego_mlir.matmul(*given), exact(a, b))
     pads = ["pad_rows" if t == "N" else "pad_columns" for t, copied in zip(layouts, wide.copied, strict=True) if copied]
     assert device.entries() == [*pads, "matmul", *["crop"] * wide.cropped] * 2
-    assert device.value("allocated") == before
+    assert device.value("allocated") == before + (layouts != "NN")  # a small block is kept for the stream
+
+
+def test_threads_do_not_share_scratch_memory_between_steps(device, always):
+    a, b = operands(33, 41, 67)
+    given = own(a), own(b)
+    lego_mlir.matmul(*given)
+    steps_of_one = device.entries()
+    assert len(steps_of_one) > 1
+    device.machine.launches.clear()
+    device.machine.kernels.update(dict.fromkeys(steps_of_one, lambda parameters, grid: time.sleep(0.005)))
+    threads = [threading.Thread(target=lambda: [lego_mlir.matmul(*given) for _ in range(3)]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert device.entries() == steps_of_one * 6
 
 
 def test_an_odd_product_of_few_rows(split, always):

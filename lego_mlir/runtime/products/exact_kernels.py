@@ -1,0 +1,137 @@
+"""Kernels for exactly one size, compiled beside the program after some calls, and taken when they are ready.
+
+    matmul(a, b) ── kernel of a class ── after `CALLS` calls of a size: another process compiles the exact kernel
+        └─ from then on, at every `LOOKED_AT`th call: is it on disk? ── yes: arrays like these are bound to it
+
+The kernel of a class takes all sizes of a tile; one for a size has its bounds and strides as constants, and the tile
+that is best for it. On disk the exact kernel replaces the one of the class for its problem, so that later processes
+begin with it. Sums may be in another order, so nothing is replaced while PyTorch's deterministic algorithms are on.
+
+One process compiles at a time, at low priority, and at most `MOST` kernels for a program. The environment variable
+LEGO_MLIR_EXACT=0 turns this off. The compiling process is this module, run with the problem as its input.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.runtime import first_calls
+
+if TYPE_CHECKING:
+    from lego_mlir.runtime.products.problem import Problem
+
+SWITCH: Final = "LEGO_MLIR_EXACT"
+"""The environment variable that turns this off, with the value 0."""
+CALLS: Final = 16
+LOOKED_AT: Final = 64
+MOST: Final = 32
+PRIORITY: Final = 10
+"""Of the compiling process, less urgent than others."""
+
+
+def is_on() -> bool:
+    """Whether exact kernels are compiled beside the program: where this process is Python, and it is not turned off."""
+    return os.environ.get(SWITCH) != "0" and Path(sys.executable or "").name.startswith("python")
+
+
+@dataclass(slots=True)
+class ExactKernel:
+    """The exact kernel of a problem, which a class's kernel computes meanwhile; `replace` binds its arrays anew."""
+
+    problem: Problem
+    replace: Callable[[], None]
+    calls: int = 0
+    wanted: bool = field(default=False)
+
+    def called(self) -> None:
+        """Count a call of the class's kernel; ask for the exact one, or take it."""
+        self.calls += 1
+        if self.calls < CALLS or (self.calls - CALLS) % LOOKED_AT or _is_deterministic():
+            return
+        if not self.wanted:
+            self.wanted = True
+            _queue.add(self.problem)
+        elif _queue.has_made(self.problem):
+            self.replace()
+
+
+class _Queue:
+    """The problems whose kernels are to be compiled, the process that compiles one, and those that are done."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Problem] = deque()
+        self.running: tuple[Problem, subprocess.Popen[bytes]] | None = None
+        self.made: set[Problem] = set()
+        self.count = 0
+        self._changing = threading.Lock()
+
+    def add(self, problem: Problem) -> None:
+        """Compile a kernel, after those before it; at most MOST of them."""
+        with self._changing:
+            if self.count < MOST and is_on():
+                self.count += 1
+                self.waiting.append(problem)
+            self._advance()
+
+    def has_made(self, problem: Problem) -> bool:
+        """Whether a kernel is on disk."""
+        with self._changing:
+            self._advance()
+            return problem in self.made
+
+    def _advance(self) -> None:
+        if self.running is not None:
+            problem, process = self.running
+            if process.poll() is None:
+                return
+            self.running = None
+            if process.returncode == 0:
+                self.made.add(problem)
+        if self.waiting:
+            problem = self.waiting.popleft()
+            with suppress(OSError):  # without another process, the class's kernel goes on
+                self.running = problem, _compiling(problem)
+
+
+_queue: Final = _Queue()
+
+
+def _compiling(problem: Problem) -> subprocess.Popen[bytes]:
+    """The process that compiles a kernel; its input is small enough for a pipe."""
+    path = os.pathsep.join(filter(None, sys.path))
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path, SWITCH: "0"},
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(pickle.dumps(problem))
+    process.stdin.close()
+    return process
+
+
+def _is_deterministic() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.are_deterministic_algorithms_enabled())
+
+
+def compile_exact(problem: Problem) -> None:
+    """Compile the exact kernel of a problem, and keep it on disk as what computes the problem."""
+    from lego_mlir.runtime.products import backends
+
+    first_calls.write(first_calls.key(backends.call_of(problem)), backends.of_sizes(problem))
+
+
+if __name__ == "__main__":
+    if hasattr(os, "nice"):
+        os.nice(PRIORITY)
+    compile_exact(pickle.loads(sys.stdin.buffer.read()))  # of the parent, its own kind
