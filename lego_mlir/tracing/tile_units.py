@@ -4,7 +4,7 @@ The tensor's sizes and strides are those of its layout, which must be proved aff
 from the bytes of the tile's elements at every place that the tile can be at, such as the slots of a ring.
 
 A box that reaches outside is slow where many blocks copy such boxes. So a tile that begins at a multiple of its box has
-an `Edge`: the unit copies what is inside of the tensor by a second map, and threads fill the rest with zeros.
+a `CopyEdge`: once its stage holds zeros outside, the unit copies what is inside of the tensor by a second map.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ MOST_FACTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """The size of the tensor along the rows of a box, and where the tile begins there that blocks copy together."""
+class CopyEdge:
+    """The size of the tensor along the rows of a box, where the tile begins there that blocks copy together, and the
+    steps since it began, less the stages of its ring.
+    """
 
     size: Expr
     begin: Expr
+    since: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class CopyUnit:
     axes: tuple[int, ...]
     boxes: BoxedTile
     contiguous: int
-    edge: Edge | None
+    edge: CopyEdge | None
 
 
 def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
@@ -82,20 +85,20 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     return CopyUnit(form, axes, boxes, contiguous, edge)
 
 
-def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size: Expr) -> Edge | None:
+def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size: Expr) -> CopyEdge | None:
     """The edge of a copy to shared memory, whose boxes begin at multiples of their rows; None without one.
 
     All boxes of the tile have the same rows, and blocks that copy parts for each other divide them.
     """
     start, rows = as_expr(copy.at[axis]), boxes.box[1]
     divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None or axis != len(copy.at) - 2)
-    if copy.turn is None or copy.stores or divided or rows == 1 or any(other for (_, other), _ in boxes.places):
+    if copy.since is None or copy.stores or divided or rows == 1 or any(other for (_, other), _ in boxes.places):
         return None
     known = {s: trace.ranges[s] for s in (start.free_symbols | size.free_symbols) if s in trace.ranges}
     whole, multiple = (isinstance(prove(Eq(FloorMod(n, rows), 0), known), Proved) for n in (size, start))
     if whole or not multiple:
         return None
-    return Edge(size, start if copy.blocks is None else as_expr(copy.begin))
+    return CopyEdge(size, start if copy.blocks is None else as_expr(copy.begin), as_expr(copy.since))
 
 
 def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

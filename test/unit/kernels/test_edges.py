@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
@@ -43,3 +44,21 @@ def test_every_size_is_right(layouts, tile, run, request):
         size = tuple(int(draw.integers(1, most // n + 1)) * n for most, n in zip((300, 200, 200), by, strict=True))
         right, faults = product(layouts, tile, run, size)
         assert right and not faults, (size, faults[:1])
+
+
+@pytest.mark.parametrize("m", [1, 65, 129, 200])
+def test_copies_reach_below_a_matrix_in_the_first_steps_alone(m, run, monkeypatch):
+    (layouts, tile), copied, rows = TILES[0], [], TensorMapArgument.global_rows
+
+    def seen(of, corner):
+        found = rows(of, corner)
+        copied.append((of.sizes, corner[0], bool(found[1].all())))
+        return found
+
+    monkeypatch.setattr(TensorMapArgument, "global_rows", seen)
+    depth = 64 * 5
+    right, faults = product(layouts, tile, run, (m, 72, depth))
+    assert right and not faults
+    later = [inside for sizes, k, inside in copied if sizes[0] == depth and k >= 64 * tile.stages]  # of A and B
+    assert later and all(later)
+    assert not all(inside for sizes, _, inside in copied if sizes[0] == depth)
