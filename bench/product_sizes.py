@@ -210,7 +210,9 @@ def time(parts: list[str]) -> None:
     started = clock.monotonic()
     import torch
 
-    index = json.loads(harness.rendered(FOLDER / "index.json").read_text())
+    listed = json.loads(harness.rendered(FOLDER / "index.json").read_text())
+    index = [one for one in listed if (FOLDER / f"{one['file']}.json").is_file()]
+    print(f"{len(index)} of {len(listed)} rows have a kernel", flush=True)
     device = torch.cuda.get_device_name()
     out = os.environ.get("OUT")
     path = Path(out) / f"{NAME}.json" if out else harness.todays_results(device, NAME)
