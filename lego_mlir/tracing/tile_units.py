@@ -91,8 +91,9 @@ def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size:
     All boxes of the tile have the same rows, and blocks that copy parts for each other divide them.
     """
     start, rows = as_expr(copy.at[axis]), boxes.box[1]
-    divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None or axis != len(copy.at) - 2)
-    if copy.since is None or copy.stores or divided or rows == 1 or any(other for (_, other), _ in boxes.places):
+    divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None)
+    turned, several = axis != len(copy.at) - 2, any(other for (_, other), _ in boxes.places)
+    if copy.since is None or copy.stores or divided or turned or several or rows == 1:
         return None
     known = {s: trace.ranges[s] for s in (start.free_symbols | size.free_symbols) if s in trace.ranges}
     whole, multiple = (isinstance(prove(Eq(FloorMod(n, rows), 0), known), Proved) for n in (size, start))
