@@ -303,30 +303,25 @@ class _Boxes:
 
 
 def _copy_inside(boxes: _Boxes, tensor: Value, size: Value, begin: Value, since: Value) -> None:
-    """Copy whole boxes in the first steps of a tile, and where they are inside; else what is inside, by the second map.
+    """Copy whole boxes in the first steps of a tile, and where they are inside; else the rows at the edge.
 
     The rows are those of a tensor of this `size`; the tile of all blocks that divide it begins at `begin`. `since` is
-    negative in the first steps. What is outside as a whole is not copied after these. There is no other branch: the
-    thread that copies has few clocks for a step.
+    negative in the first steps. A box that is outside as a whole copies as many rows as one at the edge, zeros again:
+    without a branch, the two copies of a step are handed over in half of the clocks.
     """
     word, described = bindings.load().ir.IntegerType.get_signless(32), boxes.described
-    rows = described.form.box[described.other]
-    height = rows * max(described.mutual, 1)
-    own, inside = _of_two("arith.subi", size, boxes.coordinates[described.other]), _of_two("arith.subi", size, begin)
-    inside = _of_two("arith.maxsi", _of_two("arith.minsi", inside, _index(height)), _index(0))
-    first = _compared("slt", since, _index(0))
-    expected = create(
-        "arith.index_cast", [word], [_scaled(_chosen(first, _index(height), inside), boxes.bytes // height)]
-    )
-    boxes.expect(expected.results[0])
+    rows, parts = described.form.box[described.other], max(described.mutual, 1)
+    first, rest = _compared("slt", since, _index(0)), _of_two("arith.remsi", size, _index(rows))
+    rest = _chosen(_compared("eq", rest, _index(0)), _index(rows), rest)
+    inside = _of_two("arith.divsi", _of_two("arith.subi", size, begin), _index(rows))
+    inside = _of_two("arith.maxsi", _of_two("arith.minsi", inside, _index(parts)), _index(0))
+    at_edge = _of_two("arith.muli", _of_two("arith.subi", _index(parts), inside), rest)
+    copied = _of_two("arith.addi", _of_two("arith.muli", inside, _index(rows)), at_edge)
+    later = create("arith.index_cast", [word], [_scaled(copied, boxes.bytes // (rows * parts))]).results[0]
+    boxes.expect(_chosen(first, _number(boxes.bytes), later))
+    own = _of_two("arith.subi", size, boxes.coordinates[described.other])
     whole = _of_two("arith.ori", first, _compared("sge", own, _index(rows)))
-    chosen = _chosen(whole, _map(tensor), _edge_map(_map(tensor)))
-    ir = bindings.load().ir
-    some = _of_two("arith.ori", first, _compared("sgt", own, _index(0)))
-    branch = ir.Operation.create("scf.if", [], [some], regions=2)
-    with ir.InsertionPoint(branch.regions[0].blocks.append()):
-        boxes.hand_over(chosen)
-        create("scf.yield", [])
+    boxes.hand_over(_chosen(whole, _map(tensor), _edge_map(_map(tensor))))
 
 
 def _edge_map(tensor_map: Value) -> Value:
