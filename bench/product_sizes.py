@@ -29,12 +29,10 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-import class_products
 import harness
-import hopper
 import mlir_kernels
 
-NAME, TARGET, DTYPE = "product_sizes", "sm_90a", "bf16"
+NAME, TARGET, DTYPE, SMS = "product_sizes", "sm_90a", "bf16", 132
 FOLDER = harness.ARTIFACTS / NAME
 SEED = int(os.environ.get("SEED", "35"))
 SECONDS = float(os.environ.get("SECONDS_AT_MOST", "200"))
@@ -90,11 +88,11 @@ def chosen(size: Size, layouts: str) -> tuple[str, Any, Any]:
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
 
-    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, hopper.SMS)
+    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, SMS)
     if found is not None:
         tile = getattr(found, "tile", None) or getattr(found, "choice", None)
         return f"{found.name}_{tile.stages}", tile, partial(_of_class, found)
-    problem = Problem(*size, DTYPE, DTYPE, layouts, TARGET, hopper.SMS)
+    problem = Problem(*size, DTYPE, DTYPE, layouts, TARGET, SMS)
     return problem.name, None, partial(kernel_for, problem)
 
 
@@ -112,8 +110,7 @@ def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Any]]:
     near: dict[Any, list[tuple[float, Any]]] = {}
     for size, layouts in listed:
         timed = [
-            (choices.microseconds(size, tile, hopper.SMS, layouts), tile)
-            for tile in choices.candidates(*size, hopper.SMS, layouts)
+            (choices.microseconds(size, tile, SMS, layouts), tile) for tile in choices.candidates(*size, SMS, layouts)
         ]
         least = min(us for us, _ in timed)
         kinds: dict[Any, tuple[float, Any]] = {}
@@ -150,7 +147,7 @@ def kernels(part: str) -> Iterator[tuple[dict[str, Any], Any]]:
         for (size, layouts), found in tiles(cases(part)).items():
             for tile in found:
                 shared = tile.cluster[0] * tile.cluster[1]
-                one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(shared, hopper.SMS) // shared)
+                one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(shared, SMS) // shared)
                 name = f"{one.name}_{tile.stages}"
                 yield entry(part, size, layouts, name, tile), partial(_of_class, one)
         return
@@ -196,7 +193,8 @@ def _compiled(named: tuple[str, Any]) -> str | None:
         kernel, script, parameters = build()
         target = TARGET.rstrip("a") if script else TARGET
         made = compile_kernel(kernel, transform=script, parameters=parameters or None, target=target, emit="cubin")
-        class_products.write(FOLDER, name, made)
+        (FOLDER / f"{name}.cubin").write_bytes(made.bytes)
+        (FOLDER / f"{name}.json").write_text(json.dumps(made.manifest))
     except Exception as error:  # the other kernels still count
         return f"{name}: {type(error).__name__}: {error}"
     return None
@@ -244,13 +242,14 @@ def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong
 
     from lego_mlir.runtime.packs import load_kernels
 
-    a, b, c = (x.bfloat16() for x in class_products.arrays(size, layouts))
+    a, b = _operands(size, layouts)
+    c = torch.empty(size[:2], device="cuda", dtype=torch.bfloat16)
     expected = torch.mm(a, b)
     runs: dict[str, Any] = {"cuBLAS": partial(torch.mm, a, b, out=torch.empty_like(c))}
     for one in ours:
         try:
             (kernel,) = load_kernels(FOLDER / f"{one['file']}.cubin").values()
-            launch = kernel.prepare(a, b, c.fill_(float("nan")), *mlir_kernels.workspace(kernel))
+            launch = kernel.prepare(a, b, c.fill_(float("nan")), *harness.scratch(kernel))
             launch()
             harness.require_close(c, expected, TOLERANCE, f"{size} {one['file']}")
         except (harness.WrongResultError, RuntimeError, OSError, SystemExit) as error:
@@ -258,7 +257,7 @@ def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong
             wrong.append(str(error))
             continue
         runs[one["file"]] = launch
-    times = hopper.in_turns(runs, TURN_S, ROUNDS)
+    times = harness.steady_ms(runs, TURN_S, ROUNDS)
     single: dict[str, list[float]] = {} if part == "candidates" else harness.times_ms(runs, SINGLES, 3)
     base = {"part": part, "size": size, "layouts": layouts, "dtype": DTYPE}
     rows = []
@@ -271,6 +270,19 @@ def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong
     return rows
 
 
+def _operands(size: Size, layouts: str, *count: int) -> list[Any]:
+    """A and B of small integers, or so many of each, in these orders."""
+    import torch
+
+    m, n, k = size
+    found = []
+    for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True):
+        stored = (*count, *(dims if letter == "N" else dims[::-1]))
+        one = torch.randint(-4, 5, stored, device="cuda").bfloat16()
+        found.append(one if letter == "N" else one.mT)
+    return found
+
+
 def _batches(wrong: list[str], started: float) -> Iterator[dict[str, Any]]:
     """Drawn batches by `lego_mlir.matmul`, which compiles its kernels at their first use."""
     import torch
@@ -280,11 +292,7 @@ def _batches(wrong: list[str], started: float) -> Iterator[dict[str, Any]]:
     for count, m, n, k, layouts in batches():
         if clock.monotonic() - started > SECONDS:
             return
-        a, b = (
-            torch.randint(-4, 5, (count, *(dims if letter == "N" else dims[::-1])), device="cuda").bfloat16()
-            for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True)
-        )
-        a, b = (x if letter == "N" else x.transpose(1, 2) for letter, x in zip(layouts, (a, b), strict=True))
+        a, b = _operands((m, n, k), layouts, count)
         out, ours = torch.empty((2, count, m, n), device="cuda", dtype=torch.bfloat16)
         runs = {"bmm": partial(torch.bmm, a, b, out=out), "matmul": partial(lego_mlir.matmul, a, b, out=ours)}
         for run in runs.values():
@@ -294,7 +302,7 @@ def _batches(wrong: list[str], started: float) -> Iterator[dict[str, Any]]:
         except harness.WrongResultError as error:
             wrong.append(str(error))
             continue
-        times = hopper.in_turns(runs, TURN_S, ROUNDS)
+        times = harness.steady_ms(runs, TURN_S, ROUNDS)
         shown = median(times["bmm"]) / median(times["matmul"])
         print(f"batches {count} of {m}x{n}x{k} {layouts}: {shown:.3f} of bmm", flush=True)
         for name, found in times.items():
