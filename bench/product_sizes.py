@@ -213,7 +213,7 @@ def time(parts: list[str]) -> None:
     print(f"{len(index)} of {len(listed)} rows have a kernel", flush=True)
     device = torch.cuda.get_device_name()
     out = os.environ.get("OUT")
-    path = Path(out) / f"{NAME}.json" if out else harness.todays_results(device, NAME)
+    path = Path(out) / f"{NAME}.json" if out else harness.results_path(device, NAME)
     report: dict[str, Any] = {
         "device": device, "torch": torch.__version__, "seed": SEED, "turns": [TURN_S, ROUNDS], "rows": [], "wrong": [],
         "left_out": [],
