@@ -9,10 +9,16 @@ from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.toolchain import Cache
+from lego_mlir.tracing import tile_units
 
 TILES = [("NT", WarpgroupTile(128, 64, 2, (1, 2))), ("NN", WarpgroupTile(64, 64, 2))]
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
+
+
+@pytest.fixture(autouse=True)
+def edges(monkeypatch):
+    monkeypatch.setattr(tile_units, "EDGES", True)
 
 
 @pytest.fixture(scope="module")
