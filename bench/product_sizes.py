@@ -22,7 +22,7 @@ import pickle
 import random
 import sys
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,14 @@ SEED = int(os.environ.get("SEED", "35"))
 SECONDS = float(os.environ.get("SECONDS_AT_MOST", "200"))
 PARTS = ("rows", "drawn", "candidates", "batches")
 Size = tuple[int, int, int]
+Row = dict[str, Any]
+"""Of results, or of the index of kernels."""
+Tile = Any
+"""Of either family of kernels."""
+Built = tuple[Any, "str | None", dict[str, int]]
+"""A kernel, its script and the parameters of that."""
+Build = Callable[[], Built]
+Tensor = Any
 WEIGHTS = ((3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192))
 ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66, 72, 73, 80, 88, 96, 97, 100, 104, 112,
         120, 127, 128, 129, 136, 144, 160, 176, 191, 192, 193, 200, 224, 248, 255, 256, 257, 270, 288, 300)  # fmt: skip
@@ -82,7 +90,7 @@ def batches() -> list[tuple[int, int, int, int, str]]:
 # -- compilation
 
 
-def chosen(size: Size, layouts: str) -> tuple[str, Any, Any]:
+def chosen(size: Size, layouts: str) -> tuple[str, Tile, Build]:
     """What `matmul` runs: a name, the tile and the kernel, by class or of exactly these sizes."""
     from lego_mlir.kernels.product_classes import class_for
     from lego_mlir.runtime.products.kernels import kernel_for
@@ -96,11 +104,11 @@ def chosen(size: Size, layouts: str) -> tuple[str, Any, Any]:
     return problem.name, None, partial(kernel_for, problem)
 
 
-def _of_class(found: Any) -> tuple[Any, str | None, dict[str, int]]:
+def _of_class(found: Tile) -> Built:
     return found.kernel(), found.script, found.parameters
 
 
-def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Any]]:
+def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Tile]]:
     """The tiles that lead at each size by the model, of those that lead at most sizes.
 
     Those that differ in stages and groups alone are one kernel, as in a class.
@@ -134,11 +142,11 @@ def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Any]]:
     return found
 
 
-def _kind(tile: Any) -> Any:
+def _kind(tile: Tile) -> tuple[Tile, ...]:
     return tile.m, tile.n, tile.cluster, tile.transposed, tile.lockstep > 0
 
 
-def kernels(part: str) -> Iterator[tuple[dict[str, Any], Any]]:
+def kernels(part: str) -> Iterator[tuple[Row, Build]]:
     """The entries of a part's kernels, and how each is built."""
     from lego_mlir.kernels.product_classes import ProductClass
     from lego_mlir.kernels.warpgroup_choices import reached_by
@@ -156,7 +164,7 @@ def kernels(part: str) -> Iterator[tuple[dict[str, Any], Any]]:
         yield entry(part, size, layouts, name, tile), build
 
 
-def entry(part: str, size: Size, layouts: str, name: str, tile: Any) -> dict[str, Any]:
+def entry(part: str, size: Size, layouts: str, name: str, tile: Tile) -> Row:
     stages = getattr(tile, "stages", None)
     return {"part": part, "size": size, "layouts": layouts, "file": name.replace("/", "_"), "tile": str(tile),
             "stages": stages}  # fmt: skip
@@ -185,7 +193,7 @@ def compile_(_: list[str]) -> None:
     print(f"{len(missing) - len(failed)} compiled in {clock.monotonic() - started:.0f} s", *failed[:5], sep="\n")
 
 
-def _compiled(named: tuple[str, Any]) -> str | None:
+def _compiled(named: tuple[str, Build]) -> str | None:
     from lego_mlir.toolchain import compile_kernel
 
     name, build = named
@@ -236,7 +244,7 @@ def time(parts: list[str]) -> None:
     sys.exit(1 if report["wrong"] else 0)
 
 
-def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong: list[str]) -> list[dict[str, Any]]:
+def timed(part: str, size: Size, layouts: str, ours: list[Row], wrong: list[str]) -> list[Row]:
     """The rows of one case: cuBLAS first, then ours that are right."""
     import torch
 
@@ -270,7 +278,7 @@ def timed(part: str, size: Size, layouts: str, ours: list[dict[str, Any]], wrong
     return rows
 
 
-def _operands(size: Size, layouts: str, *count: int) -> list[Any]:
+def _operands(size: Size, layouts: str, *count: int) -> list[Tensor]:
     """A and B of small integers, or so many of each, in these orders."""
     import torch
 
@@ -283,7 +291,7 @@ def _operands(size: Size, layouts: str, *count: int) -> list[Any]:
     return found
 
 
-def _batches(wrong: list[str], started: float) -> Iterator[dict[str, Any]]:
+def _batches(wrong: list[str], started: float) -> Iterator[Row]:
     """Drawn batches by `lego_mlir.matmul`, which compiles its kernels at their first use."""
     import torch
 
