@@ -108,9 +108,9 @@ class ProductRings:
 
     def fill(self, a: Operand, b: Operand, place: OutputTile, used: RingUse) -> None:
         """Copy the tiles of all steps, each as soon as its stage is empty."""
-        steps = lego.cdiv(place.depth, DEPTH)
+        steps, first = lego.cdiv(place.depth, DEPTH), used.at(0)
         for step in lego.range(steps):
-            use = used.at(step)
+            use = first + step
             self.copy(a, b, place, step * DEPTH, use, self.full[use])
             self._arrive(self.full[use])
         used.add(steps)

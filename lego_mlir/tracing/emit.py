@@ -10,12 +10,14 @@ Every operation carries the file and line of its statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Location
+from lego_mlir.aliases import Attribute, Expr, Location
 from lego_mlir.aliases import Value as Emitted
 from lego_mlir.hardware.memory import BANK_ROW_BYTES
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
@@ -32,6 +34,7 @@ from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
+from lego_mlir.tracing.kept_rows import kept_steps
 from lego_mlir.tracing.marks import ResidentBlocks, TileCopy, WarpRole
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
@@ -437,8 +440,14 @@ class KernelEmitter:
             self._yield([self._registers[r] for r in carried])
         self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
 
+    @cached_property
+    def _kept(self) -> Mapping[int, Expr]:
+        """The steps since a loop began to copy the same rows into a ring."""
+        return kept_steps(self.trace)
+
     def _emit_copy(self, branch: If, copy: TileCopy) -> None:
-        region, yielded = copy_region(self.printer, self.trace, copy)
+        since = copy.since if copy.since is not None else self._kept.get(id(branch))
+        region, yielded = copy_region(self.printer, self.trace, replace(copy, since=since))
         with self._region(region, 0):
             self._emit_body(branch.then)
             self._yield(yielded)

@@ -8,7 +8,7 @@ The region of a tile copy holds the copy by the threads, which is its meaning: w
 the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
 of the map innermost first; the position of the tile's first element in the shared tile; the number of the thread's warp
 among those that share the copy; for a copy to several blocks, the mask of these; and for one with an edge, the size of
-the tensor along the rows and where the tile begins there.
+the tensor along the rows, where the tile begins there, and the steps since then, less the stages.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tup
     values = [printer.value(copy.at[axis], "index") for axis in axes]
     values += [printer.value(copy.position, "index"), printer.value(copy.warp, "index")]
     values += [] if copy.blocks is None else [printer.value(copy.blocks, "index")]
-    values += [] if edge is None else [printer.value(edge.size, "index"), printer.value(edge.begin, "index")]
+    values += [] if edge is None else [printer.value(i, "index") for i in (edge.size, edge.begin, edge.since)]
     attributes: dict[str, str | Attribute] = {TILE_COPY: described}
     region = build.operation(REGION, (), ["index"] * len(values), attributes, regions=1)
     return region, values

@@ -164,7 +164,8 @@ class WarpgroupEmitter(KernelEmitter):
         if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
             given = statement.mark
             super()._emit_body([
-                replace(s, mark=replace(s.mark, mutual=given.mutual, rounded=given.rounded, begin=given.begin))
+                replace(s, mark=replace(s.mark, mutual=given.mutual, rounded=given.rounded, begin=given.begin,
+                                        since=given.since))
                 if isinstance(s, If) and isinstance(s.mark, TileCopy) else s
                 for s in statement.then
             ])  # fmt: skip

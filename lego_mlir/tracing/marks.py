@@ -52,7 +52,8 @@ class TileCopy:
     copy. `blocks` is the mask of the blocks of the cluster whose tiles are written, an index expression; None for the
     thread's. If `mutual` is not 0, so many blocks copy as much to each other on the same use: each expects all of it at
     its own barrier, and nothing at others: the tile that they have in common begins at `begin` along its rows. If
-    `rounded`, elements of f32 become the nearest TF32, which products read.
+    `rounded`, elements of f32 become the nearest TF32, which products read. `since` is the number of steps in which the
+    ring has held other columns of the same rows, less its stages: from 0 on, the stage holds the zeros of these rows.
     """
 
     tensor: Buffer
@@ -73,7 +74,7 @@ class TileCopy:
     mutual: int = 0
     rounded: bool = False
     begin: Any = None
-    turn: Any = None
+    since: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class RingCopy:
     """A tile copy that completes on a use of a ring, in the blocks of the cluster that share the tile.
 
     So many blocks of the mask `blocks` each copy a part of it; None for a tile of the block alone. `together` as in
-    `RingMade`, `rounded` and `begin` as in `TileCopy`. So many rows `below` the tile may be filled as well.
+    `RingMade`, `rounded`, `begin` and `since` as in `TileCopy`. So many rows `below` the tile may be filled as well.
     """
 
     tensor: Buffer
@@ -265,6 +266,7 @@ class RingCopy:
     rounded: bool = False
     below: int = 0
     begin: Any = None
+    since: Any = None
 
     @property
     def mutual(self) -> int:

@@ -4,7 +4,7 @@ The tensor's sizes and strides are those of its layout, which must be proved aff
 from the bytes of the tile's elements at every place that the tile can be at, such as the slots of a ring.
 
 A box that reaches outside is slow where many blocks copy such boxes. So a tile that begins at a multiple of its box has
-an `Edge`: the unit copies what is inside of the tensor by a second map, and threads fill the rest with zeros.
+a `CopyEdge`: once its stage holds zeros outside, the unit copies what is inside of the tensor by a second map.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.marks import TileCopy
 from lego_mlir.tracing.trace import KernelTrace
 
+EDGES = False
+"""Whether copies at an edge take the second map. Products took one time at 64 to 257 rows with it on an H200, but up to
+twice that of whole rows, for branches that are gone since: to be switched on when that is measured."""
 MOST_STARTS = 512
 """Places of a tile that are compared."""
 MOST_FACTORS = 2
@@ -37,11 +40,14 @@ MOST_FACTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """The size of the tensor along the rows of a box, and where the tile begins there that blocks copy together."""
+class CopyEdge:
+    """The size of the tensor along the rows of a box, where the tile begins there that blocks copy together, and the
+    steps since it began, less the stages of its ring.
+    """
 
     size: Expr
     begin: Expr
+    since: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class CopyUnit:
     axes: tuple[int, ...]
     boxes: BoxedTile
     contiguous: int
-    edge: Edge | None
+    edge: CopyEdge | None
 
 
 def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
@@ -68,7 +74,7 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     boxes = derive_boxes(offsets if contiguous == 1 else offsets.swapaxes(1, 2), element)
     across = (2 * rank - 3) - axes[0]
     extents = {axes[0]: boxes.box[0], across: boxes.box[1]}
-    edge = _edge(trace, copy, boxes, across, sizes[across])
+    edge = _edge(trace, copy, boxes, across, sizes[across]) if EDGES else None
     form = TensorMapForm(
         "tf32" if copy.rounded else "u8" if copy.tensor.dtype.bits == 8 else copy.tensor.dtype.name,  # no f8, no i8
         tuple(_term(trace, sizes[axis]) for axis in axes),
@@ -82,20 +88,21 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     return CopyUnit(form, axes, boxes, contiguous, edge)
 
 
-def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size: Expr) -> Edge | None:
+def _edge(trace: KernelTrace, copy: TileCopy, boxes: BoxedTile, axis: int, size: Expr) -> CopyEdge | None:
     """The edge of a copy to shared memory, whose boxes begin at multiples of their rows; None without one.
 
     All boxes of the tile have the same rows, and blocks that copy parts for each other divide them.
     """
     start, rows = as_expr(copy.at[axis]), boxes.box[1]
-    divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None or axis != len(copy.at) - 2)
-    if copy.turn is None or copy.stores or divided or rows == 1 or any(other for (_, other), _ in boxes.places):
+    divided = copy.blocks is not None and (copy.mutual == 0 or copy.begin is None)
+    turned, several = axis != len(copy.at) - 2, any(other for (_, other), _ in boxes.places)
+    if copy.since is None or copy.stores or divided or turned or several or rows == 1:
         return None
     known = {s: trace.ranges[s] for s in (start.free_symbols | size.free_symbols) if s in trace.ranges}
     whole, multiple = (isinstance(prove(Eq(FloorMod(n, rows), 0), known), Proved) for n in (size, start))
     if whole or not multiple:
         return None
-    return Edge(size, start if copy.blocks is None else as_expr(copy.begin))
+    return CopyEdge(size, start if copy.blocks is None else as_expr(copy.begin), as_expr(copy.since))
 
 
 def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

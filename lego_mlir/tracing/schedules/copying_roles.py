@@ -194,10 +194,13 @@ class _Divided(OwnNumbers):
         at, ring = tuple(Index(self.own_expr(i)) for i in mark.at), self.rings[mark.ring]
         row, column = (self.own_expr(i) for i in mark.tile.at)
         use, tile = Index(self.own_expr(mark.use)), replace(mark.tile, at=(row, column))
-        begin, there = None if mark.begin is None else self.own_expr(mark.begin), tuple(i.expr for i in at)
+        begin, since = (None if i is None else self.own_expr(i) for i in (mark.begin, mark.since))
+        there = tuple(i.expr for i in at)
         together = self._together(COPIES)
         with self.tracer.word(
-            replace(mark, ring=ring.group, use=use.expr, tile=tile, at=there, together=together, begin=begin)
+            replace(
+                mark, ring=ring.group, use=use.expr, tile=tile, at=there, together=together, begin=begin, since=since
+            )
         ):
             copy_async(self.view(mark), self.part(tile), at=at, barrier=ring[use], blocks=mark.blocks)
 

@@ -58,7 +58,19 @@ from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in,
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.tensor import View, shared
-from lego_mlir.tracing.trace import Barrier, Buffer, For, If, Load, Statement, Store, While, accesses_of, statements_in
+from lego_mlir.tracing.trace import (
+    Barrier,
+    Buffer,
+    For,
+    If,
+    Load,
+    Statement,
+    Store,
+    ToIndex,
+    While,
+    accesses_of,
+    statements_in,
+)
 from lego_mlir.tracing.warps import linear_thread
 
 FEWEST, MOST = 2, 24  # stages
@@ -290,6 +302,7 @@ class _Pipelined(Replay):
         kept = self._meets_in(loop.body)
         if not kept and self._meets_around(loop):
             barrier()
+        self.inside = loop
         with self.open_loop(loop) as body:
             self._steps(loop.body, Index(loop.symbol), Index(loop.lo), kept)
         self.tracer.append(For(loop.symbol, loop.lo, loop.hi, loop.step, tuple(body), loop.source))
@@ -340,10 +353,11 @@ class _Pipelined(Replay):
             (source, at), part = self._source(mark), ring.whole(slot)
             part = replace(part, shape=(self.filled.get(mark.tile.buffer.name, part.shape[0]), part.shape[1]))
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
-            rounded = self._is_rounded(statement, mark)
+            rounded, since = self._is_rounded(statement, mark), self._since(mark, at[0])
             with self.tracer.word(
-                RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded, below=ring.below)
-            ):
+                RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded,
+                         below=ring.below, since=since)
+            ):  # fmt: skip
                 copy_async(source, part, at=tuple(map(Index, at)), barrier=self.full[Index(expr)])
         elif isinstance(statement, Store):
             ring = self.rings[statement.access.buffer.name]
@@ -363,6 +377,15 @@ class _Pipelined(Replay):
                 "lego.stage is in a branch or a loop in the loop that multiplies its tile; move it into the body of "
                 "that loop",
             )
+
+    def _since(self, mark: StagedTile, row: Expr) -> Expr | None:
+        """The steps since the loop began, less the stages, where all of them copy the same rows into a ring."""
+        loop, name = self.inside, mark.tile.buffer.name
+        made = {s.symbol for s in statements_in(loop.body) if isinstance(s, For | ToIndex)} | {loop.symbol}
+        fills = sum(name in self._written(s) for s in loop.body)
+        if loop.step != 1 or fills > 1 or sympy.sympify(row).free_symbols & made:
+            return None
+        return self.tracer.simplified(loop.symbol - loop.lo - self.stages)
 
     def _is_rounded(self, statement: Statement, mark: StagedTile) -> bool:
         if self.rounded and mark.tensor.dtype != f32:

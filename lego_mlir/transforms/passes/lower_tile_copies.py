@@ -8,10 +8,11 @@
 | wait | a loop around `mbarrier.test_wait` | around `mbarrier.try_wait`, which suspends the thread |
 | registers of a role | - | `setmaxnreg` (sm_90a) |
 
-A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. Where the box of a
-copy with an edge reaches outside, a second map, behind the first, copies the rows inside, and lanes store zeros in the
-rest of the tile. On sm_90 the copy unit is another proxy: what threads write to shared memory is fenced before the
-barriers that precede a copy of it, and before arrivals that come after such writes.
+A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. A copy with an
+edge chooses between two maps: the second one, behind the first, copies the rows inside of the tensor alone, into a
+stage whose other rows hold zeros from an earlier step of the tile. On sm_90 the copy unit is another proxy: what
+threads write to shared memory is fenced before the barriers that precede a copy of it, and before arrivals that come
+after such writes.
 
 PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "mbarrier.expect_tx", "fence.proxy", "setmaxnreg"; CUDA
 driver API, "Tensor Map Object Management".
@@ -22,15 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final, Self
+from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
-from lego_mlir.hardware.tensor_maps import CHUNK, MAP_BYTES, STORED_TYPES
+from lego_mlir.hardware.tensor_maps import MAP_BYTES, STORED_TYPES
 from lego_mlir.transforms.kernel_facts import (
     DEPENDENT_ATTRIBUTE,
     TENSOR_MAPS_ATTRIBUTE,
@@ -62,6 +63,8 @@ _WRITES: Final = (
     "memref.store", "vector.store", "vector.transfer_write", "memref.atomic_rmw", "memref.generic_atomic_rmw",
     "nvgpu.device_async_copy",
 )  # fmt: skip
+EDGE_VALUES: Final = 3
+"""What a copy with an edge yields besides: the size along the rows, where the tile begins, and the steps since then."""
 _SHARED_POINTER: Final = "!llvm.ptr<3>"
 _SPIN: Final = "{{ .reg .pred done; again: mbarrier.{}.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
 
@@ -229,52 +232,43 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
     ir = bindings.load().ir
     block = region.regions[0].blocks[0]
     yielded = list(operations(block)[-1].operands)
-    size, begin = (yielded.pop(-2), yielded.pop()) if described.form.edge is not None else (None, None)
+    edge = tuple(yielded.pop() for _ in range(EDGE_VALUES))[::-1] if described.form.edge is not None else ()
     mask = yielded.pop() if described.multicast else None
     *coordinates, position, warp = yielded
     tile, barrier = _tile_and_barrier(region, described.stores)
     for operation in operations(block)[:-1]:
         if operation.name.startswith(("arith.", "index.", "affine.")):
             operation.move_before(region)
-    with region.location, ir.InsertionPoint(region):
-        boxes = _Boxes(region, described, tensor, coordinates, mask, None if barrier is None else _barrier(*barrier))
-        if size is None:
-            with _elected(warp):
-                boxes.copy(_address(tile, position), boxes.bytes)
-                create("scf.yield", [])
+    with region.location, ir.InsertionPoint(region), _elected(warp):
+        first = _address(tile, position)
+        pointer = None if barrier is None else _barrier(*barrier)
+        boxes = _Boxes(region, described, coordinates, first, mask, pointer)
+        if edge:
+            _copy_inside(boxes, tensor, *edge)
         else:
-            _issue_at_edge(boxes, _address(tile, position), warp, size, begin)
+            boxes.expect(boxes.bytes)
+            boxes.hand_over(_map(tensor))
+        create("scf.yield", [])
     region.erase()
 
 
 @dataclass(frozen=True, slots=True)
 class _Boxes:
-    """The boxes of a copy: what an elected thread does with them."""
+    """The boxes of a copy to or from the shared address `first`: what an elected thread does with them."""
 
     region: Op
     described: _Described
-    tensor: Value
     coordinates: list[Value]
+    first: Value
     mask: Value | None
     barrier: Value | None
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of a box."""
-        form = self.described.form
-        return form.box[0] * ELEMENT_BYTES[STORED_TYPES.get(form.dtype, form.dtype)]
-
-    @property
     def bytes(self) -> int:
-        """Bytes of all boxes, which the barrier of a copy that is not divided among blocks expects."""
+        """Bytes of all boxes, of all blocks that divide the tile."""
         form = self.described.form
-        count = len(self.described.places) * max(self.described.mutual, 1)
-        return self.row_bytes * prod(form.box[1:]) * count
-
-    def copy(self, first: Value, size: int | Value, tensor_map: Value | None = None) -> None:
-        """Expect so many bytes, and hand over all boxes of a tile at the address `first`."""
-        self.expect(size)
-        self.hand_over(first, _map(self.tensor) if tensor_map is None else tensor_map)
+        element = ELEMENT_BYTES[STORED_TYPES.get(form.dtype, form.dtype)]
+        return prod(form.box) * element * len(self.described.places) * max(self.described.mutual, 1)
 
     def expect(self, size: int | Value) -> None:
         """The barrier expects so many bytes, here or in the blocks of the mask."""
@@ -287,7 +281,7 @@ class _Boxes:
         nvvm = bindings.load().dialect("nvvm")
         nvvm.MBarrierExpectTxOp(self.barrier, _number(size) if isinstance(size, int) else size)
 
-    def hand_over(self, first: Value, tensor_map: Value) -> None:
+    def hand_over(self, tensor_map: Value) -> None:
         """Copy each box by a map."""
         ir, nvvm, described, mask = bindings.load().ir, bindings.load().dialect("nvvm"), self.described, self.mask
         word = ir.IntegerType.get_signless(32)
@@ -295,7 +289,7 @@ class _Boxes:
         if mask is not None:
             mask = create("arith.index_cast", [ir.IntegerType.get_signless(16)], [mask]).results[0]
         for along, across, byte in described.places:
-            there = _shared(_sum(first, byte))
+            there = _shared(_sum(self.first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
             if described.adds:
                 _add_box(tensor_map, there, at)
@@ -308,54 +302,26 @@ class _Boxes:
                 )
 
 
-# -- edges
+def _copy_inside(boxes: _Boxes, tensor: Value, size: Value, begin: Value, since: Value) -> None:
+    """Copy whole boxes in the first steps of a tile, and where they are inside; else the rows at the edge.
 
-
-def _issue_at_edge(boxes: _Boxes, first: Value, warp: Value, size: Value, begin: Value) -> None:
-    """Copy the boxes, by the second map where they reach outside, and fill the rest of the tile with zeros.
-
-    The rows of the tile are those of all blocks that divide it, which expect what is inside.
+    The rows are those of a tensor of this `size`; the tile of all blocks that divide it begins at `begin`. `since` is
+    negative in the first steps. A box that is outside as a whole copies as many rows as one at the edge, zeros again:
+    without a branch, the two copies of a step are handed over in half of the clocks.
     """
-    word = bindings.load().ir.IntegerType.get_signless(32)
-    described, start = boxes.described, boxes.coordinates[boxes.described.other]
-    rows = described.form.box[described.other]
-    height = rows * max(described.mutual, 1)
-    own, inside = _computed("arith.subi", size, start), _computed("arith.subi", size, begin)
-    inside = _computed("arith.maxsi", _computed("arith.minsi", inside, _index(height)), _index(0))
-    with _elected(warp):
-        boxes.expect(create("arith.index_cast", [word], [_scaled(inside, boxes.bytes // height)]).results[0])
-        with _when(_compared("sge", own, _index(rows)), otherwise=True) as whole:
-            boxes.hand_over(first, _map(boxes.tensor))
-        with whole.otherwise(), _when(_compared("sgt", own, _index(0))):
-            boxes.hand_over(first, _edge_map(_map(boxes.tensor)))
-        create("scf.yield", [])
-    outside = _computed("arith.andi", _compared("eq", warp, _index(0)), _compared("slt", inside, _index(height)))
-    with _when(outside):
-        _fill_outside(boxes, first, inside, height, _computed("arith.subi", start, begin))
-
-
-def _fill_outside(boxes: _Boxes, first: Value, inside: Value, height: int, before: Value) -> None:
-    """The lanes of a warp set the rows of the tile's boxes from `inside` on to zero, and make that visible to units.
-
-    The block's own rows begin at the address `first`, so many rows behind the first ones of the tile.
-    """
-    ir, word = bindings.load().ir, bindings.load().ir.IntegerType.get_signless(32)
-    lane = create("arith.index_cast", [ir.IndexType.get()], [create("nvvm.read.ptx.sreg.laneid", [word]).results[0]])
-    row = boxes.row_bytes
-    from_byte = _computed("arith.addi", _scaled(inside, row), _scaled(lane.results[0], CHUNK))
-    tile = create("arith.index_cast", [word], [_scaled(before, row)]).results[0]
-    tile = create("arith.subi", [word], [first, tile]).results[0]
-    four = ir.VectorType.get([CHUNK // 4], word)
-    zeros = create("arith.constant", [four], attributes={"value": f"dense<0> : {four}"}).results[0]
-    loop = ir.Operation.create("scf.for", [], [from_byte, _index(height * row), _index(WARP * CHUNK)], regions=1)
-    body = loop.regions[0].blocks.append(ir.IndexType.get())
-    with ir.InsertionPoint(body):
-        at = create("arith.addi", [word], [tile, create("arith.index_cast", [word], [body.arguments[0]]).results[0]])
-        for _, _, byte in boxes.described.places:
-            there = _shared(_sum(at.results[0], byte))
-            create("llvm.store", [], [zeros, there], {"alignment": f"{CHUNK} : i64"})
-        create("scf.yield", [])
-    _fence_shared()
+    word, described = bindings.load().ir.IntegerType.get_signless(32), boxes.described
+    rows, parts = described.form.box[described.other], max(described.mutual, 1)
+    first, rest = _compared("slt", since, _index(0)), _of_two("arith.remsi", size, _index(rows))
+    rest = _chosen(_compared("eq", rest, _index(0)), _index(rows), rest)
+    inside = _of_two("arith.divsi", _of_two("arith.subi", size, begin), _index(rows))
+    inside = _of_two("arith.maxsi", _of_two("arith.minsi", inside, _index(parts)), _index(0))
+    at_edge = _of_two("arith.muli", _of_two("arith.subi", _index(parts), inside), rest)
+    copied = _of_two("arith.addi", _of_two("arith.muli", inside, _index(rows)), at_edge)
+    later = create("arith.index_cast", [word], [_scaled(copied, boxes.bytes // (rows * parts))]).results[0]
+    boxes.expect(_chosen(first, _number(boxes.bytes), later))
+    own = _of_two("arith.subi", size, boxes.coordinates[described.other])
+    whole = _of_two("arith.ori", first, _compared("sge", own, _index(rows)))
+    boxes.hand_over(_chosen(whole, _map(tensor), _edge_map(_map(tensor))))
 
 
 def _edge_map(tensor_map: Value) -> Value:
@@ -364,34 +330,11 @@ def _edge_map(tensor_map: Value) -> Value:
     return create("llvm.getelementptr", [bindings.load().ir.Type.parse("!llvm.ptr")], [tensor_map], facts).results[0]
 
 
-class _when:  # noqa: N801  a context, used as a statement
-    """`with _when(condition):` around what happens then; `with it.otherwise():` around what happens otherwise."""
-
-    def __init__(self, condition: Value, *, otherwise: bool = False) -> None:
-        ir = bindings.load().ir
-        self._branch = ir.Operation.create("scf.if", [], [condition], regions=2)
-        self._blocks = [self._branch.regions[number].blocks.append() for number in range(1 + otherwise)]
-        for block in self._blocks:
-            with ir.InsertionPoint(block):
-                create("scf.yield", [])
-        self._point = self._before_end(0)
-
-    def _before_end(self, number: int) -> Any:
-        return bindings.load().ir.InsertionPoint.at_block_terminator(self._blocks[number])
-
-    def __enter__(self) -> Self:
-        self._point.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._point.__exit__(*error)
-
-    def otherwise(self) -> Any:
-        """The context of the other branch."""
-        return self._before_end(1)
+def _chosen(condition: Value, one: Value, other: Value) -> Value:
+    return create("arith.select", [one.type], [condition, one, other]).results[0]
 
 
-def _computed(name: str, left: Value, right: Value) -> Value:
+def _of_two(name: str, left: Value, right: Value) -> Value:
     return create(name, [left.type], [left, right]).results[0]
 
 

@@ -86,67 +86,67 @@ module attributes {gpu.container_module} {
           %30 = affine.apply #map3(%29)
           %c64 = arith.constant 64 : index
           %c16 = arith.constant 16 : index
-          %31 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
-          %32 = llvm.inttoptr %31 : i64 to !llvm.ptr<3>
           %c0_7 = arith.constant 0 : index
-          %33 = arith.cmpi eq, %30, %c0_7 : index
-          scf.if %33 {
-            %45 = nvvm.elect.sync -> i1
-            scf.if %45 {
+          %31 = arith.cmpi eq, %30, %c0_7 : index
+          scf.if %31 {
+            %41 = nvvm.elect.sync -> i1
+            scf.if %41 {
               %intptr = memref.extract_aligned_pointer_as_index %view_1 : memref<8192xf16, #gpu.address_space<workgroup>> -> index
               %c2_12 = arith.constant 2 : index
-              %46 = arith.muli %28, %c2_12 : index
-              %47 = arith.index_cast %46 : index to i32
-              %48 = arith.index_cast %intptr : index to i32
-              %49 = arith.addi %48, %47 : i32
+              %42 = arith.muli %28, %c2_12 : index
+              %43 = arith.index_cast %42 : index to i32
+              %44 = arith.index_cast %intptr : index to i32
+              %45 = arith.addi %44, %43 : i32
+              %46 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
+              %47 = llvm.inttoptr %46 : i64 to !llvm.ptr<3>
               %c8192_i32 = arith.constant 8192 : i32
-              nvvm.mbarrier.expect_tx %32, %c8192_i32 : !llvm.ptr<3>, i32
-              %50 = arith.index_cast %27 : index to i32
-              %51 = arith.index_cast %c0_6 : index to i32
-              %52 = llvm.inttoptr %49 : i32 to !llvm.ptr<3>
-              %53 = llvm.addrspacecast %52 : !llvm.ptr<3> to !llvm.ptr<7>
-              nvvm.cp.async.bulk.tensor.shared.cluster.global %53, %arg0, %32, box[%50, %51] : !llvm.ptr<7>, !llvm.ptr
+              nvvm.mbarrier.expect_tx %47, %c8192_i32 : !llvm.ptr<3>, i32
+              %48 = arith.index_cast %27 : index to i32
+              %49 = arith.index_cast %c0_6 : index to i32
+              %50 = llvm.inttoptr %45 : i32 to !llvm.ptr<3>
+              %51 = llvm.addrspacecast %50 : !llvm.ptr<3> to !llvm.ptr<7>
+              nvvm.cp.async.bulk.tensor.shared.cluster.global %51, %arg0, %47, box[%48, %49] : !llvm.ptr<7>, !llvm.ptr
             }
           }
-          %34 = affine.apply #map1(%block_id_x)
+          %32 = affine.apply #map1(%block_id_x)
           %c64_8 = arith.constant 64 : index
           %c16_9 = arith.constant 16 : index
-          %35 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
-          %36 = llvm.inttoptr %35 : i64 to !llvm.ptr<3>
           %c0_10 = arith.constant 0 : index
-          %37 = arith.cmpi eq, %30, %c0_10 : index
-          scf.if %37 {
-            %45 = nvvm.elect.sync -> i1
-            scf.if %45 {
+          %33 = arith.cmpi eq, %30, %c0_10 : index
+          scf.if %33 {
+            %41 = nvvm.elect.sync -> i1
+            scf.if %41 {
               %intptr = memref.extract_aligned_pointer_as_index %view_2 : memref<8192xf16, #gpu.address_space<workgroup>> -> index
               %c2_12 = arith.constant 2 : index
-              %46 = arith.muli %28, %c2_12 : index
-              %47 = arith.index_cast %46 : index to i32
-              %48 = arith.index_cast %intptr : index to i32
-              %49 = arith.addi %48, %47 : i32
+              %42 = arith.muli %28, %c2_12 : index
+              %43 = arith.index_cast %42 : index to i32
+              %44 = arith.index_cast %intptr : index to i32
+              %45 = arith.addi %44, %43 : i32
+              %46 = nvgpu.mbarrier.get %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> i64
+              %47 = llvm.inttoptr %46 : i64 to !llvm.ptr<3>
               %c8192_i32 = arith.constant 8192 : i32
-              nvvm.mbarrier.expect_tx %36, %c8192_i32 : !llvm.ptr<3>, i32
-              %50 = arith.index_cast %27 : index to i32
-              %51 = arith.index_cast %34 : index to i32
-              %52 = llvm.inttoptr %49 : i32 to !llvm.ptr<3>
-              %53 = llvm.addrspacecast %52 : !llvm.ptr<3> to !llvm.ptr<7>
-              nvvm.cp.async.bulk.tensor.shared.cluster.global %53, %arg1, %36, box[%50, %51] : !llvm.ptr<7>, !llvm.ptr
+              nvvm.mbarrier.expect_tx %47, %c8192_i32 : !llvm.ptr<3>, i32
+              %48 = arith.index_cast %27 : index to i32
+              %49 = arith.index_cast %32 : index to i32
+              %50 = llvm.inttoptr %45 : i32 to !llvm.ptr<3>
+              %51 = llvm.addrspacecast %50 : !llvm.ptr<3> to !llvm.ptr<7>
+              nvvm.cp.async.bulk.tensor.shared.cluster.global %51, %arg1, %47, box[%48, %49] : !llvm.ptr<7>, !llvm.ptr
             }
           }
           %c-1_i32_11 = arith.constant -1 : i32
           nvvm.bar.warp.sync %c-1_i32_11 : i32
-          %38 = affine.apply #map4(%thread_id_x)
-          %39 = index.cmp slt(%38, %c1)
-          scf.if %39 {
-            %45 = nvgpu.mbarrier.arrive %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
+          %34 = affine.apply #map4(%thread_id_x)
+          %35 = index.cmp slt(%34, %c1)
+          scf.if %35 {
+            %41 = nvgpu.mbarrier.arrive %1[%14] : <memorySpace = #gpu.address_space<workgroup>, num_barriers = 2> -> !nvgpu.mbarrier.token
           }
           %c1_i32 = arith.constant 1 : i32
-          %40 = arith.cmpi eq, %arg5, %c1_i32 : i32
-          %41 = arith.subi %c1_i32, %arg4 : i32
-          %42 = arith.select %40, %41, %arg4 : i32
-          %43 = arith.addi %arg5, %c1_i32 : i32
-          %44 = arith.select %40, %c0_i32_5, %43 : i32
-          scf.yield %42, %44 : i32, i32
+          %36 = arith.cmpi eq, %arg5, %c1_i32 : i32
+          %37 = arith.subi %c1_i32, %arg4 : i32
+          %38 = arith.select %36, %37, %arg4 : i32
+          %39 = arith.addi %arg5, %c1_i32 : i32
+          %40 = arith.select %36, %c0_i32_5, %39 : i32
+          scf.yield %38, %40 : i32, i32
         }
       } {lego.registers = 24 : i32, lego.warps = array<i32: 4, 8>}
       %c0_i32_3 = arith.constant 0 : i32

@@ -58,7 +58,7 @@ def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):
 
 @pytest.mark.parametrize(("layouts", "tile"), [("NT", RoleTile(128, 96, 2)), ("NN", RoleTile(64, 208, 2))])
 def test_tiles_of_any_columns_are_multiplied(layouts, tile):
-    multiply(BatchedForm(layouts=layouts), (136, 216, 72), "sm_90a", tile=tile)
+    multiply(BatchedForm(layouts=layouts), (136, 216, 200), "sm_90a", tile=tile)
 
 
 def multiply(form, shape, on, cluster=1, tile=SMALL):

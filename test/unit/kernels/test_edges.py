@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 
+from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.toolchain import Cache
+from lego_mlir.tracing import tile_units
 
 TILES = [("NT", WarpgroupTile(128, 64, 2, (1, 2))), ("NN", WarpgroupTile(64, 64, 2))]
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
+
+
+@pytest.fixture(autouse=True)
+def edges(monkeypatch):
+    monkeypatch.setattr(tile_units, "EDGES", True)
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +50,21 @@ def test_every_size_is_right(layouts, tile, run, request):
         size = tuple(int(draw.integers(1, most // n + 1)) * n for most, n in zip((300, 200, 200), by, strict=True))
         right, faults = product(layouts, tile, run, size)
         assert right and not faults, (size, faults[:1])
+
+
+@pytest.mark.parametrize("m", [1, 65, 129, 200])
+def test_copies_reach_below_a_matrix_in_the_first_steps_alone(m, run, monkeypatch):
+    (layouts, tile), copied, rows, depth = TILES[0], [], TensorMapArgument.global_rows, 64 * 5
+
+    def seen(of, corner):
+        found = rows(of, corner)
+        if of.sizes[0] == depth and corner[1] < of.sizes[1]:  # of A and B; what begins outside is outside as a whole
+            copied.append((corner[0], bool(found[1].all())))
+        return found
+
+    monkeypatch.setattr(TensorMapArgument, "global_rows", seen)
+    right, faults = product(layouts, tile, run, (m, 72, depth))
+    assert right and not faults
+    later = [inside for k, inside in copied if k >= 64 * tile.stages]
+    assert later and all(later)
+    assert not all(inside for _, inside in copied)
