@@ -61,7 +61,7 @@ def render() -> None:
         form = attention_forms.AttentionForm(
             case.features, dtype_named(case.dtype), case.causal, case.window, case.group
         )
-        sizes = case.batch * case.heads, case.queries, case.keys
+        sizes = attention_forms.HeadSizes(1, case.batch * case.heads, case.queries, case.keys)
         tile, blocks = attention_forms.fastest(form, sizes, BLOCKS)
         ordered = attention_gradients.build(form)
         kernels = {
@@ -69,7 +69,7 @@ def render() -> None:
             "deltas": ordered.deltas, "of_queries": ordered.of_queries,
             **{f"of_keys{i}": kernel for i, kernel in enumerate(ordered.of_keys)},
         }  # fmt: skip
-        if case.features <= attention_forms.WIDEST_ADDED:
+        if case.features in attention_forms.ADDED_HEADS:
             added = added_gradients.build(form)
             kernels |= {"prepare": added.prepare, "main": added.main, "round": added.round}
         for name, kernel in kernels.items():
@@ -97,8 +97,8 @@ class Problem:
         scores = exact[0] @ exact[1].mT / math.sqrt(case.features)
         o = torch.softmax(scores.masked_fill(~seen, -math.inf), -1) @ exact[2]
         o.backward(do.float())
-        self.q, self.k, self.v, self.do = (x.flatten(0, 1) for x in (q, k, v, do))
-        self.o, *self.gradients = (x.flatten(0, 1) for x in (o.detach(), *(x.grad for x in exact)))
+        self.q, self.k, self.v, self.do = (x.flatten(0, 1)[None] for x in (q, k, v, do))
+        self.o, *self.gradients = (x.flatten(0, 1)[None] for x in (o.detach(), *(x.grad for x in exact)))
 
 
 def error_of(found: Any, expected: Any) -> float:

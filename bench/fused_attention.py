@@ -31,18 +31,19 @@ CASES = [
 LIBRARIES = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
 
 
-def sizes_of(features: int, length: int) -> tuple[int, int, int]:
-    """Heads of all batches, queries and keys."""
-    return POSITIONS // length * FEATURES // features, length, length
+def heads_of(features: int, length: int) -> int:
+    """Heads of all batches."""
+    return POSITIONS // length * FEATURES // features
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     """The cubins, each in a folder with its manifest."""
     from lego_mlir.kernels import added_gradients, fused_attention
-    from lego_mlir.kernels.attention_forms import AttentionForm, fastest
+    from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
 
     for direction, features, length, mask in cases:
-        form, sizes = AttentionForm(features, causal=mask == "causal"), sizes_of(features, length)
+        form = AttentionForm(features, causal=mask == "causal")
+        sizes = HeadSizes(1, heads_of(features, length), length, length)
         if direction == "forward":
             tile, blocks = fastest(form, sizes, BLOCKS)
             kernel = fused_attention.build(form, tile, sizes, blocks)
@@ -60,7 +61,7 @@ class Tensors:
         import torch
 
         self.features, self.length, self.mask = features, length, mask
-        self.heads = sizes_of(features, length)[0]
+        self.heads = heads_of(features, length)
         shape = (1, self.heads, length, features)
         self.q, self.k, self.v, self.slope = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(4))
 
@@ -82,7 +83,7 @@ class Tensors:
         import lego_mlir
 
         folder = FOLDER / f"{self.features}-{self.length}-{self.mask}"
-        return partial(lego_mlir.load_kernels(str(folder))["attention"], self.q[0], self.k[0], self.v[0])
+        return partial(lego_mlir.load_kernels(str(folder))["attention"], self.q, self.k, self.v)
 
     def backward(self) -> Callable[[], Any]:
         """Ours, from the results of the kernel forward; returns the gradients."""
@@ -91,7 +92,7 @@ class Tensors:
         o, lse = self.forward()()
         kernels = lego_mlir.load_kernels(str(FOLDER / f"gradients-{self.features}-{self.mask}"))
         prepare, main, round_ = (kernels[f"attention_{name}_gradients"] for name in ("prepared", "added", "rounded"))
-        q, k, v, slope = self.q[0], self.k[0], self.v[0], self.slope[0]
+        q, k, v, slope = self.q, self.k, self.v, self.slope
 
         def run() -> Any:
             delta, sums = prepare(o, slope)
@@ -135,7 +136,8 @@ def timed(folder: Path, direction: str, features: int, length: int, mask: str) -
     for head in (0, case.heads - 1):
         o, *gradients = case.exact(head)
         pairs = [(results[0], o)] if direction == "forward" else zip(results, gradients, strict=True)
-        errors += [harness.require_close(x[head].float(), e, TOLERANCE, f"{direction} head {head}") for x, e in pairs]
+        what = f"{direction} head {head}"
+        errors += [harness.require_close(x[0, head].float(), e, TOLERANCE, what) for x, e in pairs]
     ours = harness.contender(run, kernel="lego", error=max(errors), **facts)
     others = (harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch(direction).items())
     return [ours, *others]

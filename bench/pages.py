@@ -36,6 +36,7 @@ layout_free.table | layout-free | layout_free | kernels of TritonBench without a
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
 attention.table | attention | attention_spread | attention with values spread over threads
 fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
+flash_attention.table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
 attention_forms.table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 gather.table | conversions | gather | gathers from registers

@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 from lego_mlir.kernels import fused_attention
-from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.attention_tiles import KeyRings, QueryTiles
 
 TILE = AttentionTile(groups=1, keys=64, stages=2)
 KERNELS = {
-    "window": lambda: fused_attention.build(AttentionForm(causal=True, window=192), TILE, (1, 512, 512)),
-    "persistent": lambda: fused_attention.build(AttentionForm(causal=True), TILE, (4, 256, 256), blocks=4),
+    "window": lambda: fused_attention.build(AttentionForm(causal=True, window=192), TILE, HeadSizes(1, 1, 512, 512)),
+    "persistent": lambda: fused_attention.build(AttentionForm(causal=True), TILE, HeadSizes(1, 4, 256, 256), blocks=4),
 }
 
 

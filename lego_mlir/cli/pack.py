@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels.attention_forms import HEADS
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.products.problem import Problem
@@ -19,7 +20,6 @@ MATMUL: Final = "matmul"
 OF_ROLES: Final = ("batched_matmul", "grouped_matmul")
 """Products whose kernels take all sizes."""
 ATTENTION: Final = "attention"
-FEATURES: Final = (64, 128, 256)
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 DTYPES: Final = ("f16", "bf16")
 RESULTS: Final = (*DTYPES, "f32")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     forms = parser.add_argument_group("the kernels of lego_mlir.attention, for all lengths; --dtype as above")
     forms.add_argument(
-        "--features", type=int, choices=FEATURES, nargs="+", default=[64, 128], help="of a head (default: 64 128)"
+        "--features", type=int, choices=HEADS, nargs="+", default=[64, 128], help="of a head (default: 64 128)"
     )
     forms.add_argument("--causal", action="store_true", help="with a causal mask")
     forms.add_argument("--window", type=options.at_least(1), metavar="N", help="of N keys, with --causal")

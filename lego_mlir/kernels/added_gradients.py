@@ -23,19 +23,20 @@ deliver. So heads of 64 features hold keys in registers, and what is added is st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f32, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.kernels.attention_forms import ROWS, WARPS, WIDEST_ADDED, AttentionForm
-from lego_mlir.kernels.attention_tiles import staged
+from lego_mlir.kernels.attention_forms import ADDED_HEADS, ROWS, WARPS, AttentionForm
+from lego_mlir.kernels.attention_tiles import HeadTensors, by_rows_of, head_and_tile, launch_sizes, staged
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition import Kernel
 
@@ -81,7 +82,7 @@ def default_tile(form: AttentionForm) -> AddedTile:
 def require_parts(form: AttentionForm, tile: AddedTile) -> None:
     """Raise UsageError where the sums do not fit the registers, or a group had not one part of the queries' sums."""
     parts = tile.queries // ROWS * (form.features // ROWS)
-    if form.features > WIDEST_ADDED or parts != tile.groups:
+    if form.features not in ADDED_HEADS or parts != tile.groups:
         raise UsageError(
             f"added gradients: heads of 64 or 128 features, and {tile.groups} parts of {ROWS} x {ROWS} in a tile of "
             f"{tile.queries} queries, one for each group, got {form.features} features; kernels.attention_gradients "
@@ -97,60 +98,95 @@ def word_panels(rows: int, columns: int, count: int) -> Layout:
 
 
 def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> AddedGradients:
-    """The kernels for q, o, do, dq, sums [H group, M, D], k, v, dk, dv [H, N, D] and rows [H group, M].
+    """The kernels for q, o, do, dq, sums [B, H group, M, D], k, v, dk, dv [B, H, N, D] and rows [B, H group, M].
+
+    The strides of all but rows and sums are the launch's, multiples of 8 elements, and 1 for features.
 
     Raises UsageError for heads of 256 features, whose sums do not fit the registers.
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
     require_parts(form, tile)
-    H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
-    of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
-    of_rows, of_sums = lego.Tensor(f32, Row(H * form.group, M)), lego.Tensor(f32, Row(H * form.group, M, form.features))
+    of = HeadTensors(form, launch_sizes())
+    B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
+    of_q, of_o, of_do, of_dq = (of.of_queries(name) for name in ("q", "o", "do", "dq"))
+    of_k, of_v, of_dk, of_dv = (of.of_keys(name) for name in ("k", "v", "dk", "dv"))
+    of_rows, of_sums = of.of_rows, of.of_sums
 
-    @lego.kernel(grid=(lego.cdiv(N, tile.keys), H), block=32 * (tile.warps + WARPS), name="attention_added_gradients")
-    def main(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, sums: of_sums, dk: of_k, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
-        head, first = lego.block_id[1], lego.block_id[0] * tile.keys
+    @lego.kernel(
+        grid=(lego.cdiv(N, tile.keys) * B * H,), block=32 * (tile.warps + WARPS), name="attention_added_gradients"
+    )
+    def main(  # type: ignore[no-untyped-def]
+        q: of_q,  # type: ignore[valid-type]
+        k: of_k,  # type: ignore[valid-type]
+        v: of_v,  # type: ignore[valid-type]
+        do: of_do,  # type: ignore[valid-type]
+        lse: of_rows,  # type: ignore[valid-type]
+        delta: of_rows,  # type: ignore[valid-type]
+        sums: of_sums,  # type: ignore[valid-type]
+        dk: of_dk,  # type: ignore[valid-type]
+        dv: of_dv,  # type: ignore[valid-type]
+    ):
+        head, place = head_and_tile(lego.cdiv(N, tile.keys))
+        first = place * tile.keys
         span = QueryTilesOfKeys(form, tile, head, first, M)
         memory = GradientMemory(form, tile)
         copies, computes = REGISTERS if tile.groups == 2 else (None, None)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
-            memory.hold(k, v, head, first)
-            for t, of, i in span.all():
-                memory.fill((q, do, lse, delta), t, of, i * tile.queries)
-            memory.close(q, span.visits, M)
+            memory.hold(k, v, of.key_place(head), first)
+            for t, member, i in span.all():
+                memory.fill((q, do, lse, delta), t, of.query_place(member), i * tile.queries)
+            memory.close(q, span.visits, (0, 0), M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             group = GradientGroup(form, tile, memory, first)
-            for t, of, i, mask in span.segments():
-                group.visit(sums, t, of, i * tile.queries, mask)
-            group.store(dk, dv, head)
+            for t, member, i, mask in span.segments():
+                group.visit(sums, t, of.query_place(member), i * tile.queries, mask)
+            group.store(dk, dv, of.key_place(head))
 
-    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (M, H * form.group), "attention")
+    types = RowTensors(of_o, of_do, of_dq, of_rows, of_sums)
+    prepare, round_ = by_rows(form, types, (M, B * H * form.group), "attention", of.query_place)
     return AddedGradients(prepare, main, round_)
 
 
+class RowTensors(NamedTuple):
+    """The types of the kernels before and after: o, do, dq, deltas and sums."""
+
+    o: Operand
+    do: Operand
+    dq: Operand
+    rows: Operand
+    sums: Operand
+
+
 def by_rows(
-    form: AttentionForm, types: tuple[Operand, ...], counts: tuple[Operand, Operand], name: str
+    form: AttentionForm,
+    types: RowTensors,
+    counts: tuple[Operand, Operand],
+    name: str,
+    place: Callable[[Operand], Place] = lambda head: (head,),
 ) -> tuple[Kernel, Kernel]:
     """The kernels before and after: the deltas of queries and zeros as their sums; the sums as results."""
-    of_q, of_rows, of_sums = types
     rows, heads = counts
-    blocks = {"grid": (lego.cdiv(rows, ROWS), heads), "block": 128}
-    layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((ROWS, form.features))
+    of_o, of_do, of_dq, of_rows, of_sums = types
+    tiles = lego.cdiv(rows, ROWS)
+    blocks = {"grid": (tiles * heads,), "block": 128}
+    layout = by_rows_of(form.features)
 
     @lego.kernel(**blocks, name=f"{name}_prepared_gradients")
-    def prepare(o: of_q, do: of_q, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
-        at = (lego.block_id[1], lego.block_id[0] * ROWS, 0)
-        for inside in in_and_past(at[1], rows):
+    def prepare(o: of_o, do: of_do, delta: of_rows, sums: of_sums):  # type: ignore[no-untyped-def,valid-type]
+        head, i = head_and_tile(tiles)
+        at = (*place(head), i * ROWS, 0)
+        for inside in in_and_past(at[-2], rows):
             with lego.when(inside):
                 result, gradient = (lego.load(x, layout, at=at) for x in (o, do))
                 lego.zeros(f32, layout).store(sums, at=at)
-                (result.to(f32) * gradient.to(f32)).sum(axis=1).store(delta, at=at[:2])
+                (result.to(f32) * gradient.to(f32)).sum(axis=1).store(delta, at=at[:-1])
 
     @lego.kernel(**blocks, name=f"{name}_rounded_gradients")
-    def round_(sums: of_sums, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
-        at = (heads - 1 - lego.block_id[1], lego.block_id[0] * ROWS, 0)  # the last sums are in the cache
-        for inside in in_and_past(at[1], rows):
+    def round_(sums: of_sums, dq: of_dq):  # type: ignore[no-untyped-def,valid-type]
+        head, i = head_and_tile(tiles)
+        at = (*place(heads - 1 - head), i * ROWS, 0)  # the last sums are in the cache
+        for inside in in_and_past(at[-2], rows):
             with lego.when(inside):
                 found = (lego.load(sums, layout, at=at) * form.factor).to(form.dtype)
                 lego.convert(exchanged(found, back=True), to=layout).store(dq, at=at)
@@ -247,14 +283,14 @@ class GradientMemory:
         self.written = lego.barriers(2, arrivals=tile.warps)
         self.done = lego.barriers(1, arrivals=tile.warps)
 
-    def hold(self, k: Operand, v: Operand, head: Operand, first: Operand) -> None:
+    def hold(self, k: Operand, v: Operand, head: Place, first: Operand) -> None:
         """Copy the keys and values of the block."""
         for source, target in ((k, self.keys), (v, self.values)):
             whole = target.part((0, 0), (self.tile.keys, self.form.features))
-            lego.copy_async(source, whole, at=(head, first, 0), barrier=self.held[0])
+            lego.copy_async(source, whole, at=(*head, first, 0), barrier=self.held[0])
         self.held[0].arrive()
 
-    def fill(self, of: tuple[Operand, ...], t: Operand, head: Operand, i: Operand, left: Operand = None) -> None:
+    def fill(self, of: tuple[Operand, ...], t: Operand, head: Place, i: Operand, left: Operand = None) -> None:
         """Copy `of`, q, do, lse and delta, from row i on as visit t; rows past the end have an infinite log-sum-exp.
 
         So have those from `left` on.
@@ -263,22 +299,22 @@ class GradientMemory:
         n, slot = self.tile.queries, t % self.tile.stages
         self.empty[t - self.tile.stages].wait()
         for source, ring in ((q, self.q), (do, self.do)):
-            lego.copy_async(source, self.visited(ring, t, 0, n), at=(head, i, 0), barrier=self.full[t])
+            lego.copy_async(source, self.visited(ring, t, 0, n), at=(*head, i, 0), barrier=self.full[t])
         along = f2.Blocked((1,), (32,), (WARPS,), (0,)).layout((n,))
-        found = lego.load(lse, along, at=(head, i), other=math.inf)
+        found = lego.load(lse, along, at=(*head, i), other=math.inf)
         if left is not None:
             found = lego.where(found.index(0) < left, found, math.inf)
         found.store(self.rows, at=(2 * slot, 0))
-        lego.load(delta, along, at=(head, i)).store(self.rows, at=(2 * slot + 1, 0))
+        lego.load(delta, along, at=(*head, i)).store(self.rows, at=(2 * slot + 1, 0))
         self.full[t].arrive()
 
-    def close(self, q: Operand, t: Operand, end: Operand) -> None:
-        """Zeros as the queries of visit t, one more than there are: rows from the `end` of q on, which are not read.
+    def close(self, q: Operand, t: Operand, head: Place, end: Operand) -> None:
+        """Zeros as the queries of visit t, one more than there are: rows from the `end` of a head on; none is read.
 
         So each visit computes the scores of the next one, the last one too.
         """
         self.empty[t - self.tile.stages].wait()
-        lego.copy_async(q, self.visited(self.q, t, 0, self.tile.queries), at=(0, end, 0), barrier=self.full[t])
+        lego.copy_async(q, self.visited(self.q, t, 0, self.tile.queries), at=(*head, end, 0), barrier=self.full[t])
         self.full[t].arrive()
 
     def visited(self, ring: Operand, t: Operand, start: int, count: int = ROWS) -> Operand:
@@ -315,7 +351,7 @@ class GradientGroup:
         """The scores of the queries from `start` on of visit t."""
         return lego.mma(self.keys, self.memory.visited(self.memory.q, t, start).T, self.zeros)
 
-    def visit(self, sums: Operand, t: Operand, head: Operand, i: Operand, mask: bool) -> None:
+    def visit(self, sums: Operand, t: Operand, head: Place, i: Operand, mask: bool) -> None:
         """Add what the queries from i on contribute, and to their sums what these keys do."""
         memory, dk, dv, scores = self.memory, self.dk.get(), self.dv.get(), self.scores.get()
         for start in range(0, self.tile.queries, ROWS):
@@ -348,7 +384,7 @@ class GradientGroup:
         """The left operand of a product."""
         return lego.convert(x, to=self.left)
 
-    def add(self, sums: Operand, t: Operand, head: Operand, i: Operand, dk: Operand, dv: Operand) -> None:
+    def add(self, sums: Operand, t: Operand, head: Place, i: Operand, dk: Operand, dv: Operand) -> None:
         """Multiply the part of this group by all keys, and add it; the scores of the next visit run meanwhile.
 
         `dk` and `dv` are products in flight. After the last visit come the scores of zeros, in vain.
@@ -365,15 +401,15 @@ class GradientGroup:
         staging: Operand = memory.dq.part((self.top, 0), (ROWS, ROWS))
         exchanged(product).store(staging)
         lego.barrier(products=False)
-        lego.copy_async(staging, sums, at=(head, self.queries_from + i + row, column), add=True)
+        lego.copy_async(staging, sums, at=(*head, self.queries_from + i + row, column), add=True)
         lego.commit_copies()
         memory.empty[t].arrive(products=False)  # the scores in flight read the next tile
         self.scores.set(scores)
 
-    def store(self, dk: Operand, dv: Operand, head: Operand) -> None:
+    def store(self, dk: Operand, dv: Operand, head: Place) -> None:
         """The gradients of the keys and values."""
         for part, target in self.staged(dk, dv):
-            lego.copy_async(part, target, at=(head, self.first, 0))
+            lego.copy_async(part, target, at=(*head, self.first, 0))
 
     def staged(self, dk: Operand, dv: Operand) -> list[tuple[Operand, Operand]]:
         """Tiles with the gradients, for each target: where the keys and values were, once no group reads them."""

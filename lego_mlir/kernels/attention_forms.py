@@ -4,8 +4,8 @@ A kernel takes all numbers of heads, queries and keys: a new length compiles not
 kernels, of which `fastest` takes one by the lengths.
 
 >>> form = AttentionForm(64, causal=True)
->>> len({fastest(form, (32, n, n), 132) for n in range(64, 9000, 64)})
-2
+>>> len({fastest(form, HeadSizes(1, 32, n, n), 132) for n in range(64, 9000, 64)})
+3
 """
 
 from __future__ import annotations
@@ -22,18 +22,38 @@ from lego_mlir.tracing.dtypes import DType, bf16, f16
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
 
-HEADS: Final = (64, 128, 256)
+HEADS: Final = (64, 96, 128, 192, 256)
+ADDED_HEADS: Final = (64, 128)
+"""Features of heads whose sums of gradients are whole parts of 64, and fit the registers of a group."""
 ROWS: Final = 64
 """Queries of a group of warps."""
 WARPS: Final = 4
 """Warps of a group, and of the role that copies."""
-WIDEST_ADDED: Final = 128
-"""Features of a head up to which the sums of gradients of a group fit its registers."""
-WIDE: Final = 256
+WIDE: Final = 192
 """Features of a head from which on accumulators of dk and dv together take more registers than a thread has."""
+AXES: Final = ("batch", "head", "row", "feature")
+"""Of arrays of queries, keys, values and results, as kernels index them."""
+CHUNK: Final = 8
+"""Elements of 16 bytes, of which the copy unit's strides are multiples."""
 SHORT: Final = 1024
 """Keys of a short causal part."""
+NARROW: Final = 128
+"""Features up to which a tile has 128 keys."""
+SECTIONS: Final = (96, 192)
+"""Features of heads whose causal parts come by length from several heads."""
+ONE_BLOCK: Final = (128, 192)
+"""Features of heads for which a multiprocessor has one block where there is no mask."""
 LOG2_E: Final = math.log2(math.e)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSizes:
+    """Batches, heads of keys, queries and keys of a problem; each is a number, or a size of the launch."""
+
+    batch: Operand
+    heads: Operand
+    queries: Operand
+    keys: Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,36 +148,47 @@ class AttentionTile:
 
 
 def default_tile(form: AttentionForm) -> AttentionTile:
-    """Accumulators and weights of a thread fit its registers."""
-    return {64: AttentionTile(3, 64, 4), 128: AttentionTile(2, 128), 256: AttentionTile(2, 64)}[form.features]
+    """Accumulators and weights of a thread fit its registers, and two tiles of each ring fit shared memory."""
+    if form.features < NARROW:
+        return AttentionTile(3, 64, 4)
+    return AttentionTile(2, 128 if form.features == NARROW else 64)
 
 
-def fastest(form: AttentionForm, sizes: tuple[int, int, int], multiprocessors: int) -> tuple[AttentionTile, int | None]:
+def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tuple[AttentionTile, int | None]:
     """The tile for these sizes, and the blocks of the launch: a block for each part, None, or one a multiprocessor.
 
-    Short parts take so little time that copying the next queries during them pays. Long ones differ too much with a
-    causal mask; the hardware balances them better. With 64 features exponentials take as long as products: two groups
-    that multiply in turns are the quickest for short parts and causal ones, four groups of 64 keys for long ones.
-    (Measured on an H200 at 1024 to 16,384 positions.)
+    Blocks of several parts copy the next queries during the present part. With a causal mask that pays for short parts;
+    long ones differ too much, and the hardware balances them better. With 64 features exponentials take as long as
+    products: groups that multiply in turns are the quickest for short causal parts, four groups without a mask.
+    (Measured on an H200 at 512 to 16,384 positions.)
     """
-    heads, queries, keys = sizes
-    tile, short = default_tile(form), SHORT if form.causal else 2 * SHORT
-    if form.features == HEADS[0] and (form.window is None or keys <= SHORT):
-        short = 4 * SHORT if form.causal else 2 * SHORT
-        tile = AttentionTile(2, 128, 4, turns=True) if form.causal or keys <= short else AttentionTile(4, 64, 4)
-    parts = -(-queries // tile.rows) * heads * form.group
-    return tile, multiprocessors if keys <= short and parts > multiprocessors else None
+    keys, tile = sizes.keys, default_tile(form)
+    several = keys <= (2 if form.features == SECTIONS[0] else 1) * SHORT
+    if form.features == HEADS[0]:
+        if form.causal and several:
+            tile = AttentionTile(2, 128, 4, turns=True)
+        if not form.causal:
+            tile = AttentionTile(4, 64, 4)
+    if not form.causal:
+        several = form.features in ONE_BLOCK or (form.features == HEADS[-1] and keys > 2 * SHORT)
+    parts = -(-sizes.queries // tile.rows) * sizes.batch * sizes.heads * form.group
+    return tile, multiprocessors if several and parts > multiprocessors else None
+
+
+def is_by_sections(form: AttentionForm) -> bool:
+    """Whether the long parts of several heads come first, as many as the L2 cache holds: measured like `fastest`."""
+    return form.causal and form.features in SECTIONS
 
 
 def tiles(form: AttentionForm, multiprocessors: int) -> Iterator[tuple[AttentionTile, int | None]]:
     """What `fastest` takes for a form at all lengths: a tile and the blocks of the launch.
 
-    >>> len(list(tiles(AttentionForm(64), 132)))
+    >>> len(list(tiles(AttentionForm(64, causal=True), 132)))
     3
     """
-    lengths = (1, SHORT, 2 * SHORT, 4 * SHORT, 4 * SHORT + 1)
+    lengths = (1, SHORT, 2 * SHORT, 4 * SHORT)
     heads = (1, 2 * multiprocessors)
-    yield from dict.fromkeys(fastest(form, (h, n, n), multiprocessors) for h in heads for n in lengths)
+    yield from dict.fromkeys(fastest(form, HeadSizes(1, h, n, n), multiprocessors) for h in heads for n in lengths)
 
 
 def passes_of_keys(form: AttentionForm) -> int:

@@ -17,16 +17,18 @@ tiles at the diagonal need a mask. (Dao, "FlashAttention-2", 2023, algorithm 2.)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32
+from lego_mlir import f2, f32
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
-from lego_mlir.kernels.attention_tiles import staged
+from lego_mlir.kernels.attention_tiles import HeadTensors, by_rows_of, head_and_tile, launch_sizes, staged
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition import Kernel
 
 
@@ -50,44 +52,63 @@ class GradientTile:
 
 def default_tile(form: AttentionForm) -> GradientTile:
     """Rows of a block, and rows of the tiles that it visits: four tensors and two more stages fit shared memory."""
-    return GradientTile(128, 64 if form.features < WIDE else 32, 8)
+    return GradientTile(128, 64 if form.features <= WIDE else 32, 8)
 
 
 def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -> AttentionGradients:
-    """The kernels for q, o, do, dq [H group, M, D], k, v, dk, dv [H, N, D] and rows [H group, M]."""
+    """The kernels for q, o, do, dq [B, H group, M, D], k, v, dk, dv [B, H, N, D] and rows [B, H group, M].
+
+    The strides of all but rows are the launch's, multiples of 8 elements, and 1 for features.
+    """
     form = form or AttentionForm()
-    H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
-    of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
-    of_rows = lego.Tensor(f32, Row(H * form.group, M))
+    of = HeadTensors(form, launch_sizes())
+    B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
+    of_q, of_o, of_do, of_dq = (of.of_queries(name) for name in ("q", "o", "do", "dq"))
+    of_k, of_v, of_dk, of_dv = (of.of_keys(name) for name in ("k", "v", "dk", "dv"))
+    of_rows = of.of_rows
     tile = tile or default_tile(form)
 
-    @lego.kernel(grid=(lego.cdiv(M, 64), H * form.group), block=128, name="attention_deltas")
-    def deltas(o: of_q, do: of_q, delta: of_rows):  # type: ignore[no-untyped-def,valid-type]
-        layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((64, form.features))
-        at = (lego.block_id[1], lego.block_id[0] * 64, 0)
-        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
-        product.sum(axis=1).store(delta, at=at[:2])
+    @lego.kernel(grid=(lego.cdiv(M, 64) * B * H * form.group,), block=128, name="attention_deltas")
+    def deltas(o: of_o, do: of_do, delta: of_rows):  # type: ignore[no-untyped-def,valid-type]
+        head, i = head_and_tile(lego.cdiv(M, 64))
+        at, width = (*of.query_place(head), i * 64), form.features & -form.features
+        pairs = (
+            [lego.load(x, by_rows_of(width), at=(*at, first)).to(f32) for x in (o, do)]
+            for first in range(0, form.features, width)
+        )
+        sum(result * gradient for result, gradient in pairs).sum(axis=1).store(delta, at=at)
 
-    blocks = {"grid": (lego.cdiv(N, tile.rows), H), "block": 32 * tile.warps}
+    blocks = {"grid": (lego.cdiv(N, tile.rows) * B * H,), "block": 32 * tile.warps}
 
     def held(q: Operand, k: Operand, v: Operand, do: Operand) -> Gradients:
-        return Gradients(form, tile, (q, do), (k, v), lego.block_id[1], lego.block_id[0] * tile.rows)
+        return Gradients(of, tile, (q, do), (k, v), (of.query_place, of.key_place), N)
 
     @lego.kernel(**blocks, name="attention_gradients_of_keys")
-    def of_both(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dk: of_k, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
+    def of_both(  # type: ignore[no-untyped-def]
+        q: of_q,  # type: ignore[valid-type]
+        k: of_k,  # type: ignore[valid-type]
+        v: of_v,  # type: ignore[valid-type]
+        do: of_do,  # type: ignore[valid-type]
+        lse: of_rows,  # type: ignore[valid-type]
+        delta: of_rows,  # type: ignore[valid-type]
+        dk: of_dk,  # type: ignore[valid-type]
+        dv: of_dv,  # type: ignore[valid-type]
+    ):
         held(q, k, v, do).of_keys(lse, delta, dk, dv, M)
 
     @lego.kernel(**blocks, name="attention_gradients_of_k")
-    def of_k_alone(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dk: of_k):  # type: ignore[no-untyped-def,valid-type]
+    def of_k_alone(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dk: of_dk):  # type: ignore[no-untyped-def,valid-type]
         held(q, k, v, do).of_keys(lse, delta, dk, None, M)
 
     @lego.kernel(**blocks, name="attention_gradients_of_v")
-    def of_v_alone(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
+    def of_v_alone(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dv: of_dv):  # type: ignore[no-untyped-def,valid-type]
         held(q, k, v, do).of_keys(lse, delta, None, dv, M)
 
-    @lego.kernel(grid=(lego.cdiv(M, tile.rows), H * form.group), block=32 * tile.warps, name="attention_gradients_of_q")
-    def of_queries(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
-        block = Gradients(form, tile, (k, v), (q, do), lego.block_id[1], lego.block_id[0] * tile.rows)
+    @lego.kernel(
+        grid=(lego.cdiv(M, tile.rows) * B * H * form.group,), block=32 * tile.warps, name="attention_gradients_of_q"
+    )
+    def of_queries(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dq: of_dq):  # type: ignore[no-untyped-def,valid-type]
+        block = Gradients(of, tile, (k, v), (q, do), (of.key_place, of.query_place), M)
         block.of_queries(lse, delta, dq, N)
 
     of_keys = (of_both,) if passes_of_keys(form) == 1 else (of_k_alone, of_v_alone)
@@ -95,25 +116,33 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
 
 
 class Gradients:
-    """A block that holds rows of two tensors from `first` on, and visits tiles of two others."""
+    """A block that holds rows of two tensors, of `rows` each, from `first` on, and visits tiles of two others.
+
+    `places` tell which heads of the visited and of the held tensors numbers are.
+    """
 
     def __init__(
         self,
-        form: AttentionForm,
+        of: HeadTensors,
         tile: GradientTile,
         visited: tuple[Operand, Operand],
         held: tuple[Operand, Operand],
-        head: Operand,
-        first: Operand,
+        places: tuple[Callable[[Operand], Place], Callable[[Operand], Place]],
+        rows: Operand,
     ) -> None:
-        self.form, self.tile, self.head, self.first, self.visited = form, tile, head, first, visited
+        form = of.form
+        self.form, self.tile, self.visited = form, tile, visited
+        self.head, number = head_and_tile(lego.cdiv(rows, tile.rows))
+        self.first = number * tile.rows
+        self.place, held_place = places
+        self.held_head = held_place(self.head)
         self.parent = f2.MmaSync((tile.warps, 1))
         self.layout = self.parent.layout((tile.rows, tile.visited))
         self.zeros = lego.zeros(f32, self.layout)
         self.held = [lego.shared(form.dtype, staged(tile.rows, form.features)) for _ in held]
         self.rings = [lego.shared(form.dtype, staged(tile.visited, form.features, 2)) for _ in visited]
         for source, target in zip(held, self.held, strict=True):
-            lego.copy_async(source, target, at=(head, first, 0))
+            lego.copy_async(source, target, at=(*self.held_head, self.first, 0))
 
     def stage(self, t: Operand) -> list[Operand]:
         """The visited tiles in stage t."""
@@ -124,7 +153,7 @@ class Gradients:
     def fetch(self, t: Operand, head: Operand, j: Operand) -> None:
         """Start to copy tiles j of a head."""
         for source, target in zip(self.visited, self.stage(t), strict=True):
-            lego.copy_async(source, target, at=(head, j * self.tile.visited, 0))
+            lego.copy_async(source, target, at=(*self.place(head), j * self.tile.visited, 0))
         lego.commit_copies()
 
     def sums(self) -> Operand:
@@ -158,8 +187,8 @@ class Gradients:
                 lego.wait_copies()
                 lego.barrier()
                 self.fetch(i + 1, head, i + 1)
-                rows = lego.load(lse, along, at=(head, i * n), other=math.inf)[None, :]
-                means = lego.load(delta, along, at=(head, i * n))[None, :]
+                rows = lego.load(lse, along, at=(*self.place(head), i * n), other=math.inf)[None, :]
+                means = lego.load(delta, along, at=(*self.place(head), i * n))[None, :]
                 (keys, values), (q, do) = self.held, self.stage(i)
                 scores = lego.mma(keys, q.T, self.zeros)
                 slopes: Operand = lego.mma(values, do.T, self.zeros) if dk is not None else None
@@ -171,9 +200,9 @@ class Gradients:
                     of_v.set(added)
             lego.wait_copies()
         if dk is not None:
-            (of_k * form.factor).to(form.dtype).store(dk, at=(self.head, self.first, 0))
+            (of_k * form.factor).to(form.dtype).store(dk, at=(*self.held_head, self.first, 0))
         if dv is not None:
-            of_v.to(form.dtype).store(dv, at=(self.head, self.first, 0))
+            of_v.to(form.dtype).store(dv, at=(*self.held_head, self.first, 0))
 
     def of_queries(self, lse: Operand, delta: Operand, dq: Operand, keys: Operand) -> None:
         """The gradients of the queries that are held."""
@@ -182,8 +211,8 @@ class Gradients:
         end = lego.cdiv(lego.minimum(keys, self.first + self.tile.rows) if form.causal else keys, n)
         along = self.layout.slice("dim1")
         of_q, head = self.sums(), self.head // form.group if form.group > 1 else self.head
-        rows = lego.load(lse, along, at=(self.head, self.first), other=math.inf)[:, None]
-        means = lego.load(delta, along, at=(self.head, self.first))[:, None]
+        rows = lego.load(lse, along, at=(*self.held_head, self.first), other=math.inf)[:, None]
+        means = lego.load(delta, along, at=(*self.held_head, self.first))[:, None]
         self.fetch(start, head, start)
         for j in lego.range(start, end):
             lego.wait_copies()
@@ -194,4 +223,4 @@ class Gradients:
             p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1))
             of_q.set(lego.mma(self.operand(p * (slopes - means)), tiles[0], of_q))
         lego.wait_copies()
-        (of_q * form.factor).to(form.dtype).store(dq, at=(self.head, self.first, 0))
+        (of_q * form.factor).to(form.dtype).store(dq, at=(*self.held_head, self.first, 0))

@@ -6,28 +6,102 @@ parts a block, the queries of the next part are copied during this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import OrderBy, RegP, gallery, i32
+from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
 from lego_mlir.expr.index import Index
-from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.attention_forms import AXES, CHUNK, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.f2.linear import LinearLayout
     from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.dtypes import DType
 
+Place = tuple["Operand", ...]
+"""Which head: its batch and its number there, or its number alone."""
+
+CACHE: Final = 24 * 2**20
+"""Bytes of half of the L2 cache of an H100 and an H200."""
 MEMORY: Final = 224 * 1024
 """Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
 
 
+def launch_sizes() -> HeadSizes:
+    """Sizes of the launch: B, H, M and N."""
+    names = (("B", 2**16), ("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
+    return HeadSizes(*(lego.size(name, min=1, max=most) for name, most in names))
+
+
+class HeadTensors:
+    """The tensors of attention over batches, and which head of them a number is.
+
+    `q` and others like it are [B, H group, M, D], `k` and others [B, H, N, D], each with strides of its own, so that
+    [B, M, H, D] and parts of a packed [B, M, 3, H, D] are read where they are; features are adjacent.
+    """
+
+    def __init__(self, form: AttentionForm, sizes: HeadSizes) -> None:
+        self.form, self.sizes = form, sizes
+        self.of_rows = lego.Tensor(f32, Row(sizes.batch, sizes.heads * form.group, sizes.queries))
+        self.of_sums = lego.Tensor(f32, Row(sizes.batch, sizes.heads * form.group, sizes.queries, form.features))
+
+    def of_queries(self, name: str) -> Operand:
+        """The type of an array of queries or results."""
+        heads, rows = self.sizes.heads * self.form.group, self.sizes.queries
+        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, self.form.features))
+
+    def of_keys(self, name: str) -> Operand:
+        """The type of an array of keys or values."""
+        heads, rows = self.sizes.heads, self.sizes.keys
+        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, self.form.features))
+
+    def query_place(self, head: Operand) -> Place:
+        """The batch and the head there of a head of queries, counted over all batches."""
+        return _place(head, self.sizes.heads * self.form.group)
+
+    def key_place(self, head: Operand) -> Place:
+        """The same for a head of keys."""
+        return _place(head, self.sizes.heads)
+
+
+def _place(head: Operand, heads: Operand) -> Place:
+    return head // heads, head % heads
+
+
+def strided(dtype: DType, name: str, dims: Sequence[Operand]) -> Operand:
+    """The type of an array whose strides are sizes of the launch; the last axis is contiguous.
+
+    The stride of an axis of one element, which no access uses, is a number.
+    """
+    strides = [
+        CHUNK if isinstance(n, int) and n == 1 else lego.size(f"{name}_{axis}", max=2**40, multiple_of=CHUNK)
+        for axis, n in zip(AXES[-len(dims) : -1], dims[:-1], strict=True)
+    ]
+    return lego.Tensor(dtype, Strided(dims, [*strides, 1], claim=True))
+
+
+def head_and_tile(tiles: Operand) -> tuple[Operand, Operand]:
+    """The head of a block, and which of its `tiles`: a grid of two dimensions would limit heads to 65,535."""
+    return lego.block_id[0] // tiles, lego.block_id[0] % tiles
+
+
+def by_rows_of(features: int) -> LinearLayout:
+    """64 rows of a power of two of features for 4 warps, 16 bytes a lane: lines of 128 bytes where they are as long."""
+    lanes = min(features, 64) // CHUNK
+    return f2.Blocked((1, CHUNK), (WARP // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, features))
+
+
 def staged(rows: int, features: int, stages: int = 1) -> Layout:
-    """Row-major tiles of `rows` x `features` in blocks of 64 columns, whose rows of 128 bytes are swizzled."""
-    blocks = RegP([stages, rows, features // 64, 64], [1, 3, 2, 4])
-    swizzled = gallery.xor_swizzle(stages * rows * features // 64, 64, 8, 1, 8)
+    """Row-major tiles of `rows` x `features` in blocks of 64 columns, or 32, whose rows are swizzled as a whole."""
+    width = math.gcd(features, 64)
+    blocks = RegP([stages, rows, features // width, width], [1, 3, 2, 4])
+    swizzled = gallery.xor_swizzle(stages * rows * features // width, width, 8, 64 // width, width // 8)
     return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, features])
 
 
@@ -35,40 +109,50 @@ def staged(rows: int, features: int, stages: int = 1) -> Layout:
 class PartOrder:
     """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
 
-    Long parts of a causal head come first. Blocks take several parts in turns of alternating direction, so that each
-    gets long and short ones.
+    The long parts of a `causal` head come first. With `together`, those of so many heads do, then the parts before
+    them. Blocks take several parts in turns of alternating direction, so that each gets long and short ones.
     """
 
     count: Operand
     heads: Operand
     causal: bool
+    together: Operand | None
     blocks: int | None
 
     @property
     def grid(self) -> tuple[Operand, ...]:
         """The blocks of the launch."""
-        return (self.count, self.heads) if self.blocks is None else (self.blocks,)
+        return (self.count * self.heads if self.blocks is None else self.blocks,)
 
     def parts(self) -> Iterator[tuple[Operand, Operand]]:
         """The head and the place of each part."""
-        if self.blocks is None:
-            head, place = lego.block_id[1], lego.block_id[0]
-            yield head, self.count - 1 - place if self.causal else place
-            return
         for _, head, place in self.numbered():
             yield head, place
 
     def numbered(self) -> Iterator[tuple[Operand, Operand, Operand]]:
         """The number of each part in its block, its head and its place."""
         if self.blocks is None:
-            yield 0, *next(self.parts())
+            yield 0, *self._part(lego.block_id[0])
             return
         total, back = self.count * self.heads, self.blocks - 1 - 2 * lego.block_id[0]
         last = lego.block_id[0] + total // self.blocks % 2 * back
         for turn in lego.range(lego.cdiv(total - last, self.blocks)):
-            part = turn * self.blocks + lego.block_id[0] + turn % 2 * back
-            head, place = part // self.count, part % self.count
-            yield turn, head, self.count - 1 - place if self.causal else place
+            yield turn, *self._part(turn * self.blocks + lego.block_id[0] + turn % 2 * back)
+
+    def _part(self, number: Operand) -> tuple[Operand, Operand]:
+        """The head and the place of part `number`."""
+        if self.together is None:
+            place = number % self.count
+            return number // self.count, self.count - 1 - place if self.causal else place
+        section = self.count * self.together
+        first, rest = number // section * self.together, number % section
+        width = lego.maximum(lego.minimum(self.together, self.heads - first), 1)
+        return first + rest % width, lego.maximum(self.count - 1 - rest // width, 0)
+
+
+def heads_in_cache(form: AttentionForm, keys: Operand) -> Operand:
+    """The heads whose keys and values take half of the L2 cache, at least one."""
+    return lego.maximum(CACHE // (2 * form.dtype.bytes * form.features * keys), 1)
 
 
 class RingUses:
@@ -140,7 +224,7 @@ class KeyRings:
         n = self.tile.keys
         return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
 
-    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
+    def fill(self, k: Operand, v: Operand, head: Place, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
         for j in lego.range(span.begin, span.end):
@@ -148,7 +232,7 @@ class KeyRings:
             for ring, source in enumerate((k, v)):
                 self.empty[ring][t - self.tile.stages].wait()
                 full = self.full[ring][t]
-                lego.copy_async(source, self.part(ring, t), at=(head, first + j * self.tile.keys, 0), barrier=full)
+                lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
                 full.arrive()
         used.add(span)
 
@@ -199,12 +283,12 @@ class QueryTiles:
     def _part(self, use: Operand) -> Operand:
         return self.tiles.part((use % self.count * ROWS, 0), (ROWS, self.features))
 
-    def fill(self, q: Operand, head: Operand, first: Operand, number: Operand) -> None:
+    def fill(self, q: Operand, head: Place, first: Operand, number: Operand) -> None:
         """Copy the queries of a part for all groups, as soon as their last results are out."""
         for group in range(self.groups):
             use = number * self.groups + group
             self.empty[use - self.count].wait()
-            lego.copy_async(q, self._part(use), at=(head, first + group * ROWS, 0), barrier=self.full[use])
+            lego.copy_async(q, self._part(use), at=(*head, first + group * ROWS, 0), barrier=self.full[use])
             self.full[use].arrive()
 
     def part(self, number: Operand) -> Operand:

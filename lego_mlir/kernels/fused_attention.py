@@ -27,12 +27,30 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32, i32
-from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile, default_tile
-from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, QueryTiles, RingUses
+from lego_mlir import f2, f32, i32
+from lego_mlir.kernels.attention_forms import (
+    ROWS,
+    WARPS,
+    AttentionForm,
+    AttentionTile,
+    HeadSizes,
+    default_tile,
+    is_by_sections,
+)
+from lego_mlir.kernels.attention_tiles import (
+    HeadTensors,
+    KeyRings,
+    KeyTiles,
+    PartOrder,
+    QueryTiles,
+    RingUses,
+    heads_in_cache,
+    launch_sizes,
+)
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition import Kernel
 
 LARGE: Final = 2.0**14
@@ -78,30 +96,32 @@ def in_lanes(x: Operand) -> Operand:
 def build(
     form: AttentionForm | None = None,
     tile: AttentionTile | None = None,
-    sizes: tuple[int, int, int] | None = None,
+    sizes: HeadSizes | None = None,
     blocks: int | None = None,
 ) -> Kernel:
-    """The kernel: q and o are [H group, M, D], k and v [H, N, D], log-sum-exps [H group, M] in units of log 2.
+    """The kernel: q and o are [B, H group, M, D], k and v [B, H, N, D], log-sum-exps [B, H group, M] in units of log 2.
 
-    Causal queries attend to keys of no larger position. `sizes` are H, M and N as constants of the kernel; without them
-    they are sizes of the launch. With `blocks` there are that many, which compute several parts of the result each: the
-    tiles of the next part are copied while the last rows are stored. Raises UsageError for a window that leaves queries
-    without keys; a launch refuses such sizes.
+    The strides of q, k, v and o are the launch's, multiples of 8 elements, and 1 for features. Causal queries attend to
+    keys of no larger position. With `sizes` these are constants of the kernel, otherwise sizes of the launch. With
+    `blocks` there are that many, which compute several parts of the result each: the tiles of the next part are copied
+    while the last rows are stored. Raises UsageError for a window that leaves queries without keys; a launch refuses
+    such sizes.
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
     if sizes is not None:
-        form.require_keys(*sizes[1:])
-    names = (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
-    H, M, N = sizes or (lego.size(name, min=1, max=most) for name, most in names)
-    of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
-    of_rows = lego.Tensor(f32, Row(H * form.group, M))
+        form.require_keys(sizes.queries, sizes.keys)
+    of = HeadTensors(form, sizes or launch_sizes())
+    B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
+    of_q, of_o, of_k, of_v = of.of_queries("q"), of.of_queries("o"), of.of_keys("k"), of.of_keys("v")
+    of_rows = of.of_rows
     threads = 32 * (tile.warps + WARPS)
 
-    order = PartOrder(lego.cdiv(M, tile.rows), H * form.group, form.causal, blocks)
+    together = heads_in_cache(form, N) * form.group if is_by_sections(form) and blocks is None else None
+    order = PartOrder(lego.cdiv(M, tile.rows), B * H * form.group, form.causal, together, blocks)
 
     @lego.kernel(grid=order.grid, block=threads)
-    def attention(q: of_q, k: of_k, v: of_k, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
+    def attention(q: of_q, k: of_k, v: of_v, o: of_o, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
         queries = QueryTiles(form, tile, order)
         rings = KeyRings(form, tile)
         if form.window is not None and sizes is None:
@@ -111,9 +131,9 @@ def build(
             used = RingUses(order)
             for number, head, place in order.numbered():
                 first = place * tile.rows
-                queries.fill(q, head, first, number)
+                queries.fill(q, of.query_place(head), first, number)
                 span = KeyTiles(form, tile, first, N)
-                rings.fill(k, v, head // form.group if form.group > 1 else head, span, used)
+                rings.fill(k, v, of.key_place(head // form.group if form.group > 1 else head), span, used)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             used = RingUses(order)
             for number, head, place in order.numbered():
@@ -121,7 +141,7 @@ def build(
                 group = AttentionRows(form, tile, first + lego.group_id * ROWS, N)
                 release = functools.partial(queries.release, number)
                 group.attend(queries.take(number), rings, KeyTiles(form, tile, first, N), used, release)
-                group.store(queries.part(number), o, lse, head)
+                group.store(queries.part(number), o, lse, of.query_place(head))
                 queries.release(number, stored=True)
             lego.wait_copies()  # the last rows have been read
 
@@ -230,11 +250,11 @@ class AttentionRows:
         """The weights as an operand."""
         self.weights.set(lego.convert(self.following.to(self.form.dtype), to=self.left))
 
-    def store(self, part: Operand, o: Operand, lse: Operand, head: Operand) -> None:
+    def store(self, part: Operand, o: Operand, lse: Operand, head: Place) -> None:
         """The rows of the result, through the tile of the queries, and their log-sum-exps."""
         total = self.total.sum(axis=1)
         (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(part)
         lego.barrier()
-        lego.copy_async(part, o, at=(head, self.first, 0))
+        lego.copy_async(part, o, at=(*head, self.first, 0))
         lego.commit_copies()
-        lego.fma(self.best, self.form.exponent, lego.log2(total)).store(lse, at=(head, self.first))
+        lego.fma(self.best, self.form.exponent, lego.log2(total)).store(lse, at=(*head, self.first))

@@ -24,16 +24,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import RegP, Row, f32, i32
+from lego_mlir import Row, f32, i32
 from lego_mlir.expr.index import Index
+from lego_mlir.f2.boxed import padded
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile, default_tile
-from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, RingUses, staged
+from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, RingUses, staged, strided
 from lego_mlir.kernels.fused_attention import AttentionRows
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition import Kernel
 
 MOST: Final = 2**20
@@ -46,13 +48,14 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AttentionTile
     form = form or AttentionForm()
     tile = tile or default_tile(form)
     T, S, B = sizes()
-    of_q, of_k, of_starts = tensors(form, heads, (T, S, B))
-    of_rows = lego.Tensor(f32, Row(heads * form.group, T))
+    of_q, of_o = (strided(form.dtype, name, (heads * form.group, T, form.features)) for name in "qo")
+    of_k, of_v = (strided(form.dtype, name, (heads, S, form.features)) for name in "kv")
+    of_rows, of_starts = lego.Tensor(f32, Row(heads * form.group, T)), starts_type(B)
     grid = (T // tile.rows + B, heads * form.group)
 
     @lego.kernel(grid=grid, block=32 * (tile.warps + WARPS), name="packed_attention")
-    def attention(q: of_q, k: of_k, v: of_k, starts_q: of_starts, starts_k: of_starts, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
-        head, order = lego.block_id[1], PartOrder(1, 1, False, None)
+    def attention(q: of_q, k: of_k, v: of_v, starts_q: of_starts, starts_k: of_starts, o: of_o, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
+        head, order = lego.block_id[1], PartOrder(1, 1, False, None, None)
         queries = lego.shared(form.dtype, staged(ROWS, form.features, tile.groups))
         rings = KeyRings(form, tile)
         rows = lego.shared(f32, Row(tile.groups, ROWS))
@@ -60,7 +63,8 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AttentionTile
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             for at, first in parts(starts_q, starts_k, B, tile.rows, form.causal):
                 span = PackedKeyTiles(form, tile, first + at.shift, at.keys)
-                rings.fill(k, v, head // form.group if form.group > 1 else head, span, RingUses(order), at.keys_from)
+                of_keys = head // form.group if form.group > 1 else head
+                rings.fill(k, v, (of_keys,), span, RingUses(order), at.keys_from)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             for at, first in parts(starts_q, starts_k, B, tile.rows, form.causal):
                 mine = first + lego.group_id * ROWS
@@ -72,7 +76,7 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AttentionTile
                 group = PackedRows(form, tile, mine + at.shift, at.keys)
                 span = PackedKeyTiles(form, tile, first + at.shift, at.keys)
                 group.attend(part, rings, span, RingUses(order))
-                to = PackedTarget(head, at.queries_from + mine, at.queries - mine)
+                to = PackedTarget((head,), at.queries_from + mine, at.queries - mine)
                 group.copy_out(part, rows, o, lse, to)
 
     return attention
@@ -84,12 +88,9 @@ def sizes() -> tuple[Operand, Operand, Operand]:
     return tuple(lego.size(name, min=1, max=n) for name, n in most)  # type: ignore[return-value]
 
 
-def tensors(form: AttentionForm, heads: int, of: tuple[Operand, Operand, Operand]) -> tuple[Operand, Operand, Operand]:
-    """Packed queries and keys, [head, row, feature] in the order of rows, and the starts."""
-    T, S, B = of
-    queries, keys = (RegP([count, n, form.features], [2, 1, 3]) for count, n in ((heads * form.group, T), (heads, S)))
-    starts = lego.Tensor(i32, Row(B + 1), range=(0, MOST + 1))
-    return lego.Tensor(form.dtype, queries), lego.Tensor(form.dtype, keys), starts
+def starts_type(count: Operand) -> Operand:
+    """The first row of each sequence, and the end."""
+    return lego.Tensor(i32, Row(count + 1), range=(0, MOST + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class PackedKeyTiles(KeyTiles):
 class PackedTarget:
     """Rows of the result: of a head, from a row of the tensor on, as many as are left of the sequence."""
 
-    head: Operand
+    head: Place
     row: Operand
     left: Operand
 
@@ -178,14 +179,15 @@ class PackedRows(AttentionRows):
         copy_rows(part, o, to)
         out = lego.warp_id * WARP + lego.lane_id
         with lego.when((out < to.left) & (out < ROWS)):
-            lse.halo("zero")[to.head, to.row + out] = rows[lego.group_id, out % ROWS]
+            lse.halo("zero")[*to.head, to.row + out] = rows[lego.group_id, out % ROWS]
 
 
 def copy_rows(part: Operand, target: Operand, to: PackedTarget) -> None:
     """The rows of a tile in shared memory that belong to the sequence, a row for each warp at a time."""
     count, features = part.shape
-    width = max(1, features // WARP)
+    width = padded((lego.cdiv(features, WARP),))[0]
+    column = lego.lane_id * width
     for row in lego.range(lego.warp_id, lego.minimum(count, to.left), WARPS):
-        column = lego.lane_id * width
-        value = part.view.load(part.at[0] + row, part.at[1] + column, width=width)
-        target.halo("zero").store(value, to.head, to.row + row, column, width=width)
+        with lego.when(column < features):
+            value = part.view.load(part.at[0] + row, part.at[1] + column, width=width)
+            target.halo("zero").store(value, *to.head, to.row + row, column, width=width)

@@ -18,15 +18,18 @@ from lego_mlir.kernels.added_gradients import (
     GradientGroup,
     GradientMemory,
     QueryTilesOfKeys,
+    RowTensors,
     by_rows,
     default_tile,
     require_parts,
 )
 from lego_mlir.kernels.attention_forms import WARPS, AttentionForm
-from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, tensors
+from lego_mlir.kernels.attention_tiles import strided
+from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, starts_type
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
+    from lego_mlir.kernels.attention_tiles import Place
 
 
 def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | None = None) -> AddedGradients:
@@ -38,9 +41,11 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | N
     tile = tile or default_tile(form)
     require_parts(form, tile)
     T, S, B = sizes()
-    of_q, of_k, of_starts = tensors(form, heads, (T, S, B))
     count = heads * form.group
+    of_q, of_o, of_do, of_dq = (strided(form.dtype, name, (count, T, form.features)) for name in ("q", "o", "do", "dq"))
+    of_k, of_v, of_dk, of_dv = (strided(form.dtype, name, (heads, S, form.features)) for name in ("k", "v", "dk", "dv"))
     of_rows, of_sums = lego.Tensor(f32, Row(count, T)), lego.Tensor(f32, Row(count, T, form.features))
+    of_starts = starts_type(B)
 
     @lego.kernel(
         grid=(S // tile.keys + B, heads), block=32 * (tile.warps + WARPS), name="packed_attention_added_gradients"
@@ -48,33 +53,33 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | N
     def main(  # type: ignore[no-untyped-def]
         q: of_q,  # type: ignore[valid-type]
         k: of_k,  # type: ignore[valid-type]
-        v: of_k,  # type: ignore[valid-type]
-        do: of_q,  # type: ignore[valid-type]
+        v: of_v,  # type: ignore[valid-type]
+        do: of_do,  # type: ignore[valid-type]
         lse: of_rows,  # type: ignore[valid-type]
         delta: of_rows,  # type: ignore[valid-type]
         starts_q: of_starts,  # type: ignore[valid-type]
         starts_k: of_starts,  # type: ignore[valid-type]
         sums: of_sums,  # type: ignore[valid-type]
-        dk: of_k,  # type: ignore[valid-type]
-        dv: of_k,  # type: ignore[valid-type]
+        dk: of_dk,  # type: ignore[valid-type]
+        dv: of_dv,  # type: ignore[valid-type]
     ):
         head, memory, n = lego.block_id[1], GradientMemory(form, tile), tile.queries
         copies, computes = REGISTERS if tile.groups == 2 else (None, None)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
-                memory.hold(k, v, head, at.keys_from + first)
+                memory.hold(k, v, (head,), at.keys_from + first)
                 for t, of, i in span_of(form, tile, head, first, at).all():
-                    memory.fill((q, do, lse, delta), t, of, at.queries_from + i * n, at.queries - i * n)
-                memory.close(q, span_of(form, tile, head, first, at).visits, T)
+                    memory.fill((q, do, lse, delta), t, (of,), at.queries_from + i * n, at.queries - i * n)
+                memory.close(q, span_of(form, tile, head, first, at).visits, (0,), T)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             for at, first in parts(starts_q, starts_k, B, tile.keys, False, of_keys=True):
                 span = span_of(form, tile, head, first, at)
                 group = PackedGradients(form, tile, memory, first, at)
                 for t, of, i, mask in span.segments():
-                    group.visit(sums, t, of, i * n, mask)
-                group.copy_out(dk, dv, head)
+                    group.visit(sums, t, (of,), i * n, mask)
+                group.copy_out(dk, dv, (head,))
 
-    prepare, round_ = by_rows(form, (of_q, of_rows, of_sums), (T, count), "packed_attention")
+    prepare, round_ = by_rows(form, RowTensors(of_o, of_do, of_dq, of_rows, of_sums), (T, count), "packed_attention")
     return AddedGradients(prepare, main, round_)
 
 
@@ -133,7 +138,7 @@ class PackedGradients(GradientGroup):
         """Whether a query attends to a key, of those of the sequence."""
         return self.form.allowed(query + self.at.shift if self.form.causal else query, key, self.at.keys)
 
-    def copy_out(self, dk: Operand, dv: Operand, head: Operand) -> None:
+    def copy_out(self, dk: Operand, dv: Operand, head: Place) -> None:
         """The gradients of the keys and values."""
         to = PackedTarget(head, self.at.keys_from + self.first, self.at.keys - self.first)
         for part, target in self.staged(dk, dv):

@@ -22,7 +22,7 @@ lego_mlir.errors.LayoutError: Strided([2, 3], [2, 1]): the indices [0, 2] and [1
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from lego_mlir.aliases import Cond, IndexLike
@@ -171,6 +171,23 @@ class Strided(Layout):
 
     def __repr__(self) -> str:
         return f"Strided({show(self._dims)}, {show(self._strides)}{', claim=True' if self.claim else ''})"
+
+
+def claimed_strides(
+    layouts: Iterable[Layout | None], given: Container[str], chosen: Mapping[str, int]
+) -> dict[str, int]:
+    """Values that make the strides of layouts one-to-one which these only claim to be, except those of `given` names.
+
+    `chosen` has a value for every size.
+    """
+    found: dict[str, int] = {}
+    for layout in layouts:
+        while layout is not None and not isinstance(layout, Strided):
+            layout = getattr(layout, "inner", None)
+        if layout is not None and layout.claims():
+            dims = {str(symbol) for n in layout.dims() for symbol in as_expr(n).free_symbols}
+            found |= layout.default_strides({n: v for n, v in chosen.items() if n in given or n in dims or n in found})
+    return found
 
 
 _ADVICE: Final = (

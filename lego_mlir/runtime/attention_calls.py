@@ -16,16 +16,25 @@ Gradients of heads of 64 and 128 features are computed in one pass on sm_90, whi
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import attention_forms
-from lego_mlir.kernels.attention_forms import AttentionForm
+from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of, ordered_gradients
-from lego_mlir.runtime.attention_plans import BoundAttention, GradientCalls
+from lego_mlir.runtime.attention_plans import (
+    BoundAttention,
+    GradientCalls,
+    HeadAxes,
+    bound_launch,
+    by_strides,
+    dense_like,
+)
+from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
@@ -37,9 +46,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
 TENSOR_COPIES: Final = 90  # compute capability
-LARGEST: Final = (2**12 - 1, 2**20, 2**20)
-"""Heads of k and v, queries and keys of the kernels for all lengths."""
-Sizes = tuple[int, int, int]
+LARGEST: Final = HeadSizes(2**16, 2**12 - 1, 2**20, 2**20)
+"""Batches, heads of k and v, queries and keys of the kernels for all lengths."""
 
 
 def attention(
@@ -53,11 +61,13 @@ def attention(
     deterministic: bool | None = None,
     check: bool = False,
 ) -> Tensor:
-    """softmax(scale q k^T) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
+    """softmax(scale q k^T) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D].
 
-    Arrays in other orders are copied into rows. With `causal` a query attends to keys of no larger position, with a
-    `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0. PyTorch's
-    tensors have gradients, with the same bits in each run if `deterministic`; None follows
+    D is 64, 96, 128, 192 or 256. [batch, rows, heads, D] and parts of packed queries, keys and values are read where
+    they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays whose features are not contiguous, or
+    whose strides are no multiples of 16 bytes, are copied. With `causal` a query attends to keys of no larger position,
+    with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
+    PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
     `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
     """
     key = (key_of((q, k, v)), causal, window, scale, check)
@@ -73,24 +83,25 @@ def attention(
     return bound((q, k, v), deterministic)
 
 
-def _bound(form: AttentionForm, sizes: Sizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
+def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
     """The launches for arrays like these."""
-    q, k, _ = used = [in_rows(x.detach() if hasattr(x, "detach") else x) for x in given]
-    library, of_q, of_k = library_of(q), tuple(q.shape), tuple(k.shape)
+    q, k, _ = used = [_readable(x.detach() if hasattr(x, "detach") else x) for x in given]
+    library, shapes, axes = library_of(q), (dense_like(q), dense_like(k)), HeadAxes()
     assert library is not None
-    heads, rows = sizes[0] * form.group, sizes[1]
+    rows = (sizes.batch, sizes.heads * form.group, sizes.queries)
     calls = _kernel(form, sizes, multiprocessors_of(q, check))
-    plan = calls.plan_of_views(_flat(used), used, {}, [of_q, (heads, rows)], check)
+    own = HeadAxes(one=_is_large(sizes) and sizes.batch == 1)
+    plan = bound_launch(calls, own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
     in_place = all(x.shape == y.shape and _begins_with(x, y) for x, y in zip(given, used, strict=True))
     return BoundAttention(
-        plan, library.pointer, _flat, partial(_gradients, form, _adds(form, q, check)), (of_q, of_k), (heads, rows),
+        plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
         check, any(getattr(x, "requires_grad", False) for x in given), in_place,
     )  # fmt: skip
 
 
-def _flat(given: Sequence[Tensor]) -> list[Tensor]:
-    """Arrays of [.., positions, features] with one leading dimension; what there is for each row as it is."""
-    return [x if len(x.shape) <= 3 else x.reshape(-1, x.shape[-2], x.shape[-1]) for x in given]
+def _readable(x: Tensor) -> Tensor:
+    """An array that the kernels can read; with more dimensions than theirs, in rows, so that its batches are one."""
+    return by_strides(x) if len(x.shape) <= len(attention_forms.AXES) else in_rows(x)
 
 
 def _begins_with(array: Tensor, rows: Tensor) -> bool:
@@ -123,7 +134,7 @@ def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _problem(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
-) -> tuple[AttentionForm, Sizes]:
+) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
     from lego_mlir.tracing.dtypes import bf16, f16
 
@@ -150,9 +161,9 @@ def _problem(
     form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared if shared else 1, scale)
     form.require_keys(of_q[-2], of_k[-2])
     batch = 1
-    for n in of_k[:-2]:
+    for n in of_k[:-3]:
         batch *= n
-    return form, (batch, of_q[-2], of_k[-2])
+    return form, HeadSizes(batch, shared, of_q[-2], of_k[-2])
 
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:
@@ -170,10 +181,15 @@ def multiprocessors_of(q: Tensor, check: bool) -> int | None:
     return driver().attribute(device, MULTIPROCESSORS)
 
 
+def _is_large(sizes: HeadSizes) -> bool:
+    """Whether they are beyond the limits of the kernels for all lengths."""
+    return any(n > most for n, most in zip(astuple(sizes), astuple(LARGEST), strict=True))
+
+
 @lru_cache(_KEPT)
-def _kernel(form: AttentionForm, sizes: Sizes, multiprocessors: int | None = None) -> Calls:
+def _kernel(form: AttentionForm, sizes: HeadSizes, multiprocessors: int | None = None) -> Calls:
     """The kernel for these lengths: one for all of them, unless they are beyond its limits."""
-    held = None if all(n <= most for n, most in zip(sizes, LARGEST, strict=True)) else sizes
+    held = sizes if _is_large(sizes) else None
     if multiprocessors is None:
         return calls_of(AttentionKernel("attention", form, attention_forms.default_tile(form), held))
     tile, blocks = attention_forms.fastest(form, sizes, multiprocessors)
@@ -186,8 +202,8 @@ def _gradients(form: AttentionForm, adds: bool, deterministic: bool) -> Gradient
 
 def _adds(form: AttentionForm, q: Tensor, check: bool) -> bool:
     """Whether the kernel that adds gradients takes this problem: it is made for the copy unit of sm_90."""
-    if check or form.features > attention_forms.WIDEST_ADDED:
-        return form.features <= attention_forms.WIDEST_ADDED
+    if check or form.features not in attention_forms.ADDED_HEADS:
+        return form.features in attention_forms.ADDED_HEADS
     library = library_of(q)
     assert library is not None
     from lego_mlir.runtime.driver import driver

@@ -9,12 +9,12 @@ environment variable LEGO_MLIR_KERNELS names it. Nothing here needs MLIR or SymP
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.kernels import attention_forms
-from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.runtime import packs
 from lego_mlir.runtime.attention_plans import GradientCalls
 from lego_mlir.runtime.calls import BuiltCalls
@@ -42,7 +42,7 @@ class AttentionKernel:
     part: str
     form: AttentionForm
     tile: AttentionTile | None = None
-    sizes: tuple[int, int, int] | None = None
+    sizes: HeadSizes | None = None
     blocks: int | None = None
     heads: int = 0
 
@@ -55,7 +55,7 @@ class AttentionKernel:
         words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
         if t is not None:
             words.append(f"{t.groups}x{t.keys}x{t.stages}p{t.polynomials}{'t' * t.turns}")
-        words += ["x".join(map(str, self.sizes))] if self.sizes is not None else []
+        words += ["x".join(map(str, astuple(self.sizes)))] if self.sizes is not None else []
         words += [str(self.blocks)] * (self.blocks is not None) + [f"heads{self.heads}"] * (self.heads > 0)
         return "-".join(words)
 
@@ -75,7 +75,7 @@ def packable(form: AttentionForm, multiprocessors: int | None, *, gradients: boo
         for tile, blocks in attention_forms.tiles(form, multiprocessors):
             yield AttentionKernel("attention", form, tile, None, blocks)
     if gradients:
-        if form.features <= attention_forms.WIDEST_ADDED and multiprocessors is not None:
+        if form.features in attention_forms.ADDED_HEADS and multiprocessors is not None:
             yield from (AttentionKernel(f"added {part}", form) for part in ADDED)
         yield from _ordered(form)
 

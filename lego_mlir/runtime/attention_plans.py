@@ -4,17 +4,22 @@
     forward    q, k, v, .. -> the result and the log-sum-exps of its rows
     backward   the three launches of gradients, bound at their first use
 
-A kernel takes heads in one dimension; the arrays may have leading dimensions, and the results have their shapes.
+Kernels read arrays by their strides, as [batch, heads, positions, features] or [heads, rows, features]; results have
+the shapes of q, k and v, and the order of their axes in memory. An array that a kernel cannot read is copied into rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows
+from lego_mlir.kernels.attention_forms import AXES, CHUNK
+from lego_mlir.runtime.arrays import key_of
+from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows, read
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Foreign, Returned, Tensor
@@ -23,9 +28,10 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 4096
 """Calls of one process; a caller whose shapes change all the time starts over."""
-Views = Callable[[Sequence["Tensor"]], list["Tensor"]]
-"""Arrays as the kernels index them."""
-Shapes = Sequence[Sequence[int]]
+PER_ROW: Final = ("lse", "delta", "sums")
+"""Results that kernels make for each row, in rows."""
+HALF: Final = 2
+"""Bytes of an element of q, k and v; what there is for each row has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +48,90 @@ class GradientCalls:
     last: Calls
 
 
+@dataclass(frozen=True, slots=True)
+class HeadAxes:
+    """How kernels index arrays: [batch, heads, rows, features], or as [heads, rows, features] what is `packed`.
+
+    Packed arrays are [rows, heads, features]. Others may have more leading dimensions, or none. A kernel for `one`
+    batch has no stride of batches, and one of packed arrays of one head none of heads.
+    """
+
+    packed: bool = False
+    one: bool = False
+
+    def views(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """Arrays as the kernels index them; what there is for each row, which is no number of 16 bits, as it is."""
+        return [self._view(x) if len(x.shape) > 1 and x.dtype.itemsize == HALF else x for x in given]
+
+    def _view(self, x: Tensor) -> Tensor:
+        if self.packed:
+            return x.swapaxes(0, 1)
+        return x if len(x.shape) == len(AXES) else x.reshape(-1, *x.shape[-3:])
+
+    def sizes(self, results: Mapping[str, DenseShape]) -> dict[str, int]:
+        """The strides of results like q, k and v, which are sizes of a kernel."""
+        found = {}
+        for name, dense in results.items():
+            if name in PER_ROW:
+                continue
+            *outer, second, last, _ = dense.strides
+            heads, found[f"{name}_row"] = (last, second) if self.packed else (second, last)
+            if not self.packed or dense.shape[1] > 1:
+                found[f"{name}_head"] = heads
+            if not self.packed and not self.one:
+                found[f"{name}_batch"] = outer[-1] if outer else prod(dense.shape)
+        return found
+
+
+def bound_launch(
+    calls: Calls, axes: HeadAxes, given: Sequence[Tensor], results: Mapping[str, DenseShape], check: bool
+) -> Plan:
+    """A kernel bound to arrays, and to the forms of its results in the order of its parameters."""
+    return calls.plan_of_views(axes.views(given), given, axes.sizes(results), list(results.values()), check)
+
+
+def by_strides(x: Tensor) -> Tensor:
+    """The array if the kernels can read it by its strides, else a copy in rows."""
+    facts = read("an operand", x, "attention").facts
+    steps = zip(facts.shape[:-1], facts.strides, strict=False)
+    aligned = facts.pointer % ALIGNMENT == 0 and all(n == 1 or (step > 0 and step % CHUNK == 0) for n, step in steps)
+    return x if facts.strides[-1] == 1 and aligned else in_rows(x)
+
+
+def dense_like(x: Tensor) -> DenseShape:
+    """The form of a result like an array: its shape, and its order of axes where the kernels can tell it."""
+    given = read("an operand", x, "attention")
+    shape, strides = given.facts.shape, given.facts.strides
+    if given.library.name == "jax" or len(shape) > len(AXES):
+        return DenseShape.rows(*shape)
+    return DenseShape.like(shape, (*strides[:-1], 0))
+
+
 @dataclass(slots=True)
 class BoundAttention:
     """Attention of q, k and v, and perhaps the starts of sequences, bound to all but their addresses.
 
-    `views` makes what the kernels index of q, k, v, and of arrays like them. `gradients` names the kernels, for
-    `deterministic` ones or not.
+    `axes` tells how the kernels index q, k, v and arrays like them, whose forms are `shapes`. `gradients` names the
+    kernels, for `deterministic` ones or not.
     """
 
     forward: Plan
     pointer: Callable[[AnyArray], int]
-    views: Views
+    axes: HeadAxes
     gradients: Callable[[bool], GradientCalls]
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]
-    rows: tuple[int, int]
-    """Heads of q and its rows: the shape of what there is for each row."""
+    shapes: tuple[DenseShape, DenseShape]
+    rows: tuple[int, ...]
+    """The shape of what there is for each row, as the kernels index it."""
     check: bool = False
     learns: bool = False
     in_place: bool = True
-    _plans: dict[bool, Callable[..., list[Tensor]]] = field(default_factory=dict)
+    _plans: dict[Hashable, Callable[..., list[Tensor]]] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
         pointer = self.pointer
         if not self.in_place or (pointer(given[0]) | pointer(given[1]) | pointer(given[2])) % ALIGNMENT:
-            given = [*map(in_rows, given[:3]), *given[3:]]
+            given = [*map(by_strides, given[:3]), *given[3:]]
         if self.learns and gradients_enabled():
             found: Tensor = _function().apply(self, deterministic, *given)
             return found
@@ -74,15 +139,16 @@ class BoundAttention:
 
     def differentiated(self, saved: Sequence[Tensor], do: Tensor, deterministic: bool) -> list[Tensor]:
         """The gradients of q, k and v."""
-        plan = self._plans.get(deterministic)
+        key = deterministic, key_of((do,))
+        plan = self._plans.get(key)
         if plan is None:
             calls = self.gradients(deterministic)
-            plan = self._plans[deterministic] = self._added(calls) if calls.add else self._ordered(calls)
+            plan = self._plans[key] = self._added(calls) if calls.add else self._ordered(calls)
         return plan(saved, do)
 
-    def _bound(self, calls: Calls, given: Sequence[Tensor], *shapes: Sequence[int]) -> Callable[..., Returned]:
+    def _bound(self, calls: Calls, given: Sequence[Tensor], **results: DenseShape) -> Callable[..., Returned]:
         """The launch of a kernel of gradients at its first arrays, and of others like them from then on."""
-        plan: Plan = calls.plan_of_views(self.views(given), given, {}, shapes, self.check)
+        plan: Plan = bound_launch(calls, self.axes, given, results, self.check)
         return plan
 
     def _added(self, calls: GradientCalls) -> Callable[..., list[Tensor]]:
@@ -94,11 +160,12 @@ class BoundAttention:
         def run(saved: Sequence[Tensor], do: Tensor) -> list[Tensor]:
             q, k, v, *starts, o, lse = saved
             if not plans:
-                plans.append(self._bound(calls.prepare, (o, do), self.rows, (*self.rows, of_q[-1])))
+                of_sums = DenseShape.rows(*self.rows, of_q.shape[-1])
+                plans.append(self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows), sums=of_sums))
                 delta, sums = plans[0]((o, do), None)
                 given = (q, k, v, do, lse, delta, *starts, sums)
-                plans.append(self._bound(main, given, of_k, of_k))
-                plans.append(self._bound(calls.last, (sums,), of_q))
+                plans.append(self._bound(main, given, dk=of_k, dv=of_k))
+                plans.append(self._bound(calls.last, (sums,), dq=of_q))
             prepare, main_plan, rounded = plans
             delta, sums = prepare((o, do), None)
             _, dk, dv = main_plan((q, k, v, do, lse, delta, *starts, sums), None)
@@ -114,11 +181,12 @@ class BoundAttention:
         def run(saved: Sequence[Tensor], do: Tensor) -> list[Tensor]:
             q, k, v, o, lse = saved
             if not plans:
-                plans.append(self._bound(calls.prepare, (o, do), self.rows))
+                plans.append(self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows)))
                 given = (q, k, v, do, lse, plans[0]((o, do), None))
-                each = [of_k] * (2 if len(calls.main) == 1 else 1)
-                plans.append([self._bound(kernel, given, *each) for kernel in calls.main])
-                plans.append(self._bound(calls.last, given, of_q))
+                each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
+                pairs = zip(calls.main, each, strict=True)
+                plans.append([self._bound(kernel, given, **dict.fromkeys(names, of_k)) for kernel, names in pairs])
+                plans.append(self._bound(calls.last, given, dq=of_q))
             prepare, of_keys, of_queries = plans
             given = (q, k, v, do, lse, prepare((o, do), None))
             found = [plan(given, None) for plan in of_keys]
@@ -164,9 +232,8 @@ def _function() -> Foreign:
 
         @staticmethod
         def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
-            do, bound = gradient.contiguous(), context.bound
-            do = do.clone() if bound.pointer(do) % ALIGNMENT else do
-            found = bound.differentiated(context.saved_tensors, do, context.deterministic)
+            bound = context.bound
+            found = bound.differentiated(context.saved_tensors, by_strides(gradient), context.deterministic)
             return None, None, *found, *[None] * (len(context.saved_tensors) - 5)
 
     return FusedAttention

@@ -144,7 +144,8 @@ def bind(
     pairs = [(i, a, f) for i, (a, f) in enumerate(zip(entry.arguments, facts, strict=True)) if f is not None]
     for _, argument, found in pairs:
         _require_type(entry, argument, found)
-    sizes = _sizes(entry, [(argument, found) for _, argument, found in pairs], named)
+    absent = [a for a, f in zip(entry.arguments, facts, strict=True) if f is None and a.kind == "tensor"]
+    sizes = _sizes(entry, [(argument, found) for _, argument, found in pairs], absent, named)
     empty = _writes_nothing(entry, facts, sizes)
     for size in entry.sizes:
         if not empty or sizes[size.name]:
@@ -198,15 +199,40 @@ def _elements(argument: Argument, sizes: Mapping[str, int]) -> int:
     return prod(evaluate(n, sizes) for n in extents)
 
 
-def with_results_of(bound: Bound, *shapes: Sequence[int]) -> Bound:
-    """The launch with its results, which leave no element of their memory out, as rows of other shapes.
+@dataclass(frozen=True, slots=True)
+class DenseShape:
+    """The shape of a result, and strides that leave no element of its memory out."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def rows(cls, *shape: int) -> DenseShape:
+        """Row-major."""
+        return cls(shape, dense_strides(shape))
+
+    @classmethod
+    def like(cls, shape: Sequence[int], strides: Sequence[int]) -> DenseShape:
+        """With axes in the order of an array's strides.
+
+        >>> DenseShape.like((2, 3, 4), (100, 4, 16)).strides
+        (12, 1, 3)
+        """
+        steps, reach = [0] * len(shape), 1
+        for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
+            steps[axis], reach = reach, reach * shape[axis]
+        return cls(tuple(shape), tuple(steps))
+
+
+def with_results_of(bound: Bound, *shapes: DenseShape) -> Bound:
+    """The launch with its results, which leave no element of their memory out, in other shapes.
 
     The caller checks for gradients.
     """
     results = []
-    for result, shape in zip(bound.results, shapes, strict=True):
-        assert spanned(result.shape, result.strides) == prod(shape) == prod(result.shape), (result, shape)
-        results.append(replace(result, shape=tuple(shape), strides=dense_strides(shape)))
+    for result, dense in zip(bound.results, shapes, strict=True):
+        assert spanned(result.shape, result.strides) == prod(dense.shape) == prod(result.shape), (result, dense)
+        results.append(replace(result, shape=dense.shape, strides=dense.strides))
     return replace(bound, results=tuple(results), needs_gradient=False)
 
 
@@ -231,7 +257,10 @@ def _is_shaped(argument: Argument, found: ArrayFacts) -> bool:
 
 
 def _sizes(
-    entry: KernelEntry, pairs: Sequence[tuple[Argument, ArrayFacts]], named: Mapping[str, int]
+    entry: KernelEntry,
+    pairs: Sequence[tuple[Argument, ArrayFacts]],
+    absent: Sequence[Argument],
+    named: Mapping[str, int],
 ) -> dict[str, int]:
     equations: list[Equation] = []
     for argument, found in pairs:
@@ -248,7 +277,9 @@ def _sizes(
                 f"{shown[name]} ({_shapes(pairs)}); leave it out"
             )
     given = {name: int(value) for name, value in named.items()}
-    sizes = derive([*equations, *_strides(pairs)], given, multiples)
+    sizes = derive([*equations, *_strides(pairs, multiples)], given, multiples)
+    for result in absent:
+        sizes |= _row_strides(result, sizes, multiples)
     for size in entry.sizes:
         if size.name not in sizes:
             raise UsageError(
@@ -258,8 +289,8 @@ def _sizes(
     return sizes
 
 
-def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> list[Equation]:
-    """The strides of the arrays; those of axes of one element last, since these may have any value.
+def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]], multiples: Mapping[str, int]) -> list[Equation]:
+    """The strides of the arrays; those of axes of one element last, rounded up: they may have any value.
 
     Raises UsageError for a stride that is not positive, which no layout has.
     """
@@ -272,8 +303,25 @@ def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> list[Equation]:
                     f"are {array.strides} elements, not all positive; pass a copy of it"
                 )
             axes = zip(argument.strides, array.strides, array.shape, strict=True)
-            found += [(n, (stride, max(steps, 1), argument.name)) for stride, steps, n in axes]
+            for stride, steps, n in axes:
+                step = multiples.get(str(stride), 1) if n <= 1 else 1
+                found.append((n, (stride, max(-(-steps // step), 1) * step, argument.name)))
     return [equation for n, equation in found if n > 1] + [equation for n, equation in found if n <= 1]
+
+
+def _row_strides(result: Argument, sizes: Mapping[str, int], multiples: Mapping[str, int]) -> dict[str, int]:
+    """The strides of a result that is allocated, where they are sizes that nothing else gives: those of rows."""
+    if result.shape is None or result.strides is None:
+        return {}
+    found, reach = dict(sizes), 1
+    for n, stride in zip(reversed(result.shape), reversed(result.strides), strict=True):
+        name = str(stride)
+        if name in multiples and name not in found:
+            found[name] = -(-reach // multiples[name]) * multiples[name]
+        if not names_in(f"{n} + {stride}") <= found.keys():
+            return {}
+        reach = max(reach, evaluate(n, found) * evaluate(stride, found))
+    return found
 
 
 def _shapes(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> str:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
-from lego_mlir.runtime.binding import MISSING
+from lego_mlir.runtime.binding import MISSING, DenseShape
 from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
@@ -126,11 +126,11 @@ class Calls:
 
     def plan_of_views(
         self, views: Sequence[Given], arrays: Sequence[Given], named: Mapping[str, Given],
-        shapes: Sequence[Sequence[int]], check: bool = False,
+        shapes: Sequence[DenseShape], check: bool = False,
     ) -> Plan:  # fmt: skip
         """A plan for `arrays`, which the kernel reads as `views` that begin at the same addresses.
 
-        Its results are allocated as rows of the given `shapes`. Gradients are up to the caller.
+        Its results are allocated in the given `shapes`. Gradients are up to the caller.
         """
         backend, bound, _, library = self._bound(views, named, check)
         return backend.plan(binding.with_results_of(bound, *shapes), arrays, library)

@@ -100,23 +100,9 @@ def _accepted(kernel: Runnable, given: Mapping[str, int], wanted: Mapping[str, i
                 f"{name} = {value}: the kernel needs at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
         chosen[name] = value
-    return chosen | _default_strides(kernel, given, chosen)
+    from lego_mlir.layout.strided import claimed_strides
 
-
-def _default_strides(kernel: Runnable, given: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
-    """Values for strides that a layout claims to be one-to-one, except given ones."""
-    from lego_mlir.expr.index import as_expr
-    from lego_mlir.layout.strided import Strided
-
-    found: dict[str, int] = {}
-    for parameter in kernel.params:
-        layout = parameter.layout
-        while layout is not None and not isinstance(layout, Strided):
-            layout = getattr(layout, "inner", None)
-        if layout is not None and layout.claims():
-            dims = {str(symbol) for n in layout.dims() for symbol in as_expr(n).free_symbols}
-            found |= layout.default_strides({n: v for n, v in chosen.items() if n in given or n in dims or n in found})
-    return found
+    return chosen | claimed_strides([parameter.layout for parameter in kernel.params], given, chosen)
 
 
 def default_of(size: Symbol, near: int = DEFAULT_SIZE) -> int:

@@ -10,24 +10,21 @@ The lengths stay on the device, and one compiled kernel takes all of them (`kern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.attention_forms import WIDEST_ADDED, AttentionForm
+from lego_mlir.kernels.attention_forms import ADDED_HEADS, AttentionForm
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library, is_empty, without_keys
 from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of
-from lego_mlir.runtime.attention_plans import BoundAttention
+from lego_mlir.runtime.attention_plans import BoundAttention, HeadAxes, bound_launch, by_strides, dense_like
+from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.groups import require_rising
-from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
     from lego_mlir.tracing.dtypes import DType
-
-HALF: Final = 2
-"""Bytes of an element of q, k and v."""
 
 
 def attention_varlen(
@@ -42,13 +39,14 @@ def attention_varlen(
     scale: float | None = None,
     check: bool = False,
 ) -> Tensor:
-    """Attention within each of B sequences: q is [T, heads, D], k and v are [S, heads / group, D]; D is 64, 128 or 256.
+    """Attention within each of B sequences: q is [T, heads, D], k and v are [S, heads / group, D].
 
-    Sequence b is the rows `cu_seqlens[b]` to `cu_seqlens[b + 1] - 1`; both are [B + 1], int32, the second the first if
-    left out. With `causal`, query i attends to keys up to i + keys - queries of the sequence, with a `window` only to
-    that many of them. `scale` is 1 / sqrt(D) if left out. The result of a query without keys is 0. Arrays in other
-    orders are copied into rows. PyTorch's tensors have gradients, for D of 64 and 128. Raises UsageError for other
-    shapes and types.
+    D is 64, 96, 128, 192 or 256. Sequence b is the rows `cu_seqlens[b]` to `cu_seqlens[b + 1] - 1`; both are [B + 1],
+    int32, the second the first if left out. With `causal`, query i attends to keys up to i + keys - queries of the
+    sequence, with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result of a query
+    without keys is 0. Arrays are read by their strides, as parts of packed queries, keys and values are; those whose
+    features are not contiguous, or whose strides are no multiples of 16 bytes, are copied. PyTorch's tensors have
+    gradients, for D of 64 and 128. Raises UsageError for other shapes and types.
     """
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     key = (key_of((q, k, v, *starts)), causal, window, scale, check)
@@ -67,14 +65,14 @@ def attention_varlen(
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and attention_plans.gradients_enabled():
         _require_added(form)
     bound = _bound(form, heads, (q, k, v), starts, check)
-    if not bound.learns or form.features <= WIDEST_ADDED:  # others are refused at each call with gradients
+    if not bound.learns or form.features in ADDED_HEADS:  # others are refused at each call with gradients
         attention_plans.keep(key, bound)
     return bound((q, k, v, *starts))
 
 
 def _require_added(form: AttentionForm) -> None:
     """Raise UsageError for heads whose gradients no kernel of packed sequences computes."""
-    if form.features > WIDEST_ADDED:
+    if form.features not in ADDED_HEADS:
         from lego_mlir.kernels.added_gradients import default_tile, require_parts
 
         require_parts(form, default_tile(form))
@@ -134,21 +132,16 @@ def _bound(
     form: AttentionForm, heads: int, given: Sequence[Tensor], starts: Sequence[Tensor], check: bool
 ) -> BoundAttention:
     """The launches for arrays like these."""
-    used = [in_rows(x.detach() if hasattr(x, "detach") else x) for x in given]
-    library, of_q, of_k = library_of(used[0]), tuple(used[0].shape), tuple(used[1].shape)
+    used = [by_strides(x.detach() if hasattr(x, "detach") else x) for x in given]
+    library, shapes, axes = library_of(used[0]), (dense_like(used[0]), dense_like(used[1])), HeadAxes(packed=True)
     assert library is not None
-    rows, arrays = (heads * form.group, of_q[0]), [*used, *starts]
-    plan = calls_of(AttentionKernel("packed", form, heads=heads)).plan_of_views(
-        _by_heads(arrays), arrays, {}, [of_q, rows], check
-    )
+    rows = (heads * form.group, used[0].shape[0])
+    results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
+    calls = calls_of(AttentionKernel("packed", form, heads=heads))
+    plan = bound_launch(calls, axes, [*used, *starts], results, check)
     in_place = all(library.pointer(x) == library.pointer(y) for x, y in zip(given, used, strict=True))
     learns = any(getattr(x, "requires_grad", False) for x in given)
     return BoundAttention(
-        plan, library.pointer, _by_heads, lambda deterministic: added_gradients(form, heads), (of_q, of_k), rows, check,
-        learns, in_place,
+        plan, library.pointer, axes, lambda deterministic: added_gradients(form, heads), shapes, rows, check, learns,
+        in_place,
     )  # fmt: skip
-
-
-def _by_heads(given: Sequence[Tensor]) -> list[Tensor]:
-    """Arrays of 16 bits, [rows, heads, features], as the kernels index them; sums, of f32, are by heads already."""
-    return [x.swapaxes(0, 1) if len(x.shape) == 3 and x.dtype.itemsize == HALF else x for x in given]

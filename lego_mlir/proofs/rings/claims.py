@@ -11,6 +11,7 @@ import sympy
 
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.strided import claimed_strides
 from lego_mlir.proofs.rings.agents import NotFollowedError
 from lego_mlir.proofs.rings.obligations import problems
 from lego_mlir.proofs.rings.order import RingOrder
@@ -18,7 +19,7 @@ from lego_mlir.proofs.rings.reader import ring_order
 from lego_mlir.proofs.rings.ring_faults import find_fault
 from lego_mlir.proofs.rings.stage_fills import unfilled
 from lego_mlir.tracing.barrier_rings import CREATE
-from lego_mlir.tracing.trace import KernelTrace, MlirOperation
+from lego_mlir.tracing.trace import Buffer, KernelTrace, MlirOperation
 
 SIZES: Final = (64, 200, 520)
 """Sizes of a launch with which a fault is looked for, as far as their ranges allow."""
@@ -97,6 +98,7 @@ def _refuted(order: RingOrder, trace: KernelTrace) -> Verdict | None:
     """A round in which a ring goes wrong, for sizes of a launch that the kernel's requirements allow."""
     for value in SIZES:
         sizes = {str(size): _fitting(size, value) for size in trace.sizes}
+        sizes |= claimed_strides([p.layout for p in trace.parameters if isinstance(p, Buffer)], (), sizes)
         assumed = {size: sympy.Integer(sizes[str(size)]) for size in trace.sizes}
         if any(requirement.condition.xreplace(assumed) == sympy.false for requirement in trace.requirements):
             continue

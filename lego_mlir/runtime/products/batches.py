@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, ArrayOperand, read, require_alike
@@ -90,7 +91,7 @@ def batched_product(
     if check or key is None or not (first.begins_at(x) and second.begins_at(y)):
         found: Tensor = calls.call((x.array, y.array), named, None, check).reshape(shape)
         return found
-    plan = calls.plan_of_views((x.array, y.array), (first.array, second.array), named, [shape])
+    plan = calls.plan_of_views((x.array, y.array), (first.array, second.array), named, [DenseShape.rows(*shape)])
 
     def otherwise(arrays: Sequence[Tensor]) -> Tensor:
         return batched_product(read("a", arrays[0]), read("b", arrays[1]), result)

@@ -247,8 +247,7 @@ def _plan(
     entry, scratch = backend.entry, workspace_of(backend.entry)
     if around.prepare is None and not scratch:
         bound = binding.bind(entry, [*facts, None, *more], {})
-        fitting = bound if shape is None else binding.with_results_of(bound, shape)
-        return backend.plan(fitting, arrays, library), around.inner
+        return backend.plan(_in_shape(bound, shape), arrays, library), around.inner
     named = list(zip(entry.arguments[3 : len(entry.arguments) - len(scratch)], more, strict=True))
 
     def copy_of(name: str) -> Backend:
@@ -257,8 +256,12 @@ def _plan(
     steps = copies.steps_of(problem, around, backend, named, copy_of)
     whole = copies.entry_of(problem, facts, named)
     bound = binding.bind(whole, [*facts, None, *more], {})
-    fitting = bound if shape is None else binding.with_results_of(bound, shape)
-    return StepsPlan(whole, fitting, arrays, library, steps), around.inner
+    return StepsPlan(whole, _in_shape(bound, shape), arrays, library, steps), around.inner
+
+
+def _in_shape(bound: binding.Bound, shape: Sequence[int] | None) -> binding.Bound:
+    """The launch with its result as rows of another shape."""
+    return bound if shape is None else binding.with_results_of(bound, binding.DenseShape.rows(*shape))
 
 
 def _cupy() -> ArrayLibrary:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError, brief
 from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
+from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read
@@ -116,7 +117,7 @@ def _called(
     if key is None or not all(operand.begins_at(view) for operand, view in zip(operands, views, strict=True)):
         product: Tensor = calls.call(used, named, None, check)
         return product
-    plan = calls.plan_of_views(used, arrays, named, [shape], check)
+    plan = calls.plan_of_views(used, arrays, named, [DenseShape.rows(*shape)], check)
     pointers = operands[0].library.pointer, operands[1].library.pointer
     bound = Multiplication(plan, pointers, lambda given: _product(_read(*given), result, check))
     found: Tensor = known.keep(key, bound)(arrays)

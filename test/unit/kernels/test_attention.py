@@ -13,18 +13,20 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.added_gradients import AddedTile
-from lego_mlir.kernels.attention_forms import WIDEST_ADDED, AttentionForm, AttentionTile, fastest
+from lego_mlir.kernels.attention_forms import ADDED_HEADS, AttentionForm, AttentionTile, HeadSizes, fastest
 from lego_mlir.kernels.attention_gradients import GradientTile
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 SMALL, NARROW = AttentionTile(2, 64), GradientTile(64, 64, 4)
 TOLERANCE = {f16: 2**-9, bf16: 2**-6}
 FORMS = [
-    (AttentionForm(causal=True), (1, 150, 150)),
-    (AttentionForm(causal=False, group=2), (1, 70, 200)),
-    (AttentionForm(causal=True, window=70, group=2), (1, 200, 200)),
-    (AttentionForm(features=128, dtype=bf16, causal=True), (2, 65, 65)),
-    (AttentionForm(causal=False), (1, 1, 1)),
+    (AttentionForm(causal=True), (1, 1, 150, 150)),
+    (AttentionForm(causal=False, group=2), (2, 1, 70, 200)),
+    (AttentionForm(causal=True, window=70, group=2), (1, 1, 200, 200)),
+    (AttentionForm(features=128, dtype=bf16, causal=True), (1, 2, 65, 65)),
+    (AttentionForm(causal=False), (1, 1, 1, 1)),
+    (AttentionForm(features=96, causal=True), (1, 1, 90, 130)),
+    (AttentionForm(features=192, dtype=bf16, causal=False), (1, 1, 70, 70)),
 ]
 
 
@@ -33,13 +35,13 @@ def forward(form, sizes=None, tile=SMALL, blocks=None):
     return fused_attention.build(form, tile, sizes, blocks)
 
 
-def drawn(form, heads, queries, keys, gain=1.0):
-    """q, k, v, and the gradient of o."""
+def drawn(form, batch, heads, queries, keys, gain=1.0):
+    """q, k, v, and the gradient of o: [batch, heads, rows, features] in memory of [batch, rows, heads, features]."""
     random = np.random.default_rng(queries)
-    counts = (heads * form.group, queries), (heads, keys), (heads, keys), (heads * form.group, queries)
+    counts = (queries, heads * form.group), (keys, heads), (keys, heads), (queries, heads * form.group)
     scales = (gain, 1.0, 1.0, 1.0)
     return [
-        (scale * random.normal(size=(*n, form.features))).astype(form.dtype.numpy)
+        (scale * random.normal(size=(batch, *n, form.features))).astype(form.dtype.numpy).swapaxes(1, 2)
         for n, scale in zip(counts, scales, strict=True)
     ]
 
@@ -47,28 +49,38 @@ def drawn(form, heads, queries, keys, gain=1.0):
 def expected(form, q, k, v, do):
     """o, the log-sum-exps, and the gradients of q, k and v, in f64."""
     q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
-    heads, (queries, features), keys = k.shape[0], q.shape[1:], k.shape[1]
-    k, v = (np.repeat(x, form.group, axis=0) for x in (k, v))
+    (batch, heads, keys, features), queries = k.shape, q.shape[2]
+    k, v = (np.repeat(x, form.group, axis=1) for x in (k, v))
     row, column = np.indices((queries, keys))
-    scores = np.where(form.allowed(row, column, keys), q @ k.swapaxes(1, 2) / np.sqrt(features), -np.inf)
+    scores = np.where(form.allowed(row, column, keys), q @ k.mT / np.sqrt(features), -np.inf)
     best = scores.max(-1, keepdims=True)
     weights = np.exp(scores - best)
     total = weights.sum(-1, keepdims=True)
     p, lse = weights / total, (best + np.log(total))[..., 0] * np.log2(np.e)
     o = p @ v
-    ds = p * (do @ v.swapaxes(1, 2) - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
-    grouped = [
-        x.reshape(heads, form.group, keys, features).sum(1) for x in (ds.swapaxes(1, 2) @ q, p.swapaxes(1, 2) @ do)
-    ]
+    ds = p * (do @ v.mT - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
+    grouped = [x.reshape(batch, heads, form.group, keys, features).sum(2) for x in (ds.mT @ q, p.mT @ do)]
     return o, lse, ds @ k, *grouped
 
 
 def run(kernel, arrays, sizes, on):
-    """Run a kernel on some of the arrays, in place."""
-    given = {p.name: arrays[p.name].reshape(-1) for p in kernel.params}
+    """Run a kernel on some of the arrays, in place, each with the strides that it has."""
+    given, sizes = {}, dict(zip("BHMN", sizes, strict=True))
+    for p in kernel.params:
+        given[p.name] = in_memory(arrays[p.name])
+        steps = (n // arrays[p.name].itemsize for n in arrays[p.name].strides)
+        sizes |= {f"{p.name}_{axis}": n for axis, n in zip(("batch", "head", "row"), steps, strict=False)}
     values = {s.name: sizes[s.name] for s in kernel.sizes}
     report = run_kernel(kernel, given, values) if on == "interp" else PtxRun(target=on)(kernel, given, values)
     assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+
+
+def in_memory(x):
+    """The elements in the order of memory, a view."""
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    found = x.transpose(order).reshape(-1)
+    assert np.shares_memory(found, x)
+    return found
 
 
 def close(found, wanted, tolerance):
@@ -77,12 +89,12 @@ def close(found, wanted, tolerance):
 
 def attend(form, sizes, on, gain=1.0, constant=True, **options):
     q, k, v, do = drawn(form, *sizes, gain)
-    o, lse = np.full_like(q, 7), np.full(q.shape[:2], 7, np.float32)
+    o, lse = np.full_like(q, 7), np.full(q.shape[:3], 7, np.float32)
     arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
     run(
-        forward(form, sizes if constant and on != "interp" else None, **options),
+        forward(form, HeadSizes(*sizes) if constant and on != "interp" else None, **options),
         arrays,
-        dict(zip("HMN", sizes, strict=True)),
+        sizes,
         on,
     )
     wanted = expected(form, q, k, v, do)
@@ -101,7 +113,7 @@ def test_forms_in_the_interpreter(form, sizes):
 
 
 def test_sizes_of_the_launch_by_wgmma():
-    attend(AttentionForm(causal=True), (2, 100, 100), "sm_90a", constant=False)
+    attend(AttentionForm(causal=True), (2, 2, 100, 100), "sm_90a", constant=False)
 
 
 def test_maxima_that_grow():
@@ -122,21 +134,21 @@ def test_scores_are_computed_again_by_single_warps():
     pytest.param(3, AttentionForm(causal=False, group=2), marks=pytest.mark.long),
 ])  # fmt: skip
 def test_blocks_that_compute_several_parts(form, blocks):
-    attend(form, (2, 200, 200), "sm_90a", blocks=blocks)
+    attend(form, (2, 1, 200, 200), "sm_90a", blocks=blocks)
 
 
 @pytest.mark.parametrize(("blocks", "groups"), [(3, 2), (None, 3)])
 def test_groups_that_take_turns(blocks, groups):
     tile = AttentionTile(groups, 64, 3, turns=True)
-    attend(AttentionForm(causal=True, window=90), (1, 260, 260), "sm_90a", tile=tile, blocks=blocks)
+    attend(AttentionForm(causal=True, window=90), (1, 1, 260, 260), "sm_90a", tile=tile, blocks=blocks)
 
 
 def test_four_groups():
-    attend(AttentionForm(causal=False), (1, 260, 130), "sm_90a", tile=AttentionTile(4, 64, 3))
+    attend(AttentionForm(causal=False), (1, 1, 260, 130), "sm_90a", tile=AttentionTile(4, 64, 3))
 
 
 def test_weights_by_polynomials():
-    attend(AttentionForm(causal=True), (1, 150, 150), "sm_90a", gain=3.0, tile=AttentionTile(2, 64, 2, 4))
+    attend(AttentionForm(causal=True), (1, 1, 150, 150), "sm_90a", gain=3.0, tile=AttentionTile(2, 64, 2, 4))
 
 
 def differentiate(form, sizes, on, kernels):
@@ -147,7 +159,7 @@ def differentiate(form, sizes, on, kernels):
     arrays = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv, "sums": np.full(q.shape, 7, np.float32)}
     arrays |= {"o": o.astype(q.dtype), "lse": lse.astype(np.float32), "delta": np.zeros(lse.shape, np.float32)}
     for kernel in kernels:
-        run(kernel, arrays, dict(zip("HMN", sizes, strict=True)), on)
+        run(kernel, arrays, sizes, on)
     for found, gradient in zip((dq, dk, dv), wanted, strict=True):
         close(found, gradient, TOLERANCE[form.dtype])
 
@@ -155,6 +167,7 @@ def differentiate(form, sizes, on, kernels):
 @pytest.mark.parametrize(("on", "form", "sizes"), [
     pytest.param("sm_90a", *FORMS[0], marks=pytest.mark.long),
     ("sm_90a", *FORMS[1]), ("sm_90a", *FORMS[2]), ("sm_90a", *FORMS[3]), ("interp", *FORMS[1]),
+    ("sm_90a", *FORMS[5]), ("sm_90a", *FORMS[6]),
 ])  # fmt: skip
 def test_gradients(on, form, sizes):
     kernels = attention_gradients.build(form, NARROW)
@@ -183,7 +196,7 @@ def test_gradients_of_wide_heads_have_a_kernel_for_each():
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"features": 80}, "heads of 64, 128, 256 features in f16 or bf16, got 80 in f16"),
+    ({"features": 80}, "heads of 64, 96, 128, 192, 256 features in f16 or bf16, got 80 in f16"),
     ({"window": 128}, "window=128 is a number of keys from 1 on, with causal=True"),
     ({"causal": True, "window": 0}, "window=0"),
     ({"group": 0}, "group=0 query heads share a head"),
@@ -197,9 +210,9 @@ def test_windows_that_leave_queries_without_keys():
     form = AttentionForm(causal=True, window=30)
     words = "attention of 130 queries to 100 keys with window=30: the last 1 queries would attend to no key"
     with pytest.raises(UsageError, match=words):
-        fused_attention.build(form, SMALL, (1, 130, 100))
-    q, k, v, _ = drawn(form, 1, 130, 100)
-    with pytest.raises(UsageError, match=r"requires M - 30 < N, which fails for H = 1, M = 130, N = 100"):
+        fused_attention.build(form, SMALL, HeadSizes(1, 1, 130, 100))
+    q, k, v, _ = drawn(form, 1, 1, 130, 100)
+    with pytest.raises(UsageError, match=r"requires M - 30 < N, which fails for .*M = 130, .*N = 100"):
         forward(form)(q, k, v, check=True)
 
 
@@ -210,7 +223,7 @@ def test_windows_that_leave_queries_without_keys():
     pytest.param(False, 24, marks=pytest.mark.xfail(strict=True, reason="28 bytes: one address more")),
 ])  # fmt: skip
 def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spilled, tmp_path):
-    form, sizes = AttentionForm(causal=causal), (32, 16384, 16384)
+    form, sizes = AttentionForm(causal=causal), HeadSizes(1, 32, 16384, 16384)
     tile, _ = fastest(form, sizes, 132)
     compiled = compile_kernel(fused_attention.build(form, tile, sizes), target="sm_90a")
     (tmp_path / "kernel.ptx").write_text(compiled.text)
@@ -223,14 +236,15 @@ def test_the_fastest_tiles_of_64_features_keep_values_in_registers(causal, spill
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-@pytest.mark.parametrize(("features", "grids"), [
-    pytest.param(64, (None, 132), marks=pytest.mark.long), (128, (132,)), (256, (None,)),
+@pytest.mark.parametrize(("features", "grids", "spilled"), [
+    pytest.param(64, (None, 132), 0, marks=pytest.mark.long), (128, (132,), 0), (192, (None,), 0), (256, (None,), 0),
+    (96, (None,), 12),  # three groups of 64 rows; two have registers for all, and take 1.1 of the time
 ])  # fmt: skip
-def test_the_machine_code_serializes_nothing(features, grids, tmp_path):
+def test_the_machine_code_serializes_nothing(features, grids, spilled, tmp_path):
     form = AttentionForm(features=features, causal=True)
     gradients = attention_gradients.build(form)
-    forward_ = [fused_attention.build(form, sizes=(16, 4096, 4096), blocks=blocks) for blocks in grids]
-    added = [added_gradients.build(form).main] if features <= WIDEST_ADDED else []
+    forward_ = [fused_attention.build(form, sizes=HeadSizes(1, 16, 4096, 4096), blocks=blocks) for blocks in grids]
+    added = [added_gradients.build(form).main] if features in ADDED_HEADS else []
     for kernel in (*forward_, *gradients.of_keys, gradients.of_queries, *added):
         source = tmp_path / "kernel.ptx"
         source.write_text(compile_kernel(kernel, target="sm_90a").text)
@@ -238,4 +252,4 @@ def test_the_machine_code_serializes_nothing(features, grids, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
         (resources,) = ptxas.parse_report(done.stdout + done.stderr)
-        assert resources.spill_stores == 0
+        assert resources.spill_stores <= spilled

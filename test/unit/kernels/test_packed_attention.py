@@ -69,7 +69,9 @@ class Packed:
         sizes = {"T": len(self.q), "S": len(self.k), "B": len(self.starts[0]) - 1}
         for kernel in kernels:
             given = {p.name: arrays[p.name].reshape(-1) for p in kernel.params}
-            values = {s.name: sizes[s.name] for s in kernel.sizes}
+            steps = {f"{p.name}_head": self.form.features for p in kernel.params}
+            steps |= {f"{name}_row": arrays[name][0].size for name in given}
+            values = {s.name: (sizes | steps)[s.name] for s in kernel.sizes}
             report = PtxRun(target="sm_90a")(kernel, given, values)
             assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
         return [arrays[name].astype(np.float64) for name in names]

@@ -6,8 +6,8 @@ import pytest
 import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import fused_attention
-from lego_mlir.kernels.attention_forms import AttentionForm, fastest
-from lego_mlir.runtime import attention_calls
+from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
+from lego_mlir.runtime import attention_calls, attention_plans
 from lego_mlir.runtime.attention_plans import BoundAttention
 
 HEADS, SHARED, POSITIONS, FEATURES = 2, 1, 70, 64
@@ -41,11 +41,26 @@ def test_scales(scale):
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
-def test_arrays_in_other_orders_are_copied(order):
+def test_arrays_in_other_orders(order):
     given = [drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED)]
     q, k, v = (x.transpose(order).copy().transpose(np.argsort(order)) for x in given)
     found = lego_mlir.attention(q, np.broadcast_to(k, (2, *k.shape))[1], v[:, ::-1][:, ::-1], causal=True, check=True)
     np.testing.assert_allclose(found, expected(*given), atol=2e-3)
+
+
+def test_packed_arrays_are_read_where_they_are(monkeypatch):
+    packed = drawn(2, POSITIONS, 4, HEADS, FEATURES)[:, :, :3]
+    q, k, v = (packed[:, :, part].swapaxes(1, 2) for part in range(3))
+    monkeypatch.setattr(attention_plans, "in_rows", lambda x: pytest.fail("copied"))
+    found = lego_mlir.attention(q, k, v, check=True, causal=True)
+    assert found.swapaxes(1, 2).flags.c_contiguous  # as q: heads of a position are neighbours
+    np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
+
+
+@pytest.mark.parametrize("cut", [np.s_[..., 1:65], np.s_[..., ::2], np.s_[..., 4:68]])
+def test_arrays_that_kernels_cannot_read_are_copied(cut):
+    given = drawn(1, SHARED, POSITIONS, 2 * FEATURES)[cut]
+    assert attention_plans.by_strides(given).flags.c_contiguous and not given.flags.c_contiguous
 
 
 @pytest.mark.parametrize(("queries", "keys"), [((2, 0), (1, 0)), ((2, 0), (1, 5)), ((2, 3), (1, 0))])
@@ -104,7 +119,7 @@ def test_gradients_follow_the_setting_of_torch(monkeypatch):
 def test_gradients_of_arrays(adds):
     q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
     form = AttentionForm(FEATURES, causal=True, group=HEADS, scale=0.3)
-    bound = attention_calls._bound(form, (SHARED, POSITIONS, POSITIONS), (q, k, v), True)
+    bound = attention_calls._bound(form, HeadSizes(1, SHARED, POSITIONS, POSITIONS), (q, k, v), True)
     o, lse = bound.forward((q, k, v), None)
     found = bound.differentiated((q, k, v, o, lse), do, not adds)
     q, k, v, do = (x.astype(float) for x in (q, k, v, do))
@@ -123,7 +138,7 @@ def test_gradients_of_arrays(adds):
     ([(2, 70, 64), (1, 70, 64), (1, 71, 64)], {}, "k and v have one shape"),
     ([(3, 70, 64), (2, 70, 64), (2, 70, 64)], {}, "a divisor of its heads"),
     ([(3, 70, 64), (0, 70, 64), (0, 70, 64)], {}, "a divisor of its heads"),
-    ([(1, 70, 80)] * 3, {}, "heads of 64, 128, 256 features"),
+    ([(1, 70, 80)] * 3, {}, "heads of 64, 96, 128, 192, 256 features"),
     ([(1, 70, 64)] * 3, {"window": 5}, "with causal=True"),
     (
         [(1, 70, 64), (1, 60, 64), (1, 60, 64)], {"window": 10, "causal": True},
@@ -145,9 +160,9 @@ def test_other_types_are_refused():
 
 
 def test_a_cpu_has_no_roles_of_warps():
-    kernel = fused_attention.build(AttentionForm(64), sizes=(1, 70, 70))
+    kernel = fused_attention.build(AttentionForm(64), sizes=HeadSizes(1, 1, 70, 70))
     with pytest.raises(UsageError, match="run it in the interpreter, with check=True, or on CUDA arrays"):
-        kernel(*(drawn(1, 70, 64) for _ in "qkv"))
+        kernel(*(drawn(1, 1, 70, 64) for _ in "qkv"))
 
 
 def test_arrays_off_the_gpu_have_a_block_for_each_part():
@@ -160,17 +175,21 @@ def test_arrays_off_the_gpu_have_a_block_for_each_part():
     (128, True, (128, 2048, 2048), 128, None),
     (128, True, (8, 1024, 1024), 128, None),  # fewer parts than multiprocessors
     (64, True, (512, 1024, 1024), 128, 132),
-    (64, False, (256, 2048, 2048), 128, 132),
-    (64, True, (128, 4096, 4096), 128, 132),
-    (64, True, (64, 8192, 8192), 128, None),
-    (64, False, (32, 16384, 16384), 64, None),
+    (64, False, (256, 2048, 2048), 64, None),
+    (64, True, (128, 4096, 4096), 64, None),
+    (96, True, (160, 2048, 2048), 64, 132),
+    (96, False, (160, 2048, 2048), 64, None),
+    (128, False, (16, 16384, 16384), 128, 132),
+    (192, False, (16, 16384, 16384), 64, 132),
+    (256, False, (64, 2048, 2048), 64, None),
+    (256, False, (64, 4096, 4096), 64, 132),
 ])  # fmt: skip
 def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, blocks):
-    tile, found = fastest(AttentionForm(features, causal=causal), sizes, 132)
+    tile, found = fastest(AttentionForm(features, causal=causal), HeadSizes(1, *sizes), 132)
     assert (tile.keys, found) == (keys_of_a_tile, blocks)
     assert tile.turns == (features == 64 and keys_of_a_tile == 128)
 
 
 def test_a_window_keeps_the_tile_of_long_parts():
-    tile, found = fastest(AttentionForm(causal=True, window=512), (128, 4096, 4096), 132)
+    tile, found = fastest(AttentionForm(causal=True, window=512), HeadSizes(1, 128, 4096, 4096), 132)
     assert (tile.groups, tile.keys, found) == (3, 64, None)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32, gallery
+from lego_mlir import Col, Row, Strided, f16, f32, gallery
 from lego_mlir.errors import KernelFaultError, UsageError
 from lego_mlir.kernels import matmul, transpose
 
@@ -198,3 +198,31 @@ def test_a_kernel_without_machine_code_on_the_cpu():
     with pytest.raises(UsageError, match=r"kernel matmul: no machine .* of .*vector.contract.*with check=True"):
         kernel(a, b)
     np.testing.assert_array_equal(kernel(a, b, check=True), a.astype(np.float32) @ b.astype(np.float32))
+
+
+def by_strides(name):
+    strides = [lego.size(f"{name}_row", multiple_of=8), lego.size(f"{name}_column")]
+    return lego.Tensor(f32, Strided([M, N], strides, claim=True))
+
+
+@lego.kernel(grid=lego.cdiv(M * N, 64), block=64)
+def copied(x: by_strides("x"), y: by_strides("y")):
+    i = lego.block_id.x * 64 + lego.thread_id.x
+    with lego.when(i < M * N):
+        y[i // N, i % N] = x[i // N, i % N]
+
+
+def test_a_result_without_strides_has_rows_of_the_multiple_that_its_layout_asks_for():
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    padded = np.zeros((3, 8), np.float32)[:, :5]
+    padded[:] = x
+    found = copied(padded)
+    assert np.array_equal(found, x) and found.strides == (32, 4)
+    given = copied(padded, y_row=1 * 8, y_column=16 * 3)
+    assert np.array_equal(given, x) and given.strides == (32, 192)
+
+
+def test_the_stride_of_an_axis_of_one_element_may_have_any_value():
+    x = np.arange(5, dtype=np.float32)
+    for given in (x[None], x.reshape(1, 5), np.zeros((4, 5), np.float32)[::4]):
+        assert np.array_equal(copied(given), given)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.errors import CacheWarning
-from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import first_calls
@@ -26,7 +26,7 @@ from lego_mlir.store import default_folder
 TEST = Path(__file__).parents[2]
 CLUSTERS = 66, 33, 16  # of the stand-in
 PROBLEM = Problem(64, 64, 64, "f16", "f16", "NN", "sm_90a", 132, CLUSTERS)
-ATTENTION = AttentionKernel("attention", AttentionForm(64), AttentionTile(2, 128, 4, turns=True))
+ATTENTION = AttentionKernel("attention", AttentionForm(64), AttentionTile(4, 64, 4))
 HEAVY = "sympy", "z3", "torch_mlir", "llvmlite", "mpmath"
 
 
@@ -68,7 +68,7 @@ def test_every_field_of_attention_is_in_its_key():
     calls = [ATTENTION, *(replace(ATTENTION, form=form) for form in changed)]
     calls += [replace(ATTENTION, tile=tile) for tile in tiles]
     calls += [replace(ATTENTION, part="packed"), replace(ATTENTION, blocks=3), replace(ATTENTION, heads=1)]
-    calls += [replace(ATTENTION, sizes=(1, 2, 3))]
+    calls += [replace(ATTENTION, sizes=HeadSizes(1, 2, 3, 4))]
     assert len({first_calls.key(call) for call in calls}) == len(calls)
     assert len({call.name for call in calls}) == len(calls)  # files of a folder of packed kernels
 
@@ -211,9 +211,13 @@ def tensor(name, shape, written=False, dtype="f16", turned=False):
             "strides": strides[::-1] if turned else strides}  # fmt: skip
 
 
-def described(entry, *arguments):
+def free(name):
+    return {"name": name, "min": 1, "max": None, "multiple_of": 1}
+
+
+def described(entry, *arguments, sizes=()):
     return {"entry": entry, "grid": [1], "block": [32], "dynamic_shared_bytes": 0, "static_shared_bytes": 0,
-            "sizes": [], "arguments": list(arguments)}  # fmt: skip
+            "sizes": [free(name) for name in sizes], "arguments": list(arguments)}  # fmt: skip
 
 
 def of_product(dtype, result):
@@ -226,7 +230,8 @@ def of_product(dtype, result):
 OF_ATTENTION = (
     ("built", ("attention", ATTENTION), "90"),
     described(
-        "attention", *(tensor(n, (1, 64, 64), n == "o") for n in "qkvo"), tensor("lse", (1, 64), True, "f32")
+        "attention", *(tensor(n, (1, 1, 64, 64), n == "o") for n in "qkvo"), tensor("lse", (1, 1, 64), True, "f32"),
+        sizes=("o_batch", "o_head", "o_row"),
     ),
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ def test_gradients_of_arrays():
     ([(70, 1, 64)] * 3, STARTS[:1], "of one length from 2 on"),
     ([(70, 3, 64), (70, 2, 64), (70, 2, 64)], STARTS, "a divisor of its heads"),
     ([(70, 1, 64), (70, 0, 64), (70, 0, 64)], STARTS, "a divisor of its heads"),
-    ([(70, 1, 80)] * 3, STARTS, "heads of 64, 128, 256 features"),
+    ([(70, 1, 80)] * 3, STARTS, "heads of 64, 96, 128, 192, 256 features"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(shapes, starts, words):
     with pytest.raises(UsageError, match=words):
