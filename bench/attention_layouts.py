@@ -8,16 +8,16 @@ python bench/attention_layouts.py table           the times of docs/reference/la
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
 
 import harness
 import mlir_kernels
+import runner
 
 NAME, TARGET = "attention_layouts", "sm_90a"
-FOLDER = harness.ARTIFACTS / NAME
 WAYS = {"engine": harness.BENCH.parent / "examples" / "attention_spread.py",
         "by hand": harness.BENCH / "rivals" / "attention_by_hand.py"}  # fmt: skip
 FORMS = {"causal": {"causal": True}, "not causal": {}, "always rescaled": {"causal": True, "lazy": False}}
@@ -25,7 +25,7 @@ SIZES = ((64, 2048), (64, 4000))
 CASES = [f"{form}, {heads} x {positions}" for form in FORMS for heads, positions in SIZES]
 
 
-def render(_: Any) -> None:
+def render(folder: Path, _: Sequence[harness.Case]) -> None:
     """The kernels of each form, for any length."""
     sys.path[:0] = [str(path.parent) for path in WAYS.values()]
     for way, path in WAYS.items():
@@ -33,12 +33,7 @@ def render(_: Any) -> None:
         for form, options in FORMS.items():
             kernel = module.build(**options)
             scheduled = kernel.schedule("warpgroups") if way == "engine" else kernel
-            mlir_kernels.keep_cubin(FOLDER / f"{form} {way}".replace(" ", "-"), scheduled, TARGET)
-
-
-def time(cases: list[str]) -> int:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    return harness.time_cases(NAME, FOLDER, [(case,) for case in cases], contenders)
+            mlir_kernels.keep_cubin(folder / f"{form} {way}".replace(" ", "-"), scheduled, TARGET)
 
 
 def contenders(folder: Path, case: str) -> list[harness.Contender]:
@@ -64,22 +59,18 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
     return found
 
 
-def table(_: Any) -> None:
+def table() -> None:
     """The time by hand over that by the engine."""
-    results = mlir_kernels.latest(NAME)
-    if results is None:
-        sys.exit(f"no results of {NAME}; run the step `time` on a GPU")
-    times = {(row["case"][0], row["kernel"]): row["ms"] for row in results["rows"]}
-    ratios = {case: times[case, "by hand"] / times[case, "engine"] for case in dict.fromkeys(c for c, _ in times)}
-    lines = [
-        [case, *(f"{1000 * times[case, way]:.1f}" for way in WAYS), f"{ratio:.3f}"] for case, ratio in ratios.items()
-    ]
+    times = {case: {way: row["ms"] for way, row in found.items()}
+             for (case, *_), found in mlir_kernels.by_case(mlir_kernels.newest(NAME)).items()}  # fmt: skip
+    ratios = {case: found["by hand"] / found["engine"] for case, found in times.items()}
+    lines = [[case, *(f"{1000 * times[case][way]:.1f}" for way in WAYS), f"{r:.3f}"] for case, r in ratios.items()]
     made = mlir_kernels.table("heads x positions|engine, us|by hand, us|by hand over engine", lines)
-    heading = (
-        f"{mlir_kernels.circumstances(NAME, results)}. In geometric mean {geometric_mean(ratios.values()):.3f}.\n\n"
-    )
-    mlir_kernels.put_into("reference/layout-engine.md", "attention-layouts", heading, made)
+    note = f". In geometric mean {geometric_mean(ratios.values()):.3f}"
+    mlir_kernels.put_results("reference/layout-engine.md", "attention-layouts", NAME, made, "torch", note=note)
 
+
+BENCHMARK = runner.Benchmark(NAME, [(case,) for case in CASES], contenders, table, render, target=TARGET)
 
 if __name__ == "__main__":
-    mlir_kernels.main(__doc__, {"render": render, "time": time, "table": table}, CASES, str)
+    sys.exit(runner.main(BENCHMARK))
