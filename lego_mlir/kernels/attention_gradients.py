@@ -16,7 +16,9 @@ tiles at the diagonal need a mask. (Dao, "FlashAttention-2", 2023, algorithm 2.)
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,11 +74,10 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
     def deltas(o: of_o, do: of_do, delta: of_rows):  # type: ignore[no-untyped-def,valid-type]
         head, i = head_and_tile(lego.cdiv(M, 64))
         at, width = (*of.query_place(head), i * 64), form.features & -form.features
-        pairs = (
-            [lego.load(x, by_rows_of(width), at=(*at, first)).to(f32) for x in (o, do)]
-            for first in range(0, form.features, width)
-        )
-        sum(result * gradient for result, gradient in pairs).sum(axis=1).store(delta, at=at)
+        layout, parts = by_rows_of(width), range(0, form.features, width)
+        results, gradients = ([lego.load(x, layout, at=(*at, n)).to(f32) for n in parts] for x in (o, do))
+        products = map(operator.mul, results, gradients)
+        functools.reduce(operator.add, products).sum(axis=1).store(delta, at=at)
 
     blocks = {"grid": (lego.cdiv(N, tile.rows) * B * H,), "block": 32 * tile.warps}
 

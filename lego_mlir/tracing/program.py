@@ -33,7 +33,8 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.chain import same_number
 from lego_mlir.tracing.calling import OnArrays
-from lego_mlir.tracing.definition import Kernel, Parameter, collect_sizes, located, require_entry_name, signature_of
+from lego_mlir.tracing.declarations import collect_sizes, signature_of
+from lego_mlir.tracing.definition import Kernel, Parameter, located, require_entry_name
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
