@@ -31,11 +31,10 @@ from lego_mlir.runtime.attention_plans import (
     GradientCalls,
     HeadAxes,
     bound_launch,
-    by_strides,
     dense_like,
+    readable,
 )
 from lego_mlir.runtime.binding import DenseShape
-from lego_mlir.runtime.products.operands import in_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,12 +71,16 @@ def attention(
     """
     key = (key_of((q, k, v)), causal, window, scale, check)
     bound = attention_plans.known.get(key)
-    if bound is None:
+    if bound is None or not bound.takes((q, k, v)):
         form, sizes = _problem(q, k, v, causal, window, scale)
         if is_empty(q, k):
             return without_keys(q, k, v)
         if not check and is_computed_by_its_library("attention", q, k, v):
             return host_reference.attention(q, k, v, form)
+        copies = [readable(x) for x in (q, k, v)]
+        if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
+            options = {"causal": causal, "window": window, "scale": scale, "check": check}
+            return attention(*copies, deterministic=deterministic, **options)
         bound = _bound(form, sizes, (q, k, v), check)
         attention_plans.keep(key, bound)
     return bound((q, k, v), deterministic)
@@ -85,29 +88,23 @@ def attention(
 
 def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
     """The launches for arrays like these."""
-    q, k, _ = used = [_readable(x.detach() if hasattr(x, "detach") else x) for x in given]
+    q, k, _ = used = [x.detach() if hasattr(x, "detach") else x for x in given]
     library, shapes, axes = library_of(q), (dense_like(q), dense_like(k)), HeadAxes()
     assert library is not None
     rows = (sizes.batch, sizes.heads * form.group, sizes.queries)
     calls = _kernel(form, sizes, multiprocessors_of(q, check))
-    own = HeadAxes(one=_is_large(sizes) and sizes.batch == 1)
+    own = HeadAxes(unknown=_strides_of_one(form, sizes) if _is_large(sizes) else frozenset())
     plan = bound_launch(calls, own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
-    in_place = all(x.shape == y.shape and _begins_with(x, y) for x, y in zip(given, used, strict=True))
     return BoundAttention(
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
-        check, any(getattr(x, "requires_grad", False) for x in given), in_place,
+        check, any(getattr(x, "requires_grad", False) for x in given),
     )  # fmt: skip
 
 
-def _readable(x: Tensor) -> Tensor:
-    """An array that the kernels can read; with more dimensions than theirs, in rows, so that its batches are one."""
-    return by_strides(x) if len(x.shape) <= len(attention_forms.AXES) else in_rows(x)
-
-
-def _begins_with(array: Tensor, rows: Tensor) -> bool:
-    """Whether an array is used in place: a copy begins elsewhere."""
-    library = library_of(array)
-    return library is not None and library.pointer(array) == library.pointer(rows)
+def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:
+    """The strides of the result that a kernel for these sizes has not, those of axes of one element."""
+    dims = (sizes.batch, sizes.heads * form.group, sizes.queries)
+    return frozenset(f"o_{axis}" for axis, n in zip(attention_forms.AXES, dims, strict=False) if n == 1)
 
 
 def is_computed_by_its_library(operation: str, *arrays: Tensor) -> bool:

@@ -52,12 +52,18 @@ class GradientCalls:
 class HeadAxes:
     """How kernels index arrays: [batch, heads, rows, features], or as [heads, rows, features] what is `packed`.
 
-    Packed arrays are [rows, heads, features]. Others may have more leading dimensions, or none. A kernel for `one`
-    batch has no stride of batches, and one of packed arrays of one head none of heads.
+    Packed arrays are [rows, heads, features]. Others may have more leading dimensions, or none. The strides of axes of
+    one element are `unknown` to kernels of constant sizes.
     """
 
     packed: bool = False
-    one: bool = False
+    unknown: frozenset[str] = frozenset()
+    copied: bool = False
+    """Whether views are copies, as JAX makes them: then these are launched on."""
+
+    def launched(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The arrays whose addresses a launch takes."""
+        return self.views(given) if self.copied else given
 
     def views(self, given: Sequence[Tensor]) -> list[Tensor]:
         """Arrays as the kernels index them; what there is for each row, which is no number of 16 bits, as it is."""
@@ -75,27 +81,34 @@ class HeadAxes:
             if name in PER_ROW:
                 continue
             *outer, second, last, _ = dense.strides
-            heads, found[f"{name}_row"] = (last, second) if self.packed else (second, last)
-            if not self.packed or dense.shape[1] > 1:
-                found[f"{name}_head"] = heads
-            if not self.packed and not self.one:
+            found[f"{name}_head"], found[f"{name}_row"] = (last, second) if self.packed else (second, last)
+            if not self.packed:
                 found[f"{name}_batch"] = outer[-1] if outer else prod(dense.shape)
-        return found
+        return {name: step for name, step in found.items() if name not in self.unknown}
 
 
 def bound_launch(
     calls: Calls, axes: HeadAxes, given: Sequence[Tensor], results: Mapping[str, DenseShape], check: bool
 ) -> Plan:
     """A kernel bound to arrays, and to the forms of its results in the order of its parameters."""
-    return calls.plan_of_views(axes.views(given), given, axes.sizes(results), list(results.values()), check)
+    views = axes.views(given)
+    arrays = views if axes.copied else given
+    return calls.plan_of_views(views, arrays, axes.sizes(results), list(results.values()), check)
+
+
+def readable(x: Tensor) -> Tensor:
+    """An array that the kernels can read; with more dimensions than theirs, in rows, so that its batches are one."""
+    return by_strides(x) if len(x.shape) <= len(AXES) else in_rows(x)
 
 
 def by_strides(x: Tensor) -> Tensor:
     """The array if the kernels can read it by its strides, else a copy in rows."""
     facts = read("an operand", x, "attention").facts
-    steps = zip(facts.shape[:-1], facts.strides, strict=False)
-    aligned = facts.pointer % ALIGNMENT == 0 and all(n == 1 or (step > 0 and step % CHUNK == 0) for n, step in steps)
-    return x if facts.strides[-1] == 1 and aligned else in_rows(x)
+    axes = sorted((step, n) for n, step in zip(facts.shape[:-1], facts.strides, strict=False) if n > 1)
+    reach, fits = facts.shape[-1], facts.strides[-1] == 1 and facts.pointer % ALIGNMENT == 0
+    for step, n in axes:  # no element is at two places
+        fits, reach = fits and step >= reach and step % CHUNK == 0, reach + (n - 1) * step
+    return x if fits else in_rows(x)
 
 
 def dense_like(x: Tensor) -> DenseShape:
@@ -104,7 +117,7 @@ def dense_like(x: Tensor) -> DenseShape:
     shape, strides = given.facts.shape, given.facts.strides
     if given.library.name == "jax" or len(shape) > len(AXES):
         return DenseShape.rows(*shape)
-    return DenseShape.like(shape, (*strides[:-1], 0))
+    return DenseShape.like(shape, (*(max(step, 1) for step in strides[:-1]), 0))
 
 
 @dataclass(slots=True)
@@ -124,18 +137,19 @@ class BoundAttention:
     """The shape of what there is for each row, as the kernels index it."""
     check: bool = False
     learns: bool = False
-    in_place: bool = True
     _plans: dict[Hashable, Callable[..., list[Tensor]]] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
-        pointer = self.pointer
-        if not self.in_place or (pointer(given[0]) | pointer(given[1]) | pointer(given[2])) % ALIGNMENT:
-            given = [*map(by_strides, given[:3]), *given[3:]]
         if self.learns and gradients_enabled():
             found: Tensor = _function().apply(self, deterministic, *given)
             return found
-        return self.forward(given, None)[0]
+        return self.forward(self.axes.launched(given), None)[0]
+
+    def takes(self, given: Sequence[Tensor]) -> bool:
+        """Whether arrays of the types, shapes and strides that this was bound to can be read where they are."""
+        pointer = self.pointer
+        return (pointer(given[0]) | pointer(given[1]) | pointer(given[2])) % ALIGNMENT == 0
 
     def differentiated(self, saved: Sequence[Tensor], do: Tensor, deterministic: bool) -> list[Tensor]:
         """The gradients of q, k and v."""
@@ -233,7 +247,7 @@ def _function() -> Foreign:
         @staticmethod
         def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
             bound = context.bound
-            found = bound.differentiated(context.saved_tensors, by_strides(gradient), context.deterministic)
+            found = bound.differentiated(context.saved_tensors, readable(gradient), context.deterministic)
             return None, None, *found, *[None] * (len(context.saved_tensors) - 5)
 
     return FusedAttention

@@ -51,7 +51,7 @@ def attention_varlen(
     starts = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     key = (key_of((q, k, v, *starts)), causal, window, scale, check)
     bound = attention_plans.known.get(key)
-    if bound is not None and not check:
+    if bound is not None and not check and bound.takes((q, k, v)):
         return bound((q, k, v, *starts))
     form, heads = _problem((q, k, v), starts, causal, window, scale)
     on_host = not is_empty(q, k) and not check and is_computed_by_its_library("attention_varlen", q, k, v, *starts)
@@ -64,6 +64,9 @@ def attention_varlen(
         return host_reference.packed_attention(q, k, v, starts, form)
     if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and attention_plans.gradients_enabled():
         _require_added(form)
+    copies = [by_strides(x) for x in (q, k, v)]
+    if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
+        return attention_varlen(*copies, *starts, causal=causal, window=window, scale=scale, check=check)
     bound = _bound(form, heads, (q, k, v), starts, check)
     if not bound.learns or form.features in ADDED_HEADS:  # others are refused at each call with gradients
         attention_plans.keep(key, bound)
@@ -132,16 +135,17 @@ def _bound(
     form: AttentionForm, heads: int, given: Sequence[Tensor], starts: Sequence[Tensor], check: bool
 ) -> BoundAttention:
     """The launches for arrays like these."""
-    used = [by_strides(x.detach() if hasattr(x, "detach") else x) for x in given]
-    library, shapes, axes = library_of(used[0]), (dense_like(used[0]), dense_like(used[1])), HeadAxes(packed=True)
+    used = [x.detach() if hasattr(x, "detach") else x for x in given]
+    library, shapes = library_of(used[0]), (dense_like(used[0]), dense_like(used[1]))
     assert library is not None
+    heads_of = {"o": heads * form.group, "dq": heads * form.group, "dk": heads, "dv": heads}
+    one = frozenset(f"{name}_head" for name, n in heads_of.items() if n == 1)
+    axes = HeadAxes(packed=True, unknown=one, copied=library.name == "jax")
     rows = (heads * form.group, used[0].shape[0])
     results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
     calls = calls_of(AttentionKernel("packed", form, heads=heads))
     plan = bound_launch(calls, axes, [*used, *starts], results, check)
-    in_place = all(library.pointer(x) == library.pointer(y) for x, y in zip(given, used, strict=True))
     learns = any(getattr(x, "requires_grad", False) for x in given)
     return BoundAttention(
-        plan, library.pointer, axes, lambda deterministic: added_gradients(form, heads), shapes, rows, check, learns,
-        in_place,
+        plan, library.pointer, axes, lambda deterministic: added_gradients(form, heads), shapes, rows, check, learns
     )  # fmt: skip

@@ -57,10 +57,44 @@ def test_packed_arrays_are_read_where_they_are(monkeypatch):
     np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
 
 
+def shifted(x):
+    """The same array with the same strides, from an address on that no kernel reads."""
+    base = np.zeros(x.size + 64, x.dtype)
+    first = -(base.ctypes.data // 2) % 8 + 1
+    found = np.lib.stride_tricks.as_strided(base[first:], x.shape, x.strides)
+    found[...] = x
+    return found
+
+
+def test_plans_are_of_arrays_that_are_read_where_they_are():
+    q, k, v = (drawn(1, POSITIONS, heads, FEATURES).swapaxes(1, 2) for heads in (HEADS, SHARED, SHARED))
+    wanted = expected(q, k, v)
+    for given in (shifted(q), q, shifted(q)):
+        found = lego_mlir.attention(given, k, v, causal=True, check=True)
+        np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+def test_arrays_of_more_dimensions_in_another_order():
+    q, k, v = (drawn(1, 2, POSITIONS, heads, FEATURES).swapaxes(2, 3) for heads in (HEADS, SHARED, SHARED))
+    found = lego_mlir.attention(q, k, v, causal=True, check=True)
+    np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
+
+
 @pytest.mark.parametrize("cut", [np.s_[..., 1:65], np.s_[..., ::2], np.s_[..., 4:68]])
 def test_arrays_that_kernels_cannot_read_are_copied(cut):
     given = drawn(1, SHARED, POSITIONS, 2 * FEATURES)[cut]
     assert attention_plans.by_strides(given).flags.c_contiguous and not given.flags.c_contiguous
+
+
+def test_rows_that_overlap_are_copied():
+    given = np.lib.stride_tricks.as_strided(drawn(POSITIONS * 8 + FEATURES), (1, POSITIONS, FEATURES), (8, 16, 2))
+    assert attention_plans.by_strides(given).flags.c_contiguous
+
+
+def test_a_head_of_an_array_that_is_turned_around():
+    q, k, v = (drawn(1, POSITIONS, FEATURES) for _ in "qkv")
+    turned = [x[::-1] for x in (q, k, v)]
+    np.testing.assert_allclose(lego_mlir.attention(*turned, causal=True, check=True), expected(q, k, v), atol=2e-3)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [((2, 0), (1, 0)), ((2, 0), (1, 5)), ((2, 3), (1, 0))])
