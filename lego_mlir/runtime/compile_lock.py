@@ -18,6 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from lego_mlir.errors import CacheError
+from lego_mlir.store import make_kept
+
 FOLDER: Final = "locks"
 """In the folder of the cache."""
 PATIENCE: Final = 300.0
@@ -32,9 +35,9 @@ def only_one(cache: Path, name: str, patience: float = PATIENCE) -> Iterator[boo
     place, waited = cache / FOLDER / name, False
     handle: int | None = None
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_kept(place.parent)
         handle, waited = _taken(place, patience)
-    except OSError:
+    except (OSError, CacheError):
         pass  # a folder that takes no files, or a file system without locks: nothing is kept there either
     try:
         yield waited

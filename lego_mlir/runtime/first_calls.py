@@ -19,6 +19,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -73,7 +74,8 @@ def kernel_of(call: object, make: Callable[[], KeptKernel]) -> KeptKernel:
         found = read(digest) if waited else None
         if found is None:
             found = make()
-            write(digest, found)
+            with suppress(CacheError):  # of a folder that others can write to, where nothing was read either
+                write(digest, found)
     return found
 
 

@@ -39,10 +39,14 @@ IMPURE: Final = frozenset(
     (
         "open", "input", "globals", "locals", "vars", "dir", "eval", "exec", "compile", "__import__", "id", "hash",
         "getattr", "delattr", "setattr", "random", "load", "loads", "fromfile", "loadtxt", "genfromtxt", "memmap",
-        "environ", "getenv", "time", "perf_counter", "import_module", "reload",
+        "environ", "getenv", "time", "perf_counter", "import_module", "reload", "open_memmap", "load_library",
+        "attrgetter", "methodcaller",
     )
 )  # fmt: skip
 """Builtins, and attributes of pure modules, that read or change the world, or find names by a text."""
+IMPURE_MODULES: Final = ("numpy.random", "numpy.lib", "numpy.ctypeslib")
+REFLECTIVE: Final = frozenset(("__globals__", "__dict__", "__code__", "__closure__", "__builtins__"))
+"""Attributes of anything that lead to names which are not seen here."""
 _OPTIONS: Final = ("name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance")
 _MUTABLE: Final = (list, dict, set)
 _PLAIN: Final = (bool, int, str, bytes, complex)
@@ -121,17 +125,17 @@ class _Digests:
             yield from (value.co_argcount, value.co_kwonlyargcount, value.co_flags, value.co_exceptiontable)
             yield from (value.co_firstlineno, value.co_linetable, value.co_consts)
         elif kind is FunctionType:
-            yield from (value.__module__, value.__qualname__)
+            yield from (value.__module__, value.__qualname__, value.__code__.co_firstlineno)
             yield from (value.__defaults__, value.__kwdefaults__, value.__closure__)
-            if _root(value) != "lego_mlir":
-                yield value.__code__
+            if value.__globals__.get("__name__", "").split(".")[0] != "lego_mlir":
+                yield from (value.__code__, vars(value))
                 yield from self.named(value)
         elif kind is BuiltinFunctionType or isinstance(value, type):
             if _root(value) not in PURE:
                 raise UnknownPartError(repr(value))
             yield from (value.__module__, value.__qualname__)
         elif kind is ModuleType:
-            if value.__name__.split(".")[0] not in PURE:
+            if not _is_pure(value):
                 raise UnknownPartError(repr(value))
             yield value.__name__
         else:
@@ -184,14 +188,31 @@ def _joined(*parts: object) -> bytes:
 
 def _refuse_impure(function: FunctionType) -> None:
     """Raise UnknownPartError for a function that imports, or names what reads the world."""
+    held = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     for code in _codes(function.__code__):
-        module = False
+        module: ModuleType | None = None
         for step in get_instructions(code):
-            taken = step.opname == "LOAD_GLOBAL" or (module and step.opname in ("LOAD_ATTR", "LOAD_METHOD"))
-            if step.opname == "IMPORT_NAME" or (taken and step.argval in IMPURE):
+            attribute = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            taken = step.opname == "LOAD_GLOBAL" or (attribute and module is not None)
+            refused = (taken and step.argval in IMPURE) or (attribute and step.argval in REFLECTIVE)
+            if (
+                refused or step.opname == "IMPORT_NAME" or (module is not None and not attribute)
+            ):  # not under a new name
                 raise UnknownPartError(f"{function.__qualname__} takes {step.argval}")
-            given = function.__globals__.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
-            module = isinstance(given, ModuleType) and given.__name__.split(".")[0] != "lego_mlir"
+            given: object = None
+            if step.opname == "LOAD_GLOBAL":
+                given = function.__globals__.get(step.argval)
+            elif step.opname == "LOAD_DEREF" and step.argval in held:
+                given = _content(held[step.argval])
+            elif attribute and module is not None:
+                given = getattr(module, step.argval, None)
+            module = given if isinstance(given, ModuleType) and given.__name__.split(".")[0] != "lego_mlir" else None
+            if module is not None and not _is_pure(module) and module.__name__.split(".")[0] in PURE:
+                raise UnknownPartError(f"{function.__qualname__} takes {module.__name__}")
+
+
+def _is_pure(module: ModuleType) -> bool:
+    return module.__name__.split(".")[0] in PURE and not module.__name__.startswith(IMPURE_MODULES)
 
 
 def _content(cell: CellType) -> object:

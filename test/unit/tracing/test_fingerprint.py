@@ -67,6 +67,7 @@ CHANGES = {
     "a type": ("y: lego.Tensor(f32", "y: lego.Tensor(lego.f16"),
     "the name": ("def kernel(", "def renamed("),
     "its line": ("WAYS =", "\\nWAYS ="),
+    "an attribute of a helper": ("widened = built(4)", "widened = built(4)\\ndoubled.factor = 3"),
 }
 REFUSED = {
     "an import": ("        value =", "        import random\n        value ="),
@@ -75,6 +76,9 @@ REFUSED = {
     "random numbers": ("float(TABLE[1])", "np.random.rand()"),
     "an object of a user's class": ("SCALE = 2.0", "class Held:\n    pass\nSCALE = Held()"),
     "a module that reads the world": ("float(TABLE[1])", "len(os.name)"),
+    "a file behind two names": ("float(TABLE[1])", "np.ctypeslib.np.loadtxt('x')"),
+    "a module under another name": ("        value =", "        n = np\n        n.loadtxt('x')\n        value ="),
+    "globals of a function": ("float(TABLE[1])", "doubled.__globals__['SCALE']"),
 }
 
 
@@ -126,6 +130,12 @@ def test_what_may_change_by_itself_has_no_digest(what, load):
     before, after = REFUSED[what]
     spec = SPEC.replace("import math\n", "import math\nimport os\n") if "os." in after else SPEC
     assert fingerprint(load(spec.replace(before, after, 1))) is None
+
+
+def test_a_helper_that_wraps_a_function_of_the_package(load):
+    wrapped = "import functools\n\n@functools.wraps(lego.exp)\ndef doubled(x, by=2):\n    return x * by * {}\n"
+    spec = SPEC.replace("def doubled(x, by=2):\n    return x * by\n", wrapped)
+    assert fingerprint(load(spec.replace("* {}", "* 2"))) != fingerprint(load(spec.replace("* {}", "* 3")))
 
 
 def test_a_trace_does_not_change_the_digest(load):
