@@ -13,7 +13,7 @@ what passes through registers and shared tiles are added (`stored_ranges`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -92,7 +92,9 @@ def access_verdicts(
         for number, claim in enumerate(plain):
             verdict = _possible(_proved(claim, trace, words, timeout_ms), claim, words)
             if not isinstance(verdict, Proved) and claim.symbols & words.values.keys():
-                verdict = _by_stored(kept(stored())[number], trace, stored(), timeout_ms, is_filled) or verdict
+                named = [words.values[s] for s in claim.symbols & words.values.keys()]
+                ranged = kept(stored())[number]
+                verdict = _by_stored(ranged, named, trace, stored(), timeout_ms, is_filled) or verdict
             yield claim.text, verdict
 
 
@@ -106,15 +108,24 @@ def _proved(claim: Claim, trace: KernelTrace, words: DataMeaning, timeout_ms: in
 
 
 def _by_stored(
-    claim: Claim, trace: KernelTrace, words: DataMeaning, timeout_ms: int, is_filled: Callable[[str], bool]
+    claim: Claim,
+    named: Sequence[Value],
+    trace: KernelTrace,
+    words: DataMeaning,
+    timeout_ms: int,
+    is_filled: Callable[[str], bool],
 ) -> Verdict | None:
-    """The proof by ranges of what registers and shared tiles hold; None without one."""
+    """The proof by ranges of what registers and shared tiles hold; None without one.
+
+    The claim without these ranges has the values `named`: some may cancel in the claim with them, which holds only
+    where no sum overflows, so what they are computed from must be in its range too.
+    """
     verdict = _proved(claim, trace, words, timeout_ms)
     if not isinstance(verdict, Proved):
         return None
     data = words.data
     assert isinstance(data, StoredRanges)
-    tiles = sorted(data.tiles_behind(words.values[s] for s in claim.symbols if s in words.values))
+    tiles = sorted(data.tiles_behind([*named, *(words.values[s] for s in claim.symbols if s in words.values)]))
     if unfilled := [tile for tile in tiles if not is_filled(tile)]:
         return Unknown(
             f"what {', '.join(unfilled)} holds has a sufficient range, if every read comes after a write, without a "

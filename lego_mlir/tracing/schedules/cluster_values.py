@@ -148,7 +148,7 @@ class ClusterValues:
     def _turns(self) -> dict[Symbol, Expr]:
         """The variables of loops that begin at the block's number, as that number and the loop's turn."""
         found: dict[Symbol, Expr] = {}
-        loops = (s for s in self.trace.statements() if isinstance(s, For) and self.block in s.lo.free_symbols)
+        loops = (s for s in self.trace.statements() if isinstance(s, For) and s.lo == self.block)
         for loop in loops:
             tiles, step = as_expr(loop.hi), as_expr(loop.step)
             if not all(isinstance(self.tracer.prove(Eq(FloorMod(n, self.blocks), 0)), Proved) for n in (tiles, step)):

@@ -170,12 +170,13 @@ class _Pipelined(Replay):
 
     def _pairs(self) -> dict[int, SideBySide]:
         """The products that are made one, by the ids of their statements."""
-        found = side_by_side(self.loops.values())
+        found = {n: pair for n, pair in side_by_side(self.loops.values()).items() if set(pair.names) <= self.tiles}
         if self.clipped or self.narrow or self.rows > 1 or not found:
             raise refused(
                 self.trace.source,
-                "joined=True takes two lego.mma in a row, of one left tile and of two right tiles alike, with at most "
-                "256 columns together, and neither clipped, narrow nor rows; leave it out",
+                "joined=True takes two lego.mma in a row into different sums, of one left tile and of two right tiles "
+                "alike, staged in the loop, with at most 256 columns together, and neither clipped, narrow nor rows; "
+                "leave it out",
             )
         return found
 

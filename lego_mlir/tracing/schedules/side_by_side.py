@@ -54,7 +54,8 @@ def _pair(first: Statement, second: Statement) -> SideBySide | None:
     if len(marks) < 2 or any(mark.transposed for mark in marks):
         return None
     (a, b), (left, right) = ((mark.a, mark.b) for mark in marks)
-    alike = left == a and marks[0].layout == marks[1].layout and right.layout == b.layout
+    alone = not any(total in marks[1].sums for total in marks[0].sums)
+    alike = alone and left == a and marks[0].layout == marks[1].layout and right.layout == b.layout
     apart = len({part.buffer.name for part in (a, b, right)}) == 3
     whole = all(part.at == (0, 0) and part.shape == part.buffer.layout.dims() for part in (b, right))
     fits = 2 * b.shape[1] <= WIDEST and b.buffer.dtype == right.buffer.dtype

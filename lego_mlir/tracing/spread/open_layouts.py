@@ -194,7 +194,7 @@ class OpenLayouts:
         chosen, values = self.choice.values[node], self._values.setdefault(node, {})
         for (state, result), needed in zip(chosen.computed, chosen.needed, strict=True):
             given = [self._fetched(u, layout) for u, layout in zip(node.operands, needed, strict=True)]
-            if isinstance(node.operation, ReadTile) and self.graph.unit and added_in_place(node.users[0]):
+            if isinstance(node.operation, ReadTile) and self.graph.unit and _is_added_to(node):
                 values[result] = given[0]  # the variable itself, which the product changes
                 continue
             made = compute(given, state if is_shared(state) else boxed(state, node.state_shape))
@@ -326,3 +326,8 @@ def _type_of(element: Operand) -> DType:
     if found is None:
         raise TraceError(f"{element!r} cannot be an element of a tile")
     return found
+
+
+def _is_added_to(node: TileNode) -> bool:
+    """Whether a variable is read as the sums that a product adds to, in place; its other operands are copies."""
+    return bool(node.users) and node.users[0].operands[-1] is node and added_in_place(node.users[0]) is not None

@@ -140,6 +140,22 @@ def test_a_sum_that_others_see_is_not_changed_in_place(how):
     assert not marks(kernel, TileProduct)
 
 
+@pytest.mark.parametrize("schedule", ["warps", "warpgroups"])
+def test_a_left_operand_is_the_value_that_was_read(schedule):
+    @lego.kernel(grid=1, block=128)
+    def advancing(a: lego.Tensor(f16, Row(M, 64)), b: lego.Tensor(f16, Row(64, N)), c: lego.Tensor(f32, Row(M, N))):
+        left, acc = lego.register(lego.load(a, (M, 64))), lego.register(lego.zeros(f32, (M, N)))
+        for _ in lego.range(2):
+            before = left.get()
+            left.set(before * 2.0)
+            acc.set(lego.mma(before, lego.load(b, (64, N)), acc))
+        acc.get().store(c)
+
+    arrays, product = drawn(f16, "NN", 64)
+    assert interp.launch(advancing.schedule(schedule).mlir(), grid=1, block=128, args=arrays).clean
+    np.testing.assert_array_equal(arrays[2].reshape(M, N), 3 * product)
+
+
 def test_the_placement_is_that_of_the_tile():
     for rows, columns, bytes_ in itertools.product((16, 64), (16, 64, 256), (1, 2, 4)):
         tile, place = ring_layout(1, rows, columns, bytes_), swizzled((rows, columns), 8 * bytes_, 1)

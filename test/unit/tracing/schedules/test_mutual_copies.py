@@ -161,6 +161,26 @@ def test_blocks_of_a_cluster_have_to_go_one_way(way):
         kernel.schedule(ROLES.format(2))
 
 
+def test_blocks_of_a_cluster_take_equal_numbers_of_turns():
+    @lego.kernel(grid=2, block=T.threads)
+    def product(a: lego.Tensor(f16, Row(512, 64)), b: lego.Tensor(f16, Col(64, 64)), c: lego.Tensor(f16, Row(512, 64))):
+        (ta, tb), acc, out = T.operands(), T.accumulator(), lego.shared(f16, Row(T.m, T.n))
+        row, column = T.part_of_warp()
+        for tile in lego.range(2 * lego.block_id.x, 8, 2):  # 4 turns and 3
+            for step in lego.range(2):
+                lego.stage(a, (tile, 0 * step), ta)
+                lego.stage(b, (0 * step, 0), tb)
+                lego.barrier()
+                lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, T.columns)), acc)
+                lego.barrier()
+        acc.store(out, at=T.part_of_warp())
+        lego.barrier()
+        lego.store_tile(out, c, (lego.block_id.x, 0))
+
+    with pytest.raises(ScheduleError, match=r"may differ between the 2 blocks of a cluster"):
+        product.schedule(ROLES.format(2))
+
+
 @pytest.mark.parametrize(("blocks", "machine"), [(2, interpreted), (2, emulated), (4, emulated)])
 def test_values_stay(blocks, machine):
     assert run(*clustered(blocks), machine) == ([], 0)

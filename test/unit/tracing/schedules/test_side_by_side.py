@@ -71,10 +71,43 @@ def test_the_gate_is_one_product_with_its_epilogue_in_registers(clusters):
     assert wide == {"128"}
 
 
+@pytest.mark.parametrize("how", ["into one sum", "a right tile that is not staged"])
+def test_pairs_that_are_not_one_product(how):
+    @lego.kernel(grid=1, block=T.threads)
+    def product(
+        a: lego.Tensor(f16, Row(64, 128)), b: lego.Tensor(f16, Row(128, 64)), b2: lego.Tensor(f16, Row(128, 64)),
+        c: lego.Tensor(f16, Row(64, 64)),
+    ):  # fmt: skip
+        ta, tb, tb2 = (lego.shared(f16, Row(*dims)) for dims in ((64, BK), (BK, 64), (BK, 64)))
+        first, (row, column) = T.accumulator(), T.part_of_warp()
+        last = first if how == "into one sum" else T.accumulator()
+        if how != "into one sum":
+            lego.stage(b2, (0, 0), tb2)
+        for step in lego.range(2):
+            lego.stage(a, (0, step), ta)
+            lego.stage(b, (step, 0), tb)
+            if how == "into one sum":
+                lego.stage(b2, (step, 0), tb2)
+            lego.barrier()
+            left = ta.part((row, 0), (64, BK))
+            lego.mma(left, tb.part((0, column), (BK, 16)), first)
+            lego.mma(left, tb2.part((0, column), (BK, 16)), last)
+            lego.barrier()
+        out = lego.shared(f16, Row(64, 64))
+        for total in (first,) if how == "into one sum" else (first, last):
+            total.store(out, at=(row, column))
+            lego.barrier()
+            lego.store_tile(out, c, (0, 0))
+            lego.barrier()
+
+    with pytest.raises(ScheduleError, match=r"two lego.mma in a row into different sums, .* staged in the loop"):
+        product.schedule("warpgroups, pipeline(stages=2, joined=True)")
+
+
 @pytest.mark.parametrize("name", ["plain", "two_sums"])
 def test_products_that_are_not_beside_each_other(name):
     kernel, _ = PRODUCTS[name](64, 64, 128, T)
-    with pytest.raises(ScheduleError, match=r"\.py:\d+: joined=True takes two lego.mma in a row, of one left tile"):
+    with pytest.raises(ScheduleError, match=r"\.py:\d+: joined=True takes two lego.mma in a row into different sums"):
         kernel.schedule(ROLES)
 
 
