@@ -79,8 +79,10 @@ def attention(
             return host_reference.attention(q, k, v, form)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
-            options = {"causal": causal, "window": window, "scale": scale, "check": check}
-            return attention(*copies, deterministic=deterministic, **options)
+            q, k, v = copies
+            return attention(
+                q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, check=check
+            )
         bound = _bound(form, sizes, (q, k, v), check)
         attention_plans.keep(key, bound)
     return bound((q, k, v), deterministic)

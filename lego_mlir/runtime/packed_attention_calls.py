@@ -66,7 +66,8 @@ def attention_varlen(
         _require_added(form)
     copies = [by_strides(x) for x in (q, k, v)]
     if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
-        return attention_varlen(*copies, *starts, causal=causal, window=window, scale=scale, check=check)
+        q, k, v = copies
+        return attention_varlen(q, k, v, starts[0], starts[1], causal=causal, window=window, scale=scale, check=check)
     bound = _bound(form, heads, (q, k, v), starts, check)
     if not bound.learns or form.features in ADDED_HEADS:  # others are refused at each call with gradients
         attention_plans.keep(key, bound)

@@ -34,7 +34,10 @@ from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.barrier_rings import ring_bytes
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
-from lego_mlir.tracing.declarations import (
+from lego_mlir.tracing.distinct import refuse_stores_to_distinct
+from lego_mlir.tracing.divergence import refuse_differing
+from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.kernel_declaration import (
     checked_cluster,
     checked_extents,
     declared_extents,
@@ -43,9 +46,6 @@ from lego_mlir.tracing.declarations import (
     signature_of,
     sizes_of,
 )
-from lego_mlir.tracing.distinct import refuse_stores_to_distinct
-from lego_mlir.tracing.divergence import refuse_differing
-from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.launch_bounds import launch_bounds
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.register_names import warn_of_second_names

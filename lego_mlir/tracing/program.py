@@ -33,9 +33,9 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.chain import same_number
 from lego_mlir.tracing.calling import OnArrays
-from lego_mlir.tracing.declarations import collect_sizes, signature_of
 from lego_mlir.tracing.definition import Kernel, Parameter, located, require_entry_name
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.kernel_declaration import collect_sizes, signature_of
 from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.requirements import of_relations, refuse
