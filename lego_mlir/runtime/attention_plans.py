@@ -175,11 +175,10 @@ class BoundAttention:
             q, k, v, *starts, o, lse = saved
             if not plans:
                 of_sums = DenseShape.rows(*self.rows, of_q.shape[-1])
-                plans.append(self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows), sums=of_sums))
-                delta, sums = plans[0]((o, do), None)
-                given = (q, k, v, do, lse, delta, *starts, sums)
-                plans.append(self._bound(main, given, dk=of_k, dv=of_k))
-                plans.append(self._bound(calls.last, (sums,), dq=of_q))
+                first = self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows), sums=of_sums)
+                delta, sums = first((o, do), None)
+                second = self._bound(main, (q, k, v, do, lse, delta, *starts, sums), dk=of_k, dv=of_k)
+                plans[:] = first, second, self._bound(calls.last, (sums,), dq=of_q)  # whole, for other threads
             prepare, main_plan, rounded = plans
             delta, sums = prepare((o, do), None)
             _, dk, dv = main_plan((q, k, v, do, lse, delta, *starts, sums), None)
@@ -195,12 +194,12 @@ class BoundAttention:
         def run(saved: Sequence[Tensor], do: Tensor) -> list[Tensor]:
             q, k, v, o, lse = saved
             if not plans:
-                plans.append(self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows)))
-                given = (q, k, v, do, lse, plans[0]((o, do), None))
+                first = self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows))
+                given = (q, k, v, do, lse, first((o, do), None))
                 each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
                 pairs = zip(calls.main, each, strict=True)
-                plans.append([self._bound(kernel, given, **dict.fromkeys(names, of_k)) for kernel, names in pairs])
-                plans.append(self._bound(calls.last, given, dq=of_q))
+                second = [self._bound(kernel, given, **dict.fromkeys(names, of_k)) for kernel, names in pairs]
+                plans[:] = first, second, self._bound(calls.last, given, dq=of_q)  # whole, for other threads
             prepare, of_keys, of_queries = plans
             given = (q, k, v, do, lse, prepare((o, do), None))
             found = [plan(given, None) for plan in of_keys]

@@ -207,7 +207,7 @@ def _exact(problem: Problem, device: int) -> ExactKernel | None:
 
     def replace() -> None:
         backends.drop(problem, device)
-        for key in [key for key, bound in known.items() if bound.exact is found]:
+        for key in [key for key, bound in list(known.items()) if bound.exact is found]:
             known.pop(key, None)
 
     found = ExactKernel(problem, replace)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ALIGNMENT: Final = 256  # bytes: of each scratch tensor, as cuMemAlloc aligns
 KEPT: Final = 1 << 26
 """Bytes of scratch memory that a stream keeps."""
+OF_EACH_THREAD: Final = 2
+"""The default stream of the thread that uses it, so many streams (CUDA driver API, `CU_STREAM_PER_THREAD`)."""
 COUNTERS: Final = "counters"
 """The scratch tensor that is 0 before and after a launch."""
 WORKSPACE: Final = ("partial", COUNTERS)
@@ -93,7 +95,7 @@ class StepsPlan(Plan):
         device = self.bound.device[1]
         if not self.bytes:
             self._launch(addresses, used)
-        elif self.driver.is_capturing(used) or (self.bytes > KEPT and not self.cleared):
+        elif used == OF_EACH_THREAD or self.driver.is_capturing(used) or (self.bytes > KEPT and not self.cleared):
             begin = self.driver.allocate(self.bytes, device, used)
             try:
                 if self.cleared:
