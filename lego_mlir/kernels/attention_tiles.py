@@ -124,11 +124,6 @@ class PartOrder:
         """The blocks of the launch."""
         return (self.count * self.heads if self.blocks is None else self.blocks,)
 
-    def parts(self) -> Iterator[tuple[Operand, Operand]]:
-        """The head and the place of each part."""
-        for _, head, place in self.numbered():
-            yield head, place
-
     def numbered(self) -> Iterator[tuple[Operand, Operand, Operand]]:
         """The number of each part in its block, its head and its place."""
         if self.blocks is None:
