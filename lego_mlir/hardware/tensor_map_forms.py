@@ -3,8 +3,9 @@
 Where a map has numbers, a form has multiples and quotients of the kernel's sizes, in the order of its arguments:
 
 >>> rows = TensorMapForm("f16", (SizeTerm(1), SizeTerm(0)), strides=(SizeTerm(1, times=2),), box=(64, 128), swizzle=128)
->>> rows.at([1000, 512])
-TensorMap(dtype='f16', sizes=(512, 1000), strides=(1024,), box=(64, 128), swizzle=128)
+>>> found = rows.at([1000, 512])
+>>> found.sizes, found.strides, found.box
+((512, 1000), (1024,), (64, 128))
 """
 
 from __future__ import annotations

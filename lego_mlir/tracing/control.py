@@ -335,10 +335,11 @@ class Cell(Scalar):
         return self
 
 
-class CellTuple:
+class CellTuple(Uncompared):
     """Several variables whose values are read and replaced together."""
 
     __slots__ = ("cells",)
+    _instead = "compare the values of `get()`, one by one"
 
     def __init__(self, cells: Sequence[Cell | SpreadVariable]) -> None:
         self.cells = tuple(cells)

@@ -136,6 +136,8 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     if metadata is not None:
         return sparse_product(tracer, {"a": a, "b": b, "acc": acc, "metadata": metadata.get()})
+    for name, given in (("a", a), ("b", b)):
+        _check_operand(tracer, name, given)
     a, b = _rounded(a, _type(b)), _rounded(b, _type(a))
     kind = _kind(tracer, a, b, acc)
     alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
@@ -336,22 +338,25 @@ def _type(given: Operands) -> DType:
     return given.view.dtype if isinstance(given, Part) else given.dtype
 
 
+def _check_operand(tracer: Tracer, name: str, given: object) -> None:
+    """Raises LayoutError for what is no operand, whatever the other one is."""
+    if not isinstance(given, Spread | Part | View | PackedView) or len(_shape(given)) != 2:
+        raise tracer.error(
+            f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
+            f"{brief(repr(given))}",
+            LayoutError,
+        )
+    view = given.view if isinstance(given, Part) else given
+    if isinstance(view, View | PackedView) and view.buffer.space != "workgroup":
+        raise tracer.error(
+            f"lego.mma: {name}, {view.buffer.name}, is not in shared memory; load it into registers with "
+            "lego.load, or copy it to a shared tile with lego.copy_async",
+            LayoutError,
+        )
+
+
 def _kind(tracer: Tracer, a: Operands, b: Operands, acc: Spread) -> MmaInstruction:
     """The instructions. Raises LayoutError for operands that do not fit each other or the result."""
-    for name, given in (("a", a), ("b", b)):
-        if not isinstance(given, Spread | Part | View | PackedView) or len(_shape(given)) != 2:
-            raise tracer.error(
-                f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
-                f"{brief(repr(given))}",
-                LayoutError,
-            )
-        view = given.view if isinstance(given, Part) else given
-        if isinstance(view, View | PackedView) and view.buffer.space != "workgroup":
-            raise tracer.error(
-                f"lego.mma: {name}, {view.buffer.name}, is not in shared memory; load it into registers with "
-                "lego.load, or copy it to a shared tile with lego.copy_async",
-                LayoutError,
-            )
     multiplied = multiplied_type(_type(a), _type(b))
     if multiplied is None or acc.dtype != INSTRUCTIONS[multiplied].result:
         raise tracer.error(

@@ -96,7 +96,7 @@ def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
     """A kernel of exactly these sizes, whose blocks of a cluster add parts of K before the epilogue."""
     for size in ((512, 512, 65536), (256, 256, 16384), (64, 1024, 8192)):
         assert class_for(size, "NT", "f16", result, "sm_90a", 132, fused) is None
-        problem = Problem(*size, "f16", result, "NT", "sm_90a", 132, None, fused.epilogue, fused.exact)
+        problem = Problem(*size, "f16", result, "NT", "sm_90a", 132, (), fused.epilogue, fused.exact)
         kernel, script, _ = kernel_for(problem)
         assert script is None and (kernel.cluster or "partial" in kernel.signature)
         assert (f"exact(every={fused.exact})" in kernel.schedules) == (fused.exact > 0)

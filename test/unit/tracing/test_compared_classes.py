@@ -54,6 +54,7 @@ SAMPLES = {
     "BlockInCluster": lambda x, z: [lego.block_in_cluster, lego.block_id],
     "Branch": lambda x, z: [lego.when(lego.lane_id < n) for n in (3, 4)],
     "Cell": lambda x, z: [lego.register(i32, n) for n in range(2)],
+    "CellTuple": lambda x, z: [lego.register((x[n], z[n])) for n in range(2)],
     "ClusterRank": lambda x, z: [lego.cluster_rank, lego.lane_id],
     "Condition": lambda x, z: [lego.lane_id < 3, lego.lane_id < 4],
     "Extents": lambda x, z: [lego.block_dim, lego.grid_dim],
