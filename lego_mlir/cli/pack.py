@@ -70,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     forms.add_argument("--scale", type=float, metavar="X", help="of scores (default: 1 / sqrt(features))")
     forms.add_argument("--gradients", action="store_true", help="the kernels of gradients too")
+    forms.add_argument(
+        "--varlen-heads", type=options.at_least(1), nargs="+", default=[], metavar="N",
+        help="also those of lego_mlir.attention_varlen, for N heads of k and v",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -173,7 +177,7 @@ def _of_attention(args: argparse.Namespace) -> dict[str, Compilation]:
     for dtype in args.dtype:
         for features in args.features:
             form = AttentionForm(features, dtype_named(dtype), args.causal, args.window, args.group, args.scale)
-            for one in packable(form, multiprocessors, gradients=args.gradients):
+            for one in packable(form, multiprocessors, gradients=args.gradients, varlen_heads=args.varlen_heads):
                 kernel, cache = one.build(), Cache(default_folder())
                 found[one.name] = compile_kernel(
                     kernel, target=args.target, emit=args.emit, transform=script_for(kernel), cache=cache

@@ -83,6 +83,7 @@ def attention(
             return attention(
                 q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, check=check
             )
+        _require_lengths_of_gradients(sizes, (q, k, v))
         bound = _bound(form, sizes, (q, k, v), check)
         attention_plans.keep(key, bound)
     return bound((q, k, v), deterministic)
@@ -101,6 +102,17 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
         check, any(getattr(x, "requires_grad", False) for x in given),
     )  # fmt: skip
+
+
+def _require_lengths_of_gradients(sizes: HeadSizes, given: Sequence[Tensor]) -> None:
+    """Raise UsageError, before anything is computed, for sizes whose gradients no kernel computes."""
+    if _is_large(sizes) and any(getattr(x, "requires_grad", False) for x in given):
+        names = ("batches", "heads of k and v", "queries", "keys")
+        most, shown = astuple(LARGEST), ", ".join(f"{n} {name}" for name, n in zip(names, astuple(sizes), strict=True))
+        raise UsageError(
+            f"attention of {shown}: gradients are computed for at most {most[0]} batches, {most[1]} heads of k and v, "
+            f"and {most[2]} queries and keys; detach the arrays for the result alone, or divide the batch"
+        )
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:

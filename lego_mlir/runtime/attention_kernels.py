@@ -8,7 +8,7 @@ environment variable LEGO_MLIR_KERNELS names it. Nothing here needs MLIR or SymP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _KEPT: Final = 256
 ADDED: Final = ("prepare", "main", "round")
 """The kernels of `kernels.added_gradients`."""
+PACKED: Final = "packed"
+"""The kernel of packed sequences."""
 ORDERED: Final = ("deltas", "of_keys", "of_queries")
 """The kernels of `kernels.attention_gradients`; of keys there are two for the widest heads."""
 
@@ -64,10 +66,13 @@ class AttentionKernel:
         return _built(self)
 
 
-def packable(form: AttentionForm, multiprocessors: int | None, *, gradients: bool) -> Iterator[AttentionKernel]:
+def packable(
+    form: AttentionForm, multiprocessors: int | None, *, gradients: bool, varlen_heads: Sequence[int] = ()
+) -> Iterator[AttentionKernel]:
     """Every kernel that calls of a form may take, on a device with so many multiprocessors and tensor copies.
 
-    Without tensor copies the number of multiprocessors is None.
+    Without tensor copies the number of multiprocessors is None. With `varlen_heads` also those of packed sequences, for
+    each of these numbers of heads of k and v.
     """
     if multiprocessors is None:
         yield AttentionKernel("attention", form, attention_forms.default_tile(form))
@@ -78,6 +83,10 @@ def packable(form: AttentionForm, multiprocessors: int | None, *, gradients: boo
         if form.features in attention_forms.ADDED_HEADS and multiprocessors is not None:
             yield from (AttentionKernel(f"added {part}", form) for part in ADDED)
         yield from _ordered(form)
+    for heads in varlen_heads:
+        yield AttentionKernel(PACKED, form, heads=heads)
+        if gradients and form.features in attention_forms.ADDED_HEADS:
+            yield from (AttentionKernel(f"added {part}", form, heads=heads) for part in ADDED)
 
 
 def calls_of(wanted: AttentionKernel) -> Calls:
@@ -95,7 +104,9 @@ def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
     form = wanted.form
     words = [f"--dtype {form.dtype} --features {form.features} --group {form.group}"]
     words += ["--causal"] * form.causal + [f"--window {form.window}"] * (form.window is not None)
-    words += [f"--scale {form.scale}"] * (form.scale is not None) + ["--gradients"] * (wanted.part != "attention")
+    words += [f"--scale {form.scale}"] * (form.scale is not None)
+    words += ["--gradients"] * (wanted.part not in ("attention", PACKED))
+    words += [f"--varlen-heads {wanted.heads}"] * (wanted.heads > 0)
     remedy = f"add it with lego-mlir pack attention {' '.join(words)} --target sm_90a -o {folder}"
     return packs.PackedCalls(backends.packed(Path(folder), wanted.name, remedy))
 
@@ -124,7 +135,7 @@ def _built(wanted: AttentionKernel) -> Kernel:
     from lego_mlir.kernels import fused_attention, packed_attention
 
     kind, *part = wanted.part.split(" ")
-    if kind == "packed":
+    if kind == PACKED:
         return packed_attention.build(wanted.form, wanted.heads)
     if kind == "attention":
         return fused_attention.build(wanted.form, wanted.tile, wanted.sizes, wanted.blocks)

@@ -320,10 +320,10 @@ class Driver:
 
         return run
 
-    def is_capturing(self, stream: int) -> bool:
-        """Whether launches on the stream are recorded in a graph."""
+    def is_capturing(self, device: int, stream: int) -> bool:
+        """Whether launches on the stream are recorded in a graph; stream 0 is of the device."""
         status = ctypes.c_int()
-        self._require("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        self.within(device, lambda: self._require("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status)))
         return status.value != 0
 
     def synchronise(self, device: int, stream: int) -> None:

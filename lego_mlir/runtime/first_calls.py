@@ -112,11 +112,21 @@ def tools() -> bytes:
         except OSError:
             continue
         for name in names:
-            project = name.split("-", 1)[0].lower()
-            if name.endswith(".dist-info") and found.get(project) == "":  # the first on the path is imported
-                found[project] = name
+            project = name.removesuffix(".egg-info").split("-", 1)[0].lower()
+            if name.endswith((".dist-info", ".egg-info")) and found.get(project) == "":  # the first one is imported
+                found[project] = _named_version(Path(folder or ".") / name)
     chosen = [os.environ.get(name, "") for name in _CHOOSING]
     return repr((sys.version, sys.platform, sorted(found.items()), chosen)).encode()
+
+
+def _named_version(metadata: Path) -> str:
+    """What tells versions apart: the folder's name, or its description where a source tree's name has no version."""
+    if "-" in metadata.name.removesuffix(metadata.suffix):
+        return metadata.name
+    try:
+        return hashlib.sha256((metadata / "PKG-INFO").read_bytes()).hexdigest()
+    except OSError:
+        return metadata.name
 
 
 def key(call: object) -> str:

@@ -17,7 +17,7 @@ from lego_mlir.kernels.attention_forms import ADDED_HEADS, AttentionForm
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library, is_empty, without_keys
-from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of
+from lego_mlir.runtime.attention_kernels import PACKED, AttentionKernel, added_gradients, calls_of
 from lego_mlir.runtime.attention_plans import BoundAttention, HeadAxes, bound_launch, by_strides, dense_like
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.groups import require_rising
@@ -144,7 +144,7 @@ def _bound(
     axes = HeadAxes(packed=True, unknown=one, copied=library.name == "jax")
     rows = (heads * form.group, used[0].shape[0])
     results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
-    calls = calls_of(AttentionKernel("packed", form, heads=heads))
+    calls = calls_of(AttentionKernel(PACKED, form, heads=heads))
     plan = bound_launch(calls, axes, [*used, *starts], results, check)
     learns = any(getattr(x, "requires_grad", False) for x in given)
     return BoundAttention(

@@ -95,7 +95,9 @@ class StepsPlan(Plan):
         device = self.bound.device[1]
         if not self.bytes:
             self._launch(addresses, used)
-        elif used == OF_EACH_THREAD or self.driver.is_capturing(used) or (self.bytes > KEPT and not self.cleared):
+        elif (
+            used == OF_EACH_THREAD or self.driver.is_capturing(device, used) or (self.bytes > KEPT and not self.cleared)
+        ):
             begin = self.driver.allocate(self.bytes, device, used)
             try:
                 if self.cleared:

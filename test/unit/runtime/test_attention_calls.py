@@ -227,3 +227,15 @@ def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, block
 def test_a_window_keeps_the_tile_of_long_parts():
     tile, found = fastest(AttentionForm(causal=True, window=512), HeadSizes(1, 128, 4096, 4096), 132)
     assert (tile.groups, tile.keys, found) == (3, 64, None)
+
+
+def test_gradients_beyond_the_kernels_sizes_are_refused_at_the_call():
+    class Learning(np.ndarray):
+        requires_grad = True
+
+    sizes = attention_calls.HeadSizes(1, 1, 2**20 + 1, 4)
+    given = [np.empty((0, 64), np.float16).view(Learning) for _ in "qkv"]
+    with pytest.raises(UsageError, match=r"1048577 queries, 4 keys: gradients .* at most .* 1048576 queries"):
+        attention_calls._require_lengths_of_gradients(sizes, given)
+    attention_calls._require_lengths_of_gradients(sizes, [x.view(np.ndarray) for x in given])
+    attention_calls._require_lengths_of_gradients(attention_calls.HeadSizes(1, 1, 2**20, 4), given)

@@ -102,6 +102,19 @@ def test_the_tools_are_in_the_key(change, tmp_path, monkeypatch):
     assert first_calls.tools.__wrapped__() != before
 
 
+def test_tools_of_a_source_tree_are_in_the_key(tmp_path, monkeypatch):
+    described = tmp_path / "llvmlite.egg-info" / "PKG-INFO"
+    described.parent.mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    found = []
+    for version in ("0.1", "0.2"):
+        described.write_text(f"Version: {version}")
+        found.append(first_calls.tools.__wrapped__())
+    described.parent.rename(tmp_path / "llvmlite-0.3-py3.11.egg-info")
+    found.append(first_calls.tools.__wrapped__())
+    assert len(set(found)) == 3
+
+
 def made(code=b".entry nothing"):
     return KeptKernel({"entry": "nothing"}, code)
 

@@ -194,3 +194,20 @@ def test_attention_takes_its_kernels_from_a_folder(machine, monkeypatch, tmp_pat
     )
     with pytest.raises(UsageError, match=remedy):
         lego_mlir.attention(q, k, k)
+
+
+def test_attention_of_packed_sequences_takes_its_kernel_from_a_folder(machine, monkeypatch, tmp_path, capsys):
+    OwnLibrary(monkeypatch)
+    folder, words = tmp_path / "kernels", ["--features", "64", "--causal", "--target", "sm_80", "--varlen-heads"]
+    assert main(["pack", "attention", *words, "4", "-o", str(folder)]) == 0
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(folder))
+    machine.set(major=8)
+    starts = own(np.array([0, 10, 71], np.int32))
+    for heads in (4, 2):
+        q = own(np.zeros((71, heads, 64), np.float16))
+        if heads == 4:
+            assert lego_mlir.attention_varlen(q, q, q, starts, causal=True).shape == q.shape
+            assert [launch[0] for launch in machine.launches] == ["packed_attention"]
+        else:
+            with pytest.raises(UsageError, match=r"lego-mlir pack attention .* --causal --varlen-heads 2 --target"):
+                lego_mlir.attention_varlen(q, q, q, starts, causal=True)
