@@ -6,11 +6,13 @@ Doctests (`>>>`) are run by pytest itself; blocks of MLIR and C++ by the tests t
 import ast
 import importlib
 import importlib.util
+import shlex
 
 import page_commands
 import pytest
 
 import lego_mlir
+from lego_mlir.cli.main import parser_of
 
 ROOT = page_commands.ROOT
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
@@ -22,6 +24,7 @@ LEFT_OUT = {
     "lego-mlir tune examples/tuned_transpose.json --pack": "test/unit/cli/test_tune_jobs.py packs fewer",
     "lego-mlir tune candidates": "measures on a GPU",
     "lego-mlir pack grouped_matmul": "test/unit/runtime/test_role_kernels.py packs one tile instead of eight",
+    "lego-mlir pack attention": "test/unit/runtime/test_packs.py packs the one kernel of sm_80, without gradients",
     "dask scheduler": "a service on another machine: test/unit/tuning starts a cluster here",
     "dask worker": "as above",
     "CUDA_VISIBLE_DEVICES=0 dask worker": "as above",
@@ -91,8 +94,6 @@ def has_commands(page):
 def test_commands_succeed_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
-    if name_of(page) == "reference/command-line.md":
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # it clears the cache
     for name in ("examples", "transform_scripts"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name, text in GIVEN.items():
@@ -103,9 +104,12 @@ def test_commands_succeed_and_print_what_is_shown(page, tmp_path, monkeypatch):
         if block.language not in ("console", "sh"):
             continue
         for command in page_commands.commands(block):
-            if any(command.text.startswith(beginning) for beginning in LEFT_OUT):
+            if left_out(command):
                 continue
-            code, printed = page_commands.run(command.text, tmp_path)
+            with monkeypatch.context() as own:
+                if command.text.startswith("lego-mlir cache"):  # it clears the cache, which the tests share
+                    own.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+                code, printed = page_commands.run(command.text, tmp_path)
             place = f"{name_of(page)}:{command.line}: {command.text}"
             if command.output is None:
                 assert code == 0, f"{place}\n{printed}"
@@ -145,12 +149,25 @@ def test_every_block_is_of_a_kind_that_some_test_runs():
     assert not unknown
 
 
+def left_out(command):
+    return any(command.text.startswith(beginning) for beginning in LEFT_OUT)
+
+
+def written_commands():
+    for page in PAGES:
+        for block in page_commands.blocks(page):
+            if block.language in ("console", "sh"):
+                yield from page_commands.commands(block)
+
+
 def test_commands_that_are_left_out_are_on_some_page():
-    texts = [
-        command.text
-        for page in PAGES
-        for block in page_commands.blocks(page)
-        if block.language in ("console", "sh")
-        for command in page_commands.commands(block)
-    ]
+    texts = [command.text for command in written_commands()]
     assert [b for b in LEFT_OUT if not any(text.startswith(b) for text in texts)] == []
+
+
+def test_commands_that_are_left_out_have_the_arguments_of_their_command():
+    found = [shlex.split(c.text, comments=True) for c in written_commands() if left_out(c)]
+    found = [words[1:] for words in found if words[0] == "lego-mlir" and ">" not in words]
+    assert len(found) > 15
+    for words in found:
+        parser_of(words)[0].parse_args(words)  # or exits with a message
