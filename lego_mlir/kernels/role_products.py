@@ -27,8 +27,7 @@ from lego_mlir.kernels.role_tiles import (
     RoleTile,
     in_lines,
 )
-from lego_mlir.tracing.schedules.rings import ring_layout
-from lego_mlir.tracing.shared_lines import copied_lines
+from lego_mlir.tracing.shared_lines import copied_lines, ring_layout
 from lego_mlir.tracing.staging import thread_chunks
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.hardware.tensor_maps import LINE as LINE_BYTES
-from lego_mlir.layout import GenP, gallery
+from lego_mlir.layout import GenP, OrderBy, RegP, gallery
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import is_vector
 from lego_mlir.layout.current_names import position_formula
@@ -34,6 +34,27 @@ _ROW, _COLUMN = sympy.symbols("row column", integer=True)
 def copied_lines(rows: int, columns: int, element: int) -> GenP:
     """A tile whose rows are at most 128 bytes, in the swizzle that tensor copies give it; `element` is in bytes."""
     return gallery.xor_swizzle(rows, columns, CHUNK // element, per_phase=LINE_BYTES // (columns * element))
+
+
+PANEL_BYTES = (LINE_BYTES, LINE_BYTES // 2)  # of a row; the second where a schedule asks for it
+
+
+def panel(columns: int, element: int, *, narrow: bool = False) -> int:
+    """The columns of a panel; the last panel of a row may be partly outside the tile. `element` is in bytes.
+
+    Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't; those of fewer columns a power of
+    two.
+    """
+    whole = [bytes_ // element for bytes_ in PANEL_BYTES[: 1 + narrow]]
+    return next((n for n in whole if columns % n == 0), min(whole[0], 1 << (columns - 1).bit_length()))
+
+
+def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: bool = False) -> Layout:
+    """The layout of `stages` tiles of `rows` x `columns`, in whole panels, below each other."""
+    line = panel(columns, element, narrow=narrow)
+    height = stages * rows * columns // line
+    panels = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
+    return OrderBy(copied_lines(height, line, element)).OrderBy(panels).GroupBy([stages * rows, columns])
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,10 @@ from lego_mlir.tracing.marks import (
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.schedules.rings import StageCounter, TileRing, panel, ring_layout
+from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
-from lego_mlir.tracing.shared_lines import lines_of
+from lego_mlir.tracing.shared_lines import lines_of, panel, ring_layout
 from lego_mlir.tracing.tensor import View, shared
 from lego_mlir.tracing.trace import (
     Barrier,

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.index import Index
-from lego_mlir.hardware.tensor_maps import LINE
-from lego_mlir.layout import OrderBy, RegP
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.tracing.claimed import claim
@@ -21,29 +19,8 @@ from lego_mlir.tracing.functions import where
 from lego_mlir.tracing.marks import Rectangle, RingMade
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import KernelTrace
-
-PANEL_BYTES = (LINE, LINE // 2)  # of a row; the second where a schedule asks for it
-
-
-def panel(columns: int, element: int, *, narrow: bool = False) -> int:
-    """The columns of a panel; the last panel of a row may be partly outside the tile. `element` is in bytes.
-
-    Panels have 128 bytes, or, if `narrow`, 64 where these divide a row and 128 don't; those of fewer columns a power of
-    two.
-    """
-    whole = [bytes_ // element for bytes_ in PANEL_BYTES[: 1 + narrow]]
-    return next((n for n in whole if columns % n == 0), min(whole[0], 1 << (columns - 1).bit_length()))
-
-
-def ring_layout(stages: int, rows: int, columns: int, element: int, *, narrow: bool = False) -> Layout:
-    """The layout of `stages` tiles of `rows` x `columns`, in whole panels, below each other."""
-    line = panel(columns, element, narrow=narrow)
-    height = stages * rows * columns // line
-    panels = RegP([stages, rows, columns // line, line], [1, 3, 2, 4])
-    return OrderBy(copied_lines(height, line, element)).OrderBy(panels).GroupBy([stages * rows, columns])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lego_mlir.layout import as_layout
 from lego_mlir.tracing import control
 from lego_mlir.tracing.marks import Rectangle, StagedTile, TileProduct
 from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.schedules.rings import panel, ring_layout
+from lego_mlir.tracing.shared_lines import panel, ring_layout
 from lego_mlir.tracing.spread import accesses
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.multiplication import mma

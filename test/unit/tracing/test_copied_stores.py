@@ -11,7 +11,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.schedules.rings import ring_layout
+from lego_mlir.tracing.shared_lines import ring_layout
 from lego_mlir.tracing.spread.copied_stores import buffers, lines, shares
 
 ROWS = 64
