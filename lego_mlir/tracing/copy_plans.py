@@ -20,7 +20,6 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout import Row
 from lego_mlir.tracing.control import loop, when
 from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.spread.accesses import accesses_of
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import TensorAccess
@@ -159,6 +158,8 @@ def _planned(
 
     Empty where the sizes or the threads are no powers of two, and where one side does not take whole chunks.
     """
+    from lego_mlir.tracing.spread.accesses import accesses_of
+
     sizes = (*tile.shape, threads)
     if any(n & (n - 1) for n in sizes) or threads % WARP or tile.shape[1] % width:
         return []
