@@ -149,8 +149,6 @@ ANOTHER = (
     "import sys, {name}; from lego_mlir.tracing.fingerprint import fingerprint; "
     "print(fingerprint({name}.kernel).hex())"
 )
-    "import sys, {name}; from lego_mlir.tracing.fingerprint import fingerprint; print(fingerprint({name}.kernel).hex())"
-)
 
 
 def test_other_processes_find_the_same_digest(load, tmp_path):
