@@ -34,10 +34,10 @@ scheduled_products.table | scheduled-products | scheduled_products | products of
 second_week.table | second-week | second_week | the kernels of a second week against nvcc
 layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
-attention.table | attention | attention_spread | attention with values spread over threads
-fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
-flash_attention.table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
-attention_forms.table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
+attention.spread_table | attention | attention_spread | attention with values spread over threads
+attention.fused_table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
+attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
+attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 gather.table | conversions | gather | gathers from registers
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
