@@ -21,7 +21,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
-from reductions import COUNTED, IDLE
+from layout_tables import COUNTED, IDLE
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "test"))

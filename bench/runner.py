@@ -6,6 +6,7 @@
     python bench/NAME.py time [WORD ..]       there: correctness first, then times by the protocol of `harness.py`
     python bench/NAME.py count [WORD ..]      there, with ncu: instructions executed by what `time` chose
     python bench/NAME.py table                the tables of the pages, from the newest results
+    python bench/NAME.py list [WORD ..]       anywhere: the steps and the cases, in words; nothing is built or launched
 
 A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: those that they
 name, or those that have all of them, in their names or a group's. `--drawn N --seed S` takes N cases drawn at random in
@@ -56,7 +57,7 @@ class Benchmark:
     def known_steps(self) -> list[str]:
         own = [step for step in ("render", "static", "table") if getattr(self, step)]
         timed = ["prepare", "time"] if self.timed else []
-        return [*own, *timed, *(["count", "launch"] if self.counts else []), *self.steps]
+        return ["list", *own, *timed, *(["count", "launch"] if self.counts else []), *self.steps]
 
     def chosen(self, words: Sequence[str]) -> list[Case]:
         """The cases that these words name, or that have all of them."""
@@ -93,6 +94,9 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         chosen, facts = [benchmark.draw(generator) for _ in range(options.drawn)], {"seed": options.seed}
         print(f"seed {options.seed}: {', '.join(' '.join(harness.words_of(case)) for case in chosen)}", flush=True)
     match step:
+        case "list":
+            print(f"{benchmark.name}: {', '.join(benchmark.known_steps)}; {len(chosen)} cases")
+            print(*(" ".join(harness.words_of(case)) for case in chosen), sep="\n")
         case "render":
             folder.mkdir(parents=True, exist_ok=True)
             benchmark.render(folder, chosen)
@@ -110,6 +114,24 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         case "launch":
             return instructions.launch(benchmark.name, folder, chosen, benchmark.timed)
     return 0
+
+
+def document(made: Mapping[Path, str], complaints: Sequence[str] = (), arguments: Sequence[str] | None = None) -> int:
+    """Write files that are made without results, or with `--check` compare them; 1 for a stale one or a complaint."""
+    script = Path(sys.argv[0])
+    about = sys.modules["__main__"].__doc__ or ""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
+    check = parser.parse_args(arguments).check
+    print(*complaints, sep="\n", end="\n" if complaints else "")
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    for path in stale:
+        if check:
+            print(f"{path.name} is out of date; run python bench/{script.name}")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made[path])
+    return int(bool(complaints) or (check and bool(stale)))
 
 
 def main_of(benchmarks: Mapping[str, Benchmark], about: str | None) -> int:

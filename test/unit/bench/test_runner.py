@@ -70,7 +70,7 @@ def test_a_step_gets_the_chosen_cases_or_the_words(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(harness, "ARTIFACTS", tmp_path)
     done = []
     one = made(render=lambda folder, cases: done.append((folder, cases)), steps={"own": lambda words: len(words)})
-    assert one.known_steps == ["render", "own"]
+    assert one.known_steps == ["list", "render", "own"]
     assert runner.main(one, ["render", "f32"]) == 0
     assert done == [(tmp_path / "made", [("f32", 64, "NT")])]
     assert runner.main(one, ["own", "a", "b"]) == 2
