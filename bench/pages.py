@@ -50,7 +50,7 @@ triton_templates.softmax_table | triton-softmax | triton_softmax | softmax again
 triton_templates.norm_table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
 triton_templates.attention_table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
 nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel
-nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
+nw.layouts_table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows
 counters.table | counters | counters | the interpreter's counts against the chip's counters
 launch.table | launch | launch | host time of a call
