@@ -1,7 +1,7 @@
 """LLVM's options compared over all examples: instructions and registers of the machine code, spilled bytes.
 
     python bench/llvm_options.py
-    python bench/llvm_options.py --target sm_80 -disable-machine-sink
+    python bench/llvm_options.py compare -- target=sm_80 "-disable-machine-sink -disable-lsr"
 
 Options are global to a process, so each set compiles the examples in its own. `lego_mlir/toolchain/llvm_options.py`
 has those that were chosen.
@@ -9,15 +9,16 @@ has those that were chosen.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, Final
+
+import runner
 
 from lego_mlir import spec
 from lego_mlir.errors import LegoError
@@ -81,17 +82,17 @@ def measured(options: str, target: str, given: dict[str, str]) -> dict[str, Any]
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("options", nargs="*", help="a set of options, such as -disable-machine-sink")
-    args, more = parser.parse_known_args()
-    given = texts(args.target)
-    plain = measured(llvm_options.CHOSEN[0], args.target, given)
-    print(f"{len(plain)} kernels, {args.target}, {llvm.version()}, {ptxas.version()}; next to {llvm_options.CHOSEN[0]}")
-    for options in [" ".join([*args.options, *more])] if args.options or more else TRIED:
+def compare(words: Sequence[str]) -> None:
+    given = runner.options([word for word in words if word.startswith("target=")], target="sm_90a")
+    tried = [word for word in words if not word.startswith("target=")]  # sets of options, which have `=` too
+    kernels = texts(given.target)
+    plain = measured(llvm_options.CHOSEN[0], given.target, kernels)
+    print(
+        f"{len(plain)} kernels, {given.target}, {llvm.version()}, {ptxas.version()}; next to {llvm_options.CHOSEN[0]}"
+    )
+    for options in tried or TRIED:
         try:
-            found = measured(f"{llvm_options.CHOSEN[0]} {options}", args.target, given)
+            found = measured(f"{llvm_options.CHOSEN[0]} {options}", given.target, kernels)
         except subprocess.CalledProcessError as error:
             print(f"{options}: {error.stderr.strip().splitlines()[-1]}")
             continue
@@ -104,8 +105,9 @@ def main() -> int:
                 abs(found[name][1] - plain[name][1]) > 2 or found[name][0] > 1.03 * plain[name][0]
             ):
                 print(f"    {name:40} {plain[name]} -> {found[name]}")
-    return 0
 
+
+BENCHMARK = runner.Benchmark("llvm_options", steps={"compare": compare})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -10,7 +10,8 @@
 
 A benchmark has those of these steps that it defines, and further ones of its own. Words choose cases: those that they
 name, or those that have all of them, in their names or a group's. `--drawn N --seed S` takes N cases drawn at random in
-place of the listed ones where a benchmark can draw; the seed is printed, and recorded with the results.
+place of the listed ones where a benchmark can draw; the seed is printed, and recorded with the results. A step of a
+benchmark's own takes words like `size=256` as its options. A benchmark with one step needs no name of it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import harness
@@ -69,6 +71,19 @@ class Benchmark:
         return [case for case in listed or self.cases if wanted <= _words(case)]
 
 
+def options(words: Sequence[str], **defaults: Any) -> SimpleNamespace:
+    """What words like `size=256` say, by the types of the defaults; the others are its `words`.
+
+    >>> options(["a", "size=3"], size=0, seed=7)
+    namespace(words=['a'], size=3, seed=7)
+    """
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    if unknown := given.keys() - defaults.keys():
+        raise SystemExit(f"no option {', '.join(sorted(unknown))}; there are {', '.join(defaults) or 'none'}")
+    found = {name: type(value)(given.get(name, value)) for name, value in defaults.items()}
+    return SimpleNamespace(words=[word for word in words if "=" not in word], **found)
+
+
 def _words(case: Case) -> set[str]:
     """What a case is chosen by: the parts of its name, whole and divided at dashes and spaces."""
     words = harness.words_of(case)
@@ -79,7 +94,8 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Do one step; the exit code."""
     about = sys.modules["__main__"].__doc__ or ""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=benchmark.known_steps)
+    only = benchmark.known_steps[1] if len(benchmark.known_steps) == 2 else None
+    parser.add_argument("step", choices=benchmark.known_steps, nargs="?" if only else None, default=only)
     parser.add_argument("words", nargs="*", help="only the cases that have all these words")
     if benchmark.draw:
         parser.add_argument("--drawn", type=int, help="this many cases drawn at random in place of the listed ones")
@@ -96,7 +112,8 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     match step:
         case "list":
             print(f"{benchmark.name}: {', '.join(benchmark.known_steps)}; {len(chosen)} cases")
-            print(*(" ".join(harness.words_of(case)) for case in chosen), sep="\n")
+            for case in chosen:
+                print(" ".join(harness.words_of(case)))
         case "render":
             folder.mkdir(parents=True, exist_ok=True)
             benchmark.render(folder, chosen)
