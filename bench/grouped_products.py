@@ -1,6 +1,7 @@
 """`lego_mlir.kernels.grouped_products`, `grouped_depths` and `batched_products` against torch, on an H200.
 
-    python bench/grouped_products.py check     on the GPU machine: every kernel at odd sizes; JSON
+    python bench/grouped_products.py grouped_products STEP    the steps of `runner.py`, and `check`: odd sizes; JSON
+    python bench/grouped_products.py batched_calls time       drawn batches by `lego_mlir.matmul`, next to `torch.bmm`
 
 Grouped: mixtures of experts, their rows balanced or skewed among the groups, against `torch._grouped_mm` and a loop of
 `torch.mm` that knows the offsets on the host. Depth: the gradients of their matrices, groups along K, against the same.
@@ -11,6 +12,7 @@ four numbers is one of clusters of two blocks.
 from __future__ import annotations
 
 import math
+import random
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -250,6 +252,26 @@ def check(words: Sequence[str]) -> int:
     return int(any("failed" in row for row in rows))
 
 
+DRAWN = 60
+"""Drawn batches of `batched_calls`."""
+
+
+def drawn(source: random.Random) -> harness.Case:
+    """How many, M, N, K and the orders."""
+    sizes = [source.choice((4, 8, 16, 32, 64)), *(8 * source.randint(*ends) for ends in ((2, 192), (2, 192), (4, 128)))]
+    return (*sizes, source.choice(("NT", "NN", "TN", "TT")))
+
+
+def timed_call(folder: Path, count: int, m: int, n: int, k: int, layouts: str) -> list[harness.Contender]:
+    """A batch by `lego_mlir.matmul`, which compiles its kernel at its first use, and by `torch.bmm`."""
+    import lego_mlir
+
+    problem = BatchedTensors(count, m, n, k, layouts)
+    run = partial(lego_mlir.matmul, problem.a, problem.b)
+    ours = harness.contender(run, kernel="lego", error=problem.error(run(), "matmul"))
+    return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch().items())]
+
+
 def products_of(case: harness.Case) -> int:
     """Multiplications."""
     return math.prod(case[2:5]) * (case[1] if case[0] == "batched" else 1)
@@ -276,6 +298,11 @@ def table() -> None:
 BENCHMARK = runner.Benchmark(
     NAME, CASES, timed, table, render, target=TARGET, protocol=harness.Protocol(patience_ms=600), steps={"check": check}
 )
+CALLS = runner.Benchmark(
+    "batched_calls", [drawn(random.Random(f"35 batches {number}")) for number in range(DRAWN)], timed_call,
+    protocol=harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100), draw=drawn,
+)  # fmt: skip
+BENCHMARKS = {one.name: one for one in (BENCHMARK, CALLS)}
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))
