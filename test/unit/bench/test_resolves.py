@@ -1,4 +1,4 @@
-"""Every module of bench: what it takes from the package and from other modules of bench is there, with its parameters.
+"""Every module of bench and test/hardware: what it takes from the package and from other modules of bench is there, with its parameters.
 
 A benchmark runs on a GPU, long after a merge may have renamed what it calls. So its text is read: each import is done,
 each attribute of what was imported is looked up, and each call that spells out its arguments is bound to the
@@ -20,8 +20,14 @@ PATHS = {
     ".".join(path.relative_to(BENCH).with_suffix("").parts): path
     for path in sorted(BENCH.rglob("*.py"))
     if "recipes" not in path.parts
-}
-SEARCHED = [str(BENCH), str(BENCH / "corpus"), str(ROOT / "test"), str(ROOT / "examples")]
+} | {path.stem: path for path in sorted((ROOT / "test" / "hardware").glob("[!t]*.py"))}
+SEARCHED = [
+    str(BENCH),
+    str(ROOT / "test" / "hardware"),
+    str(BENCH / "corpus"),
+    str(ROOT / "test"),
+    str(ROOT / "examples"),
+]
 sys.path[:0] = SEARCHED
 OURS = ("lego_mlir", *{name.partition(".")[0] for name in PATHS}, *(path.stem for path in BENCH.glob("corpus/*.py")))
 UNKNOWN = object()

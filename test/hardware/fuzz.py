@@ -1,11 +1,11 @@
 """Random kernels on a real GPU against NumPy, launches that must be refused, shipped kernels under a memory checker.
 
-    python bench/fuzz.py render [count=1000] [seed=0]   where lego_mlir is: PTX, manifests and recipes, a few files
-    python bench/fuzz.py run [count=N]                      on the GPU machine: every element of every random kernel
-    python bench/fuzz.py refuse                             arrays that no launch may take; the context survives
-    python bench/fuzz.py shipped                            the shipped kernels at odd sizes, against their references
-    python bench/fuzz.py sanitize                           `shipped` and 100 random kernels under compute-sanitizer
-    python bench/fuzz.py all                                these four in turn
+    python test/hardware/fuzz.py render [count=1000] [seed=0]   where lego_mlir is: PTX, manifests and recipes
+    python test/hardware/fuzz.py run [count=N]    on the GPU machine: every element of every random kernel
+    python test/hardware/fuzz.py refuse           arrays that no launch may take; the context survives
+    python test/hardware/fuzz.py shipped          the shipped kernels at odd sizes, against their references
+    python test/hardware/fuzz.py sanitize         `shipped` and 100 random kernels under compute-sanitizer
+    python test/hardware/fuzz.py all              these four in turn
 
 The GPU machine needs Python, NumPy and CuPy, artifacts/fuzz/, and compute-sanitizer for its step. A kernel's recipe
 (`fuzz_kernels.py`) is replayed in NumPy. Input is random words with zeros, infinities, NaNs and denormal numbers among
@@ -29,9 +29,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
 import harness
 import mlir_kernels
-import numpy as np
 import runner
 
 NAME, TARGET, GROUP = "fuzz", "sm_80", 50
