@@ -1,4 +1,4 @@
-"""Every module of bench and test/hardware: what it takes from the package and from other modules of bench is there, with its parameters.
+"""Every module of bench and test/hardware: what it takes from the package and from the others is there.
 
 A benchmark runs on a GPU, long after a merge may have renamed what it calls. So its text is read: each import is done,
 each attribute of what was imported is looked up, and each call that spells out its arguments is bound to the
