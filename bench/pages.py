@@ -39,7 +39,7 @@ attention.fused_table | attention | fused_attention | attention by warpgroups an
 attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
-gather.table | conversions | gather | gathers from registers
+conversions.gather_table | conversions | gather | gathers from registers
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
 mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL and cuBLAS in sequence
