@@ -1,9 +1,19 @@
-"""Fused attention, forward, of examples/attention_spread.py and attention_pipelined.py, against Triton and torch.
+"""Attention of this project against Triton, FlashAttention-3 and PyTorch's back ends.
 
-A case is the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16. Baselines: a
-kernel after Triton's tutorial, by pointers and by descriptors, and torch's attention with each of its back ends. Every
-kernel is timed in the fastest of its configurations. On Hopper Triton and cuDNN use wgmma, which runs at 1.5 times the
-rate of mma.sync; the tutorial's kernel is therefore also compiled for sm_80. The goal is at least its time.
+    python bench/attention.py NAME STEP [WORD ..]      the steps of `runner.py`: `flash_attention time 128 causal`
+
+flash_attention    `kernels.fused_attention` forward, bf16, heads first and rows first, against FlashAttention-3 (which
+                   reads rows first; `time` needs the package fa3-fwd) and cuDNN; a kernel for all lengths and strides
+fused_attention    the same for fixed sizes, f16, and its gradients in one pass, against torch's back ends
+attention_spread   examples/attention_spread.py and attention_pipelined.py, f16 on mma.sync, in the fastest of their
+                   configurations, against the kernel of Triton's tutorial and torch. On Hopper Triton and cuDNN use
+                   wgmma, at 1.5 times the rate; the tutorial's kernel is therefore also compiled for sm_80
+attention_layouts  examples/attention_spread.py by the layout engine, next to the same with its layouts by hand
+attention_forms    forms that nothing times: are they right? Heads of 256, windows, shared heads, lengths that no tile
+                   divides; gradients in one pass and in two with one order of sums (`check`)
+
+Times are of 16,384 positions and 2,048 features in all batches and heads; those of rows of a table are over ours, above
+1.00 ours is faster.
 """
 
 from __future__ import annotations
@@ -13,52 +23,287 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from statistics import geometric_mean
+from typing import Any, NamedTuple
 
 import harness
 import mlir_kernels
 import runner
+from harness import Contender
 
-NAME, TARGET = "attention_spread", "sm_90"
-POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
-LENGTHS = (1024, 2048, 4096, 8192, 16384)
-MASKS = ("full", "causal")
+PAGE, TARGET, PLAIN_TARGET = "results/attention.md", "sm_90a", "sm_90"
+POSITIONS, FEATURES, BLOCKS = 16384, 2048, 132  # of all batches, of all heads, of an H200
+LENGTHS, MASKS = (1024, 2048, 4096, 8192, 16384), ("full", "causal")
 TOLERANCE = 1e-2
+EXAMPLES = harness.BENCH.parent / "examples"
+Way = Callable[[], Any]
+
+
+# -- what all share
+
+
+def exact(q: Any, k: Any, v: Any, seen: Any = None, slope: Any = None) -> list[Any]:
+    """o in f32, and with a slope the gradients; positions where `seen` is false are left out."""
+    import torch
+
+    q, k, v = (x.float().requires_grad_(slope is not None) for x in (q, k, v))
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    o = torch.softmax(scores if seen is None else scores.masked_fill(~seen, -math.inf), -1) @ v
+    if slope is None:
+        return [o]
+    o.backward(slope.float())
+    return [o.detach(), q.grad, k.grad, v.grad]
+
+
+def seen_by(mask: str, length: int) -> Any:
+    """What a mask lets each query see."""
+    import torch
+
+    return torch.ones(length, length, dtype=torch.bool, device="cuda").tril() if mask == "causal" else None
+
+
+def torch_ways(
+    given: Sequence[Any], mask: str, backends: Sequence[str] = ("CUDNN", "FLASH"), slope: Any = None
+) -> dict[str, Way]:
+    """Torch's back ends that take this problem: forward, or with a slope backward."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    given = [x.clone().requires_grad_(slope is not None) for x in given]
+
+    def attend(backend: Any) -> Any:
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(*given, is_causal=mask == "causal")
+
+    found: dict[str, Way] = {}
+    for name in backends:
+        run = partial(attend, getattr(SDPBackend, f"{name}_ATTENTION"))
+        try:
+            result = run()
+        except RuntimeError as error:
+            print(f"  no {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            continue
+        gradients = partial(torch.autograd.grad, result, given, slope, retain_graph=True)
+        found[f"torch {name.lower()}"] = run if slope is None else gradients
+    return found
+
+
+def heads_of(features: int, length: int) -> int:
+    """Heads of all batches."""
+    return POSITIONS // length * FEATURES // features
+
+
+def tflops(mask: str, heads: int, features: int, length: int, ms: float, products: int = 4) -> str:
+    return f"{products * heads * features * length**2 / (2 if mask == 'causal' else 1) / ms / 1e9:.0f}"
+
+
+def over(found: Mapping[str, Any], names: Sequence[str], ours: str = "lego") -> list[str]:
+    """The times of baselines over ours, empty where one was not measured."""
+    return [f"{found[name]['ms'] / found[ours]['ms']:.2f}" if name in found else "" for name in names]
+
+
+# -- by warpgroups, all lengths and strides: against FlashAttention-3 and cuDNN
+
+FLASH_LENGTHS = (512, 777, 2048, 3001, 6100, 8192, 16384)
+FLASH = [*product((64, 96, 128, 192, 256), MASKS, FLASH_LENGTHS)]
+FLASH_BASELINES = {"fa3": "FlashAttention-3", "torch cudnn": "cuDNN"}
+
+
+def flash_kernel(features: int, mask: str, length: int) -> tuple[str, Any]:
+    """The name of the kernel of a case, and what builds it: one for all lengths that have its tile and its blocks."""
+    from lego_mlir import bf16
+    from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
+    from lego_mlir.kernels.fused_attention import build
+
+    form = AttentionForm(features, bf16, causal=mask == "causal")
+    tile, blocks = fastest(form, HeadSizes(*flash_batch(features, length), length, length), BLOCKS)
+    shown = f"{tile.groups}-{tile.keys}-{tile.stages}{'-turns' * tile.turns}"
+    return f"{features}-{mask}-{shown}-{blocks or 'each'}", partial(build, form, tile, blocks=blocks)
+
+
+def flash_batch(features: int, length: int) -> tuple[int, int]:
+    """Batches and heads."""
+    return max(POSITIONS // length, 1), FEATURES // features
+
+
+def render_flash(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """The cubins, and which one a case takes."""
+    taken = {}
+    for case in cases:
+        taken["-".join(map(str, case))], build = flash_kernel(*case)
+        if not (kept := folder / taken["-".join(map(str, case))]).is_dir():
+            mlir_kernels.keep_cubin(kept, build(), TARGET)
+    (folder / "taken.json").write_text(json.dumps(taken, indent=1) + "\n")
+
+
+def timed_flash(folder: Path, features: int, mask: str, length: int) -> list[Contender]:
+    """The contenders of a case, each compared with the result in f32 for the first and the last head."""
+    import torch
+
+    import lego_mlir
+
+    taken = json.loads((folder / "taken.json").read_text())["-".join(map(str, (features, mask, length)))]
+    kernel = lego_mlir.load_kernels(str(folder / taken))["attention"]
+    batch, heads = flash_batch(features, length)
+    rows_first = [torch.randn(batch, length, heads, features, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+    views, heads_first = zip(*((x.transpose(1, 2), x.transpose(1, 2).contiguous()) for x in rows_first), strict=True)
+    strides = dict(zip(("o_batch", "o_head", "o_row"), views[0].stride(), strict=False))
+    runs = {"lego": partial(kernel, *heads_first), "lego rows first": partial(kernel, *views, **strides)}
+    runs |= {"fa3": flash_3(rows_first, mask), **torch_ways(heads_first, mask, ("CUDNN",))}
+    seen = seen_by(mask, length)
+    wanted = {at: exact(*(x[at] for x in views), seen)[0] for at in ((0, 0), (batch - 1, heads - 1))}
+    found = []
+    for name, run in runs.items():
+        try:
+            result = run()
+        except Exception as error:  # a size that a baseline does not take
+            print(f"  no {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            continue
+        o = result[0] if isinstance(result, tuple) else result
+        o = o.transpose(1, 2) if name == "fa3" else o
+        error = max(harness.require_close(o[at], e, 2 * TOLERANCE, name) for at, e in wanted.items())
+        facts = {"features": features, "mask": mask, "length": length, "taken": taken, "error": error}
+        found.append(harness.contender(run, kernel=name, **facts))
+    return found
+
+
+def flash_3(given: Sequence[Any], mask: str) -> Way:
+    import fa3_fwd_interface
+
+    return partial(fa3_fwd_interface.flash_attn_func, *given, causal=mask == "causal")
+
+
+def flash_table() -> None:
+    """Teraflops, and times over ours: of rows first for FlashAttention-3, of heads first for cuDNN."""
+    rows, ratios = [], {}
+    for (features, mask, length), found in mlir_kernels.measured_cases("flash_attention", FLASH, "lego"):
+        ours = {"torch cudnn": found["lego"]["ms"], "fa3": found["lego rows first"]["ms"]}
+        cells = {name: found[name]["ms"] / ours[name] for name in FLASH_BASELINES if name in found}
+        for name, ratio in cells.items():
+            ratios.setdefault((features, mask, name), []).append(ratio)
+        shown = [f"{cells[name]:.2f}" if name in cells else "" for name in FLASH_BASELINES]
+        speed = tflops(mask, math.prod(flash_batch(features, length)), features, length, ours["fa3"])
+        first = [str(features), mask, str(length), mlir_kernels.time_cell(found["lego rows first"]), speed]
+        rows.append([*first, *shown, f"{ours['torch cudnn'] / ours['fa3']:.2f}"])
+    columns = f"head|mask|length|ms (10th to 90th percentile)|Tflop/s|{'|'.join(FLASH_BASELINES.values())}|heads first"
+    means = [f"{k[0]} {k[1]} {FLASH_BASELINES[k[2]]} {geometric_mean(r):.3f}, least {min(r):.3f}"
+             for k, r in ratios.items()]  # fmt: skip
+    note = f"; above 1.00 ours is faster. Geometric means: {'; '.join(means)}"
+    made = mlir_kernels.table(columns, rows)
+    mlir_kernels.put_results(PAGE, "flash_attention", "flash_attention", made, "torch", note=note)
+
+
+# -- by warpgroups, fixed sizes, and gradients: against torch's back ends
+
+FUSED = [
+    *product(("forward",), (128, 64), LENGTHS, MASKS),
+    *product(("backward",), (128, 64), (1024, 4096, 16384), MASKS),
+]
+FUSED_BASELINES = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
+GRADIENTS = ("prepared", "added", "rounded")
+
+
+def render_fused(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """The cubins, each in a folder with its manifest."""
+    from lego_mlir.kernels import added_gradients, fused_attention
+    from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
+
+    for direction, features, length, mask in cases:
+        form = AttentionForm(features, causal=mask == "causal")
+        if direction == "forward":
+            sizes = HeadSizes(1, heads_of(features, length), length, length)
+            tile, blocks = fastest(form, sizes, BLOCKS)
+            kernel = fused_attention.build(form, tile, sizes, blocks)
+            mlir_kernels.keep_cubin(folder / f"{features}-{length}-{mask}", kernel, TARGET)
+        else:
+            kernels = added_gradients.build(form)
+            for kernel in (kernels.prepare, kernels.main, kernels.round):
+                mlir_kernels.keep_cubin(folder / f"gradients-{features}-{mask}", kernel, TARGET)
+
+
+def timed_fused(folder: Path, direction: str, features: int, length: int, mask: str) -> list[Contender]:
+    """The contenders of a case, ours right for the first and the last head."""
+    import torch
+
+    import lego_mlir
+
+    heads, facts = heads_of(features, length), {"direction": direction, "features": features, "length": length}
+    q, k, v, slope = (torch.randn((1, heads, length, features), device="cuda", dtype=torch.float16) for _ in range(4))
+    run = partial(lego_mlir.load_kernels(str(folder / f"{features}-{length}-{mask}"))["attention"], q, k, v)
+    wanted = slope if direction == "backward" else None
+    if direction == "backward":
+        kernels = lego_mlir.load_kernels(str(folder / f"gradients-{features}-{mask}"))
+        run = gradients([kernels[f"attention_{name}_gradients"] for name in GRADIENTS], (q, k, v, slope), *run())
+    results, seen, errors = run(), seen_by(mask, length), []
+    for head in (0, heads - 1):
+        o, *of_inputs = exact(q[0, head], k[0, head], v[0, head], seen, None if wanted is None else slope[0, head])
+        for found, expected in zip(results, of_inputs or [o], strict=False):
+            errors.append(harness.require_close(found[0, head], expected, TOLERANCE, f"{direction} head {head}"))
+    others = torch_ways((q, k, v), mask, slope=wanted)
+    ours = harness.contender(run, kernel="lego", error=max(errors), **facts, mask=mask)
+    return [ours, *(harness.contender(run, kernel=name, **facts, mask=mask) for name, run in others.items())]
+
+
+def gradients(kernels: Sequence[Any], given: Sequence[Any], o: Any, lse: Any) -> Way:
+    """The gradients of q, k and v in one pass, from the results of the kernel forward."""
+    prepare, main, round_ = kernels
+
+    def run() -> Any:
+        delta, sums = prepare(o, given[-1])
+        sums, dk, dv = main(*given, lse, delta, sums)
+        return round_(sums), dk, dv
+
+    return run
+
+
+def fused_table() -> None:
+    """Milliseconds, teraflops, and times over ours."""
+    rows = []
+    for (direction, features, length, mask), found in mlir_kernels.measured_cases("fused_attention", FUSED, "lego"):
+        products = {"forward": 4, "backward": 10}[direction]
+        speed = tflops(mask, heads_of(features, length), features, length, found["lego"]["ms"], products)
+        cells = [direction, str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), speed]
+        rows.append([*cells, *over(found, list(FUSED_BASELINES))])
+    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(FUSED_BASELINES.values())}"
+    made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
+    mlir_kernels.put_results(PAGE, "fused_attention", "fused_attention", made, "torch", note=note)
+
+
+# -- on mma.sync, the values spread over threads: against Triton's tutorial and torch
+
 SHARED_PER_SM = 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
-CONFIGURATIONS: dict[int, tuple[dict[str, Any], ...]] = {  # by features of a head
-    64: (
-        {"BM": 128, "BN": 64, "warps": 4, "held": True, "lazy": False},
-        {"BM": 128, "BN": 64, "warps": 4, "held": True, "lazy": True},
-        {"BM": 128, "BN": 32, "warps": 4, "held": False, "lazy": False},
-        {"BM": 256, "BN": 64, "warps": 8, "held": True, "lazy": False},
-        {"BM": 64, "BN": 64, "warps": 4, "held": True, "lazy": False},
-        {"BM": 128, "BN": 64, "warps": 4, "held": True, "pipelined": True},
-        {"BM": 128, "BN": 32, "warps": 4, "held": True, "pipelined": True},
-        {"BM": 128, "BN": 32, "warps": 4, "held": False, "pipelined": True},
-        {"BM": 128, "BN": 32, "warps": 4, "held": True, "pipelined": True, "blocks": 3},
-    ),
-    128: (
-        {"BM": 128, "BN": 64, "warps": 4, "held": False, "lazy": False},
-        {"BM": 128, "BN": 64, "warps": 4, "held": False, "lazy": True},
-        {"BM": 256, "BN": 64, "warps": 8, "held": False, "lazy": True},
-        {"BM": 64, "BN": 64, "warps": 4, "held": True, "lazy": False},
-        {"BM": 128, "BN": 32, "warps": 4, "held": False, "pipelined": True},
-    ),
-}
+SPREAD_TEXTS = """\
+64 128 64 4 held|64 128 64 4 held lazy|64 128 32 4|64 256 64 8 held|64 64 64 4 held|64 128 64 4 held pipelined
+64 128 32 4 held pipelined|64 128 32 4 pipelined|64 128 32 4 held pipelined 3
+128 128 64 4|128 128 64 4 lazy|128 256 64 8 lazy|128 64 64 4 held|128 128 32 4 pipelined"""
+"""The features of a head, queries and keys of a block, warps, flags, and how many blocks ptxas fits into an SM."""
 TILES = (  # of the tutorial's kernel: queries, keys, warps, stages
     (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4),
     (128, 64, 4, 4), (128, 128, 4, 2),
 )  # fmt: skip
 TILES_SM80 = ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4), (128, 128, 8, 2))  # on mma.sync
-KERNELS = {
+SPREAD_BASELINES = {
     "Triton sm_80": "Triton, mma.sync", "torch flash": "torch flash, mma.sync", "Triton": "Triton, wgmma",
     "torch cudnn": "torch cuDNN, wgmma",
 }  # fmt: skip
-CASES = list(product(CONFIGURATIONS, LENGTHS, MASKS))
+
+
+def configurations() -> dict[int, list[dict[str, Any]]]:
+    """The configurations of our kernel, by features of a head."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for features, m, n, warps, *flags in (text.split() for text in SPREAD_TEXTS.replace("\n", "|").split("|")):
+        one: dict[str, Any] = {"BM": int(m), "BN": int(n), "warps": int(warps), "held": "held" in flags}
+        one |= {"pipelined": True} if "pipelined" in flags else {"lazy": "lazy" in flags}
+        found.setdefault(int(features), []).append(one | ({"blocks": 3} if "3" in flags else {}))
+    return found
+
+
+CONFIGURATIONS = configurations()
+SPREAD = list(product(CONFIGURATIONS, LENGTHS, MASKS))
 
 
 def label(features: int, mask: str, configuration: dict[str, Any]) -> str:
@@ -67,9 +312,9 @@ def label(features: int, mask: str, configuration: dict[str, Any]) -> str:
     return f"{features}-{mask}-{c['BM']}x{c['BN']}-{c['warps']}w{flags}{'-3b' if 'blocks' in c else ''}"
 
 
-def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str = "f16") -> Any:
+def spread_kernel(features: int, mask: str, configuration: dict[str, Any], dtype: str = "f16") -> Any:
     """The kernel of a configuration, to PTX."""
-    sys.path.insert(0, str(harness.BENCH.parent / "examples"))
+    sys.path.insert(0, str(EXAMPLES))
     import attention_pipelined
     import attention_spread
 
@@ -78,18 +323,15 @@ def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str
     options = {name: value for name, value in configuration.items() if name not in ("pipelined", "blocks")}
     spec = attention_pipelined if "pipelined" in configuration else attention_spread
     kernel = spec.build(D=features, dtype=getattr(lego, dtype), causal=mask == "causal", **options)
-    return mlir_kernels.compiled(kernel, TARGET, "ptx")
+    return mlir_kernels.compiled(kernel, PLAIN_TARGET, "ptx")
 
 
-# -- the steps
-
-
-def static() -> list[dict[str, Any]]:
+def spread_static() -> list[dict[str, Any]]:
     rows = []
     for features, mask, dtype in product(CONFIGURATIONS, MASKS, ("f16", "bf16")):
         for configuration in CONFIGURATIONS[features] if dtype == "f16" else CONFIGURATIONS[features][:1]:
-            made = compiled(features, mask, configuration, dtype)
-            code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            made = spread_kernel(features, mask, configuration, dtype)
+            code = mlir_kernels.assembled(made.text, PLAIN_TARGET, mlir_kernels.shared_bytes(made))
             row = harness.static_row(
                 code, "HMMA", kernel=f"{label(features, mask, configuration)} {dtype}", features=features, mask=mask,
                 dtype=dtype, **configuration,
@@ -99,7 +341,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+def render_spread(folder: Path, cases: Sequence[harness.Case]) -> None:
     for features, mask in {(features, mask) for features, _, mask in cases}:
         for configuration in CONFIGURATIONS[features]:
             keep_ours(folder, features, mask, configuration)
@@ -110,7 +352,7 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
 def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, Any]) -> None:
     """The PTX; with `blocks`, ptxas fits that number into an SM (PTX ISA, ".minnctapersm")."""
     name = label(features, mask, configuration)
-    mlir_kernels.keep(folder, name, compiled(features, mask, configuration))
+    mlir_kernels.keep(folder, name, spread_kernel(features, mask, configuration))
     if "blocks" in configuration:
         path = folder / f"{name}.ptx"
         bound = f"\\1\n.minnctapersm {configuration['blocks']}"
@@ -140,74 +382,62 @@ def triton_name(features: int, mask: str, tile: tuple[int, int, int, int]) -> st
     return f"triton80-{features}-{mask}-{'-'.join(map(str, tile))}"
 
 
-def timed(folder: Path, features: int, length: int, mask: str) -> list[harness.Contender]:
-    case = Attention(folder, features, length, mask)
+def timed_spread(folder: Path, features: int, length: int, mask: str) -> list[Contender]:
+    case = Spread(folder, features, length, mask)
     facts = {"features": features, "length": length, "mask": mask}
+    ways = {"lego": case.ours(), "Triton": case.triton(), "Triton sm_80": case.triton_sm80()}
     results = [(case.o, case.expected)]
-    found = [
-        harness.fastest(kernel, runs, results, TOLERANCE, **facts)
-        for kernel, runs in (("lego", case.ours()), ("Triton", case.triton()), ("Triton sm_80", case.triton_sm80()))
-    ]
-    return [*found, *(harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch().items())]
+    found = [harness.fastest(kernel, runs, results, TOLERANCE, **facts) for kernel, runs in ways.items()]
+    for name, run in torch_ways((case.q, case.k, case.v), mask, ("FLASH", "CUDNN")).items():
+        harness.require_close(run(), case.expected, TOLERANCE, name)
+        found.append(harness.contender(run, kernel=name, **facts))
+    return found
 
 
-class Attention:
-    """One problem on the GPU, and every way to compute it."""
+class Spread:
+    """One problem on the GPU, and ours and Triton's ways to compute it."""
 
     def __init__(self, folder: Path, features: int, length: int, mask: str) -> None:
         import torch
 
         self.folder, self.features, self.length, self.mask = folder, features, length, mask
-        self.heads = POSITIONS // length * FEATURES // features
+        self.heads, self.scale = heads_of(features, length), math.log2(math.e) / math.sqrt(features)
         shape = (1, self.heads, length, features)
         self.q, self.k, self.v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in "qkv")
-        self.o = torch.empty_like(self.q)
-        self.expected = self.reference()
+        self.o, self.expected = torch.empty_like(self.q), torch.empty_like(self.q)
+        for head in range(self.heads):  # in f32, a head at a time
+            given = [x[:, head : head + 1].float() for x in (self.q, self.k, self.v)]
+            self.expected[:, head : head + 1] = torch_ways(given, mask, ("EFFICIENT",))["torch efficient"]()
 
-    def reference(self) -> Any:
-        """In f32, some heads at a time."""
-        import torch
-
-        found = torch.empty_like(self.q)
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
-            for head in range(self.heads):
-                q, k, v = (x[:, head : head + 1].float() for x in (self.q, self.k, self.v))
-                found[:, head : head + 1] = torch.nn.functional.scaled_dot_product_attention(
-                    q, k, v, is_causal=self.mask == "causal"
-                )
-        return found
-
-    def ours(self) -> dict[str, Any]:
+    def ours(self) -> dict[str, Way]:
         import cupy as cp
 
         memory = [cp.from_dlpack(x.reshape(-1)) for x in (self.q, self.k, self.v, self.o)]
-        sizes, runs = {"H": self.heads, "S": self.length}, {}
+        sizes, found = {"H": self.heads, "S": self.length}, {}
         for configuration in CONFIGURATIONS[self.features]:
             name = label(self.features, self.mask, configuration)
-            launch = mlir_kernels.launcher(self.folder, name)
-            runs[name] = lambda launch=launch: launch(*memory, sizes=sizes)
-        return runs
+            found[name] = partial(mlir_kernels.launcher(self.folder, name), *memory, sizes=sizes)
+        return found
 
-    def triton(self) -> dict[Any, Any]:
+    def fitting(self, tiles: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+        return [tile for tile in tiles if not self.length % math.lcm(*tile[:2])]
+
+    def triton(self) -> dict[Any, Way]:
         harness.descriptors_need_memory()
-        return {
-            (form, *tile): self._tutorial(form == "descriptors", *tile)
-            for form, tile in product(("pointers", "descriptors"), TILES)
-            if not self.length % math.lcm(*tile[:2])
-        }
+        forms = product(("pointers", "descriptors"), self.fitting(TILES))
+        return {(form, *tile): self.tutorial(form == "descriptors", *tile) for form, tile in forms}
 
-    def _tutorial(self, descriptors: bool, queries: int, keys: int, warps: int, stages: int) -> Any:
+    def tutorial(self, descriptors: bool, queries: int, keys: int, warps: int, stages: int) -> Way:
         from rivals.triton_tutorial_attention import attention
 
-        launch = attention[(self.length // queries, self.heads)]
-        scale = math.log2(math.e) / math.sqrt(self.features)
-        numbers = (scale, self.heads, self.length, self.features, queries, keys, self.mask == "causal", descriptors)
-        return lambda: launch(self.q, self.k, self.v, self.o, *numbers, num_warps=warps, num_stages=stages)
+        numbers = (self.scale, self.heads, self.length, self.features, queries, keys, self.mask == "causal")
+        given = (self.q, self.k, self.v, self.o, *numbers, descriptors)
+        return partial(attention[(self.length // queries, self.heads)], *given, num_warps=warps, num_stages=stages)
 
-    def triton_sm80(self) -> dict[Any, Any]:
-        return {tile: self._translated(tile) for tile in TILES_SM80 if not self.length % math.lcm(*tile[:2])}
+    def triton_sm80(self) -> dict[Any, Way]:
+        return {tile: self.translated(tile) for tile in self.fitting(TILES_SM80)}
 
-    def _translated(self, tile: tuple[int, int, int, int]) -> Any:
+    def translated(self, tile: tuple[int, int, int, int]) -> Way:
         import cupy as cp
         import numpy as np
 
@@ -216,53 +446,200 @@ class Attention:
         function = cp.RawModule(path=str(path)).get_function("attention")
         function.max_dynamic_shared_size_bytes = shared
         memory = [np.uint64(x.data_ptr()) for x in (self.q, self.k, self.v, self.o)]
-        scale = np.float32(math.log2(math.e) / math.sqrt(self.features))
         scratch = [np.uint64(0)] * (path.read_text().count(".param .u64") - len(memory))  # Triton's, not used
-        arguments = (*memory, scale, np.int32(self.heads), np.int32(self.length), *scratch)
+        numbers = (np.float32(self.scale), np.int32(self.heads), np.int32(self.length))
         grid, block = (self.length // tile[0], self.heads), (32 * tile[2],)
-        return lambda: function(grid, block, arguments, shared_mem=shared)
-
-    def torch(self) -> dict[str, Any]:
-        """Its back ends that take this problem, and agree with the reference."""
-        import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
-        def attend(backend: Any) -> Any:
-            with sdpa_kernel(backend):
-                return torch.nn.functional.scaled_dot_product_attention(
-                    self.q, self.k, self.v, is_causal=self.mask == "causal"
-                )
-
-        found = {}
-        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
-            name = f"torch {backend.name.removesuffix('_ATTENTION').lower()}"
-            try:
-                harness.require_close(attend(backend), self.expected, TOLERANCE, name)
-            except RuntimeError as error:
-                print(f"  no {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
-                continue
-            found[name] = partial(attend, backend)
-        return found
+        return partial(function, grid, block, (*memory, *numbers, *scratch), shared_mem=shared)
 
 
-def table() -> None:
-    """The table of docs/results/attention.md: milliseconds, teraflops, and times over ours."""
-    measured, rows = mlir_kernels.by_case(mlir_kernels.newest(NAME)), []
-    for case in CASES:
-        found = measured.get(tuple(harness.words_of(case)), {})
-        if "lego" not in found:
-            continue
-        (features, length, mask), ours = case, found["lego"]["ms"]
-        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in KERNELS]
-        speed = 4 * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
-        cells = [str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}", *ratios]
-        rows.append([*cells, str(found["lego"]["config"])])
-    columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(KERNELS.values())}|configuration"
+def spread_table() -> None:
+    """Milliseconds, teraflops, and times over ours."""
+    rows = []
+    for (features, length, mask), found in mlir_kernels.measured_cases("attention_spread", SPREAD, "lego"):
+        ours = found["lego"]
+        speed = tflops(mask, heads_of(features, length), features, length, ours["ms"])
+        cells = [str(features), str(length), mask, mlir_kernels.time_cell(ours), speed]
+        rows.append([*cells, *over(found, list(SPREAD_BASELINES)), str(ours["config"])])
+    heads = "|".join(SPREAD_BASELINES.values())
+    columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{heads}|configuration"
     made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
-    mlir_kernels.put_results("results/attention.md", NAME, NAME, made, "triton", "torch", note=note)
+    mlir_kernels.put_results(PAGE, "attention_spread", "attention_spread", made, "triton", "torch", note=note)
 
 
-BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, static)
+# -- by the layout engine, and by hand
+
+WAYS = {"engine": EXAMPLES / "attention_spread.py", "by hand": harness.BENCH / "rivals" / "attention_by_hand.py"}
+BUILT = {"causal": {"causal": True}, "not causal": {}, "always rescaled": {"causal": True, "lazy": False}}
+LAYOUTS = [(f"{form}, {heads} x {positions}",) for form in BUILT for heads, positions in ((64, 2048), (64, 4000))]
+
+
+def render_layouts(folder: Path, _: Sequence[harness.Case]) -> None:
+    """The kernels of each form, for any length."""
+    sys.path[:0] = [str(path.parent) for path in WAYS.values()]
+    for way, path in WAYS.items():
+        module = __import__(path.stem)
+        for form, options in BUILT.items():
+            kernel = module.build(**options)
+            scheduled = kernel.schedule("warpgroups") if way == "engine" else kernel
+            mlir_kernels.keep_cubin(folder / f"{form} {way}".replace(" ", "-"), scheduled, TARGET)
+
+
+def timed_layouts(folder: Path, case: str) -> list[Contender]:
+    import cupy
+    import torch
+
+    from lego_mlir.runtime import cuda
+
+    form, _, sizes = case.partition(", ")
+    heads, positions = map(int, sizes.split(" x "))
+    q, k, v = (torch.randn(heads, positions, 64, device="cuda").half() for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal="not" not in form)
+    found = []
+    for way in WAYS:
+        kernel = cuda.load(harness.rendered(folder / f"{form} {way}".replace(" ", "-") / "attention.cubin")).kernel()
+        out = torch.empty_like(q)
+        arrays = [cupy.from_dlpack(x).reshape(-1) for x in (q, k, v, out)]
+        launch = partial(kernel, *arrays, sizes={"H": heads, "S": positions})
+        launch()
+        torch.cuda.synchronize()
+        harness.require_close(out, expected, TOLERANCE / 2, f"{way} {case}")
+        found.append(harness.contender(launch, kernel=way))
+    return found
+
+
+def layouts_table() -> None:
+    """The time by hand over that by the engine."""
+    rows, ratios = [], []
+    for (case,), found in mlir_kernels.measured_cases("attention_layouts", LAYOUTS, "engine"):
+        ratios.append(found["by hand"]["ms"] / found["engine"]["ms"])
+        rows.append([case, *(f"{1000 * found[way]['ms']:.1f}" for way in WAYS), f"{ratios[-1]:.3f}"])
+    made = mlir_kernels.table("heads x positions|engine, us|by hand, us|by hand over engine", rows)
+    page, note = "reference/layout-engine.md", f". In geometric mean {geometric_mean(ratios):.3f}"
+    mlir_kernels.put_results(page, "attention-layouts", "attention_layouts", made, "torch", note=note)
+
+
+# -- forms that nothing times
+
+
+class Form(NamedTuple):
+    """A form, and sizes: `heads` are those of keys, each shared by `group` heads of queries."""
+
+    features: int
+    dtype: str
+    causal: bool
+    window: int | None
+    group: int
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+
+
+FORMS = (
+    Form(256, "f16", True, None, 1, 2, 4, 300, 300), Form(256, "bf16", False, None, 2, 1, 3, 513, 700),
+    Form(256, "bf16", True, 33, 1, 1, 4, 400, 400), Form(128, "bf16", True, 200, 4, 2, 2, 777, 777),
+    Form(128, "f16", False, None, 8, 1, 2, 100, 1000), Form(128, "bf16", True, None, 1, 1, 5, 1, 513),
+    Form(128, "f16", True, 1, 1, 1, 4, 260, 260), Form(64, "f16", True, 64, 2, 1, 3, 513, 513),
+    Form(64, "bf16", True, None, 1, 2, 3, 1000, 777), Form(64, "f16", False, None, 3, 2, 2, 131, 67),
+)  # fmt: skip
+FORM_TOLERANCES = {"f16": 3e-3, "bf16": 2.5e-2}
+
+
+def folder_of(form: Form) -> Path:
+    return harness.ARTIFACTS / "attention_forms" / "-".join(map(str, form))
+
+
+def render_forms(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """The cubins of each form, each in a folder with its manifest."""
+    from lego_mlir.kernels import added_gradients, attention_forms, attention_gradients, fused_attention
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    for one in FORMS:
+        form = attention_forms.AttentionForm(one.features, dtype_named(one.dtype), one.causal, one.window, one.group)
+        sizes = attention_forms.HeadSizes(1, one.batch * one.heads, one.queries, one.keys)
+        tile, blocks = attention_forms.fastest(form, sizes, BLOCKS)
+        ordered = attention_gradients.build(form)
+        kernels = {
+            "forward": fused_attention.build(form, tile, sizes, blocks),
+            "deltas": ordered.deltas, "of_queries": ordered.of_queries,
+            **{f"of_keys{i}": kernel for i, kernel in enumerate(ordered.of_keys)},
+        }  # fmt: skip
+        if one.features in attention_forms.ADDED_HEADS:
+            added = added_gradients.build(form)
+            kernels |= {"prepare": added.prepare, "main": added.main, "round": added.round}
+        for name, kernel in kernels.items():
+            mlir_kernels.keep_cubin(folder_of(one) / name, kernel, TARGET)
+
+
+def errors_of(form: Form, kernels: Mapping[str, Any]) -> Iterator[tuple[str, list[float]]]:
+    """The largest errors of the result, and of both kinds of gradients, against PyTorch in f32."""
+    import torch
+
+    type_ = {"f16": torch.float16, "bf16": torch.bfloat16}[form.dtype]
+    heads, query, key = (form.batch * form.heads, *(torch.arange(n, device="cuda") for n in (form.queries, form.keys)))
+    of_queries, of_keys = (heads, form.group, form.queries, form.features), (heads, 1, form.keys, form.features)
+    q, do, k, v = (
+        torch.randn(shape, device="cuda", dtype=type_) for shape in (of_queries, of_queries, of_keys, of_keys)
+    )
+    seen = torch.ones(form.queries, form.keys, dtype=torch.bool, device="cuda")
+    if form.causal:
+        seen &= key <= query[:, None]
+    if form.window is not None:
+        seen &= key > query[:, None] - form.window
+    wanted = [x.flatten(0, 1)[None] for x in exact(q, k, v, seen, do)]
+    q, do, k, v = (x.flatten(0, 1)[None] for x in (q, do, k, v))
+    o, lse = kernels["forward"](q, k, v)
+    yield "o", [error_of(o, wanted[0])]
+    given = q, k, v, do, lse, kernels["deltas"](o, do)
+    keys = [kernels[name](*given) for name in sorted(kernels) if name.startswith("of_keys")]
+    ordered = kernels["of_queries"](*given), *(keys if len(keys) > 1 else keys[0])
+    yield "ordered", [error_of(*pair) for pair in zip(ordered, wanted[1:], strict=True)]
+    if "main" in kernels:
+        added = gradients([kernels[name] for name in ("prepare", "main", "round")], (q, k, v, do), o, lse)()
+        yield "added", [error_of(*pair) for pair in zip(added, wanted[1:], strict=True)]
+
+
+def error_of(found: Any, expected: Any) -> float:
+    """The largest error relative to the largest value; NaN where a value is not finite."""
+    return float((found.float() - expected).abs().max() / expected.abs().max().clamp(min=1e-2))
+
+
+def check(words: Sequence[str]) -> int:
+    """Check all forms and keep their errors; 1 where one is wrong."""
+    rows = []
+    for form in FORMS:
+        kernels = {path.name: mlir_kernels.kept_kernel(next(path.glob("*.cubin")))
+                   for path in sorted(folder_of(form).iterdir())}  # fmt: skip
+        errors = dict(errors_of(form, kernels))
+        right = all(error <= FORM_TOLERANCES[form.dtype] for part in errors.values() for error in part)
+        print(folder_of(form).name, errors, "right" if right else "WRONG", flush=True)
+        rows.append({**form._asdict(), **errors, "right": right})
+    harness.save("attention_forms", {**harness.versions(), "rows": rows})
+    return int(not all(row["right"] for row in rows))
+
+
+def forms_table() -> None:
+    """The forms and their errors."""
+    rows = []
+    for row in mlir_kernels.newest("attention_forms")["rows"]:
+        window = "" if row["window"] is None else f", window {row['window']}"
+        heads = f"{row['batch']} x {row['heads'] * row['group']} to {row['heads']}"
+        errors = (f"{max(row[part]):.1e}" if part in row else "" for part in ("o", "ordered", "added"))
+        first = [str(row["features"]), row["dtype"], f"{'causal' if row['causal'] else 'full'}{window}", heads]
+        rows.append([*first, f"{row['queries']} to {row['keys']}", *errors])
+    columns = "head|type|mask|heads of queries to keys|positions|o|gradients, two passes|gradients, one pass"
+    mlir_kernels.put_results(PAGE, "attention_forms", "attention_forms", mlir_kernels.table(columns, rows), "torch")
+
+
+BENCHMARKS = {one.name: one for one in (
+    runner.Benchmark("flash_attention", FLASH, timed_flash, flash_table, render_flash, target=TARGET,
+                     protocol=harness.Protocol(patience_ms=800)),
+    runner.Benchmark("fused_attention", FUSED, timed_fused, fused_table, render_fused, target=TARGET,
+                     protocol=harness.Protocol(patience_ms=1200)),
+    runner.Benchmark("attention_spread", SPREAD, timed_spread, spread_table, render_spread, spread_static),
+    runner.Benchmark("attention_layouts", LAYOUTS, timed_layouts, layouts_table, render_layouts, target=TARGET),
+    runner.Benchmark("attention_forms", table=forms_table, render=render_forms, target=TARGET, steps={"check": check}),
+)}  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))

@@ -1,7 +1,7 @@
 """The 9 x 9 box mean on a CPU: our kernel in several orders of its blocks, NumPy, SciPy and OpenCV.
 
-    python bench/columns_cpu.py                  ours, the naive loop nest, and SciPy and OpenCV where installed
-    python bench/columns_cpu.py --threads 2      on two threads
+    python bench/columns_cpu.py                      ours, the naive loop nest, SciPy and OpenCV where installed
+    python bench/columns_cpu.py time threads=2       on two threads
 
 Times are the least and the median of the repetitions: of the process on all cores (CPU time, which other programs
 disturb little), and on the clock. `loops` is the naive loop nest in C by the machine's compiler with -O3.
@@ -9,17 +9,18 @@ disturb little), and on the clock. `loops` is the naive loop nest in C by the ma
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import runner
 
 N, SIZE, REPETITIONS = 4096, 9, 9
 RESULTS = Path(__file__).parent / "results"
@@ -110,12 +111,10 @@ def timed(way: Way) -> dict[str, float]:
     return {"cpu_ms": min(spent), "cpu_median": median(spent), "ms": min(passed), "median": median(passed)}
 
 
-def main() -> None:
+def measure(words: Sequence[str]) -> None:
     import numpy as np
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    threads = parser.parse_args().threads
+    threads = runner.options(words, threads=1).threads
     source = np.random.default_rng(0).standard_normal((N, N), np.float32)
     target = np.zeros_like(source)
     right, rows = expected(source), []
@@ -135,5 +134,7 @@ def main() -> None:
     print(path)
 
 
+BENCHMARK = runner.Benchmark("columns_cpu", steps={"time": measure})
+
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

@@ -1,17 +1,26 @@
-"""Conversions between layouts against shared-memory round trips and Gluon's convert_layout.
+"""Conversions between layouts, and gathers along an axis, against shared-memory round trips and Triton's.
 
-    python bench/conversions.py static [CASE ..]   shuffles, shared accesses and selects of one conversion, ours and
-                                                   Triton's, and the time to plan it; no GPU
-    python bench/conversions.py random [COUNT]     instructions of random conversions, ours and Triton's; no GPU
+    python bench/conversions.py NAME STEP [CASE ..]            the steps of `runner.py`
+    python bench/conversions.py conversions static [CASE ..]   shuffles, shared accesses and selects of one conversion,
+                                                               ours and Triton's, and the time to plan it; no GPU
+    python bench/conversions.py conversions random [COUNT]     instructions of random conversions, ours and Triton's
+    python bench/conversions.py gather static [CASE ..]        machine instructions of one gather, ours and Triton's
 
-A block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no conversion can be
-left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The baselines store the
-tile to shared memory in its rows, load it in the other layout, and wait by barriers of the warp where the elements stay
-in their warp: `unpadded`, `padded` by 16 bytes a row, `swizzled` in groups of 16 bytes.
+`conversions`: a block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no
+conversion can be left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The
+baselines store the tile to shared memory in its rows, load it in the other layout, and wait by barriers of the warp
+where the elements stay in their warp: `unpadded`, `padded` by 16 bytes a row, `swizzled` in groups of 16 bytes.
+
+`gather`: a block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices
+selects, TURNS times; `down`, N x ROWS elements and each column. `ours` is `lego.gather`, `shuffles` and `memory` its
+two plans where both exist; `unpadded` stores the tile to shared memory in its rows, waits for the block, and loads each
+element by its index. For `down`, tiles are loaded and stored along their rows, and converted before the first turn and
+after the last, as Triton's compiler does for tl.gather: loads with the lanes along a column would not be coalesced.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -196,7 +205,7 @@ def facts_of(case: str, ways: Sequence[str]) -> dict[str, Any]:
     return {"bits": bits, "source": described(source), "target": described(target), "ways": ways}
 
 
-# -- what gathers have too
+# -- what both have
 
 
 def render_with(
@@ -371,14 +380,174 @@ def table() -> None:
     mlir_kernels.put_into(PAGE, "conversions", *mlir_kernels.relative_table(NAME, [*WAYS[1:], "Gluon"], 2 * TURNS))
 
 
+# -- gathers
+
+GATHER, WARPS, ROWS = "gather", 4, 64
+GATHER_WAYS = ("ours", "shuffles", "memory", "unpadded")
+GATHERS = [f"{n}-{bits}" for n in (4, 8, 16, 32, 64, 128) for bits in (8, 16, 32, 64)]
+GATHERS += [f"{n}-{bits}-down" for n in (16, 32, 64) for bits in (16, 32)]
+
+
+def parts(case: str) -> tuple[int, int, int]:
+    """The elements along the axis, the bits of an element, and the axis: 0 for `down`."""
+    n, bits, *down = case.split("-")
+    return int(n), int(bits), 0 if down else 1
+
+
+def shape_of(case: str) -> tuple[int, int]:
+    """The tile of a block."""
+    n, _, axis = parts(case)
+    return (n, ROWS) if axis == 0 else (ROWS, n)
+
+
+def gather_layout(case: str) -> Any:
+    """The axis along as many lanes as it has elements, up to 32: each lane is read at once."""
+    from lego_mlir import f2
+
+    n, _, axis = parts(case)
+    lanes = min(32, n)
+    boxes = ((1, n // lanes), (32 // lanes, lanes), (WARPS, 1))
+    turned = [box[::-1] if axis == 0 else box for box in boxes]
+    made = f2.Blocked(*turned, order=(axis, 1 - axis)).layout(shape_of(case))
+    return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
+
+
+def memory_layout(case: str, bits: int) -> Any:
+    """The layout in which tiles of elements of some bits are loaded and stored: for `down`, rows by 16-byte vectors."""
+    from lego_mlir import f2
+
+    if parts(case)[2] == 1:
+        return gather_layout(case)
+    vector = 128 // bits
+    across = ROWS // vector
+    made = f2.Blocked((1, vector), (32 // across, across), (WARPS, 1), order=(1, 0)).layout(shape_of(case))
+    return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
+
+
+def gatherer(way: str, case: str) -> Callable[[], Any] | None:
+    """What gathers a tile, called in the kernel before the first gather; None where there is none."""
+    import lego_mlir as lego
+    from lego_mlir import Row
+    from lego_mlir.f2.gathers import gather_plan
+    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.spread.gather import by_plan
+
+    n, bits, axis = parts(case)
+    if way == "ours":
+        return lambda: lambda x, i: lego.gather(x, i, axis=axis)
+    if way != "unpadded":
+        plan = gather_plan(gather_layout(case), gather_layout(case), f"dim{axis}", bits)
+        if not plan.local:
+            return None
+        forced = dataclasses.replace(plan, by_shuffles=way == "shuffles")
+        return lambda: lambda x, i: by_plan(x, i, forced, f"dim{axis}")
+
+    def make() -> Any:
+        tile = lego.shared(dtype_named(DTYPES[bits]), Row(*shape_of(case)))
+
+        def move(x: Any, i: Any) -> Any:
+            lego.barrier()
+            x.store(tile)
+            lego.barrier()
+            found = []
+            for other, chosen in zip(lego.arange(i.layout, 1 - axis).registers, i.registers, strict=True):
+                place = [other, lego.index(chosen, range=(0, n))]
+                found.append(tile[tuple(place if axis else place[::-1])])
+            return lego.Spread(i.layout, x.dtype, found)
+
+        return move
+
+    return make
+
+
+def gather_kernel(case: str, way: str, turns: int) -> Any:
+    """The kernel of a case; for 0 turns it gathers once."""
+    import lego_mlir as lego
+    from lego_mlir import Row, i32
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    make, placed = gatherer(way, case), gather_layout(case)
+    if make is None:
+        return None
+    n, bits, _ = parts(case)
+    stored = memory_layout(case, bits)
+    dtype, blocks, (rows, columns) = dtype_named(DTYPES[bits]), BLOCKS if turns else 1, shape_of(case)
+    tensor = lego.Tensor(dtype, Row(blocks * rows, columns))
+    indices = lego.Tensor(i32, Row(blocks * rows, columns), range=(0, n))
+
+    @lego.kernel(grid=blocks, block=32 * WARPS)
+    def gathered(x: tensor, i: indices, y: tensor):
+        move = make()
+        at = (lego.block_id[0] * rows, 0)
+        value, index = lego.load(x, stored, at=at), lego.load(i, memory_layout(case, 32), at=at)
+        if stored != placed:
+            value, index = lego.convert(value, placed), lego.convert(index, placed)
+        if not turns:
+            lego.convert(move(value, index), stored).store(y, at=at)
+            return
+        value = lego.register(value)
+        for _ in lego.range(turns):
+            value.set(move(value.get(), index))
+        lego.convert(value.get(), stored).store(y, at=at)
+
+    return gathered
+
+
+def gather_static(words: Sequence[str]) -> None:
+    """One gather of each case: instructions and spilled bytes, ours and Triton's."""
+    rows = []
+    for (case,) in GATHER_BENCHMARK.chosen(words):
+        ours = machine_code(gather_kernel(case, "ours", 0))
+        spilled = ours.resources.spill_stores + ours.resources.spill_loads
+        counts = {"ours": counted(ours.code), "Triton": counted(gather_by_triton(case))}
+        rows.append({"case": case, "spill_bytes": spilled, **counts})
+        print(f"{case:10} {spilled} bytes spilled, {counts}", flush=True)
+    write_rows(GATHER, rows)
+
+
+def gather_by_triton(case: str) -> Any:
+    """The machine code of tl.gather."""
+    from rivals.gluon_layouts import gather
+    from triton.compiler import ASTSource
+
+    _, bits, axis = parts(case)
+    signature = {"x_ptr": POINTERS[bits], "i_ptr": "*i32", "y_ptr": POINTERS[bits]}
+    signature |= dict.fromkeys(gather.arg_names[3:], "constexpr")
+    constants = {(3,): shape_of(case)[0], (4,): shape_of(case)[1], (5,): 1, (6,): axis}
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(3)}
+    return triton_code(ASTSource(gather, signature, constants, aligned), WARPS)
+
+
+def timed_gather(folder: Path, case: str) -> list[harness.Contender]:
+    import torch
+    from rivals.gluon_layouts import gather
+
+    ways = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
+    n, bits, axis = parts(case)
+    rows, columns = shape_of(case)
+    x = torch.randint(-8, 9, (BLOCKS, rows, columns), device="cuda").to(torch_type(bits))
+    i = torch.rand((BLOCKS, rows, columns), device="cuda").argsort(dim=1 + axis).to(torch.int32)
+    y, expected = torch.empty_like(x), x
+    for _ in range(TURNS):
+        expected = expected.gather(1 + axis, i.long())
+    baseline = partial(gather[(BLOCKS,)], x, i, y, rows, columns, TURNS, axis, num_warps=WARPS)
+    return all_right(folder, case, ways, (x, i, y), expected, ("tl.gather", baseline), bits=bits, n=n)
+
+
+def gather_table() -> None:
+    """The newest times: ours, and the others relative to ours."""
+    mlir_kernels.put_into(PAGE, "gathers", *mlir_kernels.relative_table(GATHER, [*GATHER_WAYS[1:], "tl.gather"], TURNS))
+
+
 BENCHMARK = runner.Benchmark(
-    NAME,
-    [(case,) for case in CASES],
-    timed,
-    table,
-    render_with(kernel, WAYS, facts_of),
+    NAME, [(case,) for case in CASES], timed, table, render_with(kernel, WAYS, facts_of),
     steps={"static": static, "random": random},
-)
+)  # fmt: skip
+GATHER_BENCHMARK = runner.Benchmark(
+    GATHER, [(case,) for case in GATHERS], timed_gather, gather_table,
+    render_with(gather_kernel, GATHER_WAYS, lambda case, ways: ways), steps={"static": gather_static},
+)  # fmt: skip
+BENCHMARKS = {one.name: one for one in (BENCHMARK, GATHER_BENCHMARK)}
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))

@@ -12,7 +12,6 @@ not the signature of `launch`, and not the lines that open and close a namespace
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import re
@@ -20,6 +19,8 @@ import sys
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
+
+import runner
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "first_day"
@@ -127,21 +128,10 @@ def table(found: list[Row]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file would change")
-    options = parser.parse_args()
     found = rows()
-    text = table(found)
-    print(text)
-    long = [r.name for r in found if r.ratio > LIMIT]
-    for name in long:
-        print(f"more than {LIMIT} times the lines of CUDA: {name}")
-    stale = not DATA.is_file() or DATA.read_text() != text
-    if options.check and stale:
-        print(f"{DATA} is out of date; run python bench/first_day_lines.py")
-    elif stale:
-        DATA.write_text(text)
-    return 1 if long or (options.check and stale) else 0
+    print(table(found))
+    long = [f"more than {LIMIT} times the lines of CUDA: {r.name}" for r in found if r.ratio > LIMIT]
+    return runner.document({DATA: table(found)}, long)
 
 
 if __name__ == "__main__":

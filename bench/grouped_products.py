@@ -1,6 +1,7 @@
 """`lego_mlir.kernels.grouped_products`, `grouped_depths` and `batched_products` against torch, on an H200.
 
-    python bench/grouped_products.py check     on the GPU machine: every kernel at odd sizes; JSON
+    python bench/grouped_products.py grouped_products STEP    the steps of `runner.py`, and `check`: odd sizes; JSON
+    python bench/grouped_products.py batched_calls time       drawn batches by `lego_mlir.matmul`, next to `torch.bmm`
 
 Grouped: mixtures of experts, their rows balanced or skewed among the groups, against `torch._grouped_mm` and a loop of
 `torch.mm` that knows the offsets on the host. Depth: the gradients of their matrices, groups along K, against the same.
@@ -11,8 +12,10 @@ four numbers is one of clusters of two blocks.
 from __future__ import annotations
 
 import math
+import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,149 +100,119 @@ def ends_of(groups: int, rows: int, shares: str) -> list[int]:
     return ends
 
 
-class GroupedTensors:
-    """A grouped product on the GPU, and every way to compute it; b is the transpose of [G, N, K]."""
+@dataclass(frozen=True)
+class Problem:
+    """A product on the GPU: what ours is called with, its ways by torch, and its parts with their right values in f32.
 
-    def __init__(self, groups: int, rows: int, depth: int, columns: int, shares: str, orders: str = "T") -> None:
-        import torch
+    A part is where it is in the result, and its two factors; without factors it is zeros.
+    """
 
-        scale = 1 / math.sqrt(depth)
-        make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-        self.ends, self.orders = ends_of(groups, rows, shares), orders
-        self.a = make((rows, depth))
-        self.stored = make((groups, columns, depth) if orders == "T" else (groups, depth, columns)) * scale
-        self.b = self.stored.mT if orders == "T" else self.stored
-        self.offsets = torch.tensor(self.ends, device="cuda", dtype=torch.int32)
+    kind: str
+    orders: str
+    given: Sequence[Any]
+    torch: Mapping[str, Callable[[], Any]]
+    parts: Sequence[tuple[Any, Any]]
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def ours(self) -> dict[str, Callable[[], Any]]:
+        """Our kernel in every tile."""
         return {
-            label(kind, orders, tile): partial(kernel_of(kind, orders, tile), self.a, self.stored, self.offsets)
-            for kind, orders, tile in KERNELS
-            if kind == "grouped" and orders == self.orders
+            label(*one): partial(kernel_of(*one), *self.given, **self.sizes)
+            for one in KERNELS
+            if one[:2] == (self.kind, self.orders)
         }
 
-    def looped(self) -> Any:
-        import torch
-
-        parts = zip([0, *self.ends], self.ends, self.b, strict=False)
-        return torch.cat([self.a[begin:end] @ matrix for begin, end, matrix in parts])
-
-    def torch(self) -> dict[str, Callable[[], Any]]:
-        import torch
-
-        found: dict[str, Callable[[], Any]] = {"torch loop": self.looped}
-        if hasattr(torch, "_grouped_mm"):
-            found["torch grouped"] = lambda: torch._grouped_mm(self.a, self.b, offs=self.offsets)
-        return found
-
     def error(self, found: Any, what: str) -> float:
-        """The largest error of all groups, each against a product in f32."""
+        """The largest error of all parts, each against a product in f32."""
         errors = [0.0]
-        for begin, end, matrix in zip([0, *self.ends], self.ends, self.b, strict=False):
-            if end > begin:
-                wanted = self.a[begin:end].float() @ matrix.float()
-                errors.append(harness.require_close(found[begin:end].float(), wanted, TOLERANCE, what))
-        return max(errors)
-
-
-class DepthTensors:
-    """The gradients of the matrices of a grouped product: a.T @ b for each group of rows of a and b."""
-
-    def __init__(self, groups: int, rows: int, depth: int, columns: int, shares: str) -> None:
-        import torch
-
-        make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-        self.ends = ends_of(groups, rows, shares)
-        self.a, self.b = make((rows, depth)), make((rows, columns))
-        self.offsets = torch.tensor(self.ends, device="cuda", dtype=torch.int32)
-
-    def ours(self) -> dict[str, Callable[[], Any]]:
-        sizes = {"M": self.a.shape[1], "N": self.b.shape[1]}
-        return {
-            label(kind, orders, tile): partial(kernel_of(kind, orders, tile), self.a, self.b, self.offsets, **sizes)
-            for kind, orders, tile in KERNELS
-            if kind == "depth"
-        }
-
-    def looped(self) -> Any:
-        import torch
-
-        parts = zip([0, *self.ends], self.ends, strict=False)
-        return torch.stack([self.a[begin:end].T @ self.b[begin:end] for begin, end in parts])
-
-    def torch(self) -> dict[str, Callable[[], Any]]:
-        import torch
-
-        found: dict[str, Callable[[], Any]] = {"torch loop": self.looped}
-        if hasattr(torch, "_grouped_mm"):
-            found["torch grouped"] = lambda: torch._grouped_mm(self.a.T, self.b, offs=self.offsets)
-        return found
-
-    def error(self, found: Any, what: str) -> float:
-        """The largest error of all groups, each against a product in f32."""
-        errors = []
-        for group, (begin, end) in enumerate(zip([0, *self.ends], self.ends, strict=False)):
-            if end == begin:
-                assert not found[group].any(), f"{what}: an empty group has zeros"
+        for at, factors in self.parts:
+            if factors is None:
+                assert not found[at].any(), f"{what}: an empty group has zeros"
             else:
-                wanted = self.a[begin:end].float().T @ self.b[begin:end].float()
-                errors.append(harness.require_close(found[group].float(), wanted, TOLERANCE, what))
+                wanted = factors[0].float() @ factors[1].float()
+                errors.append(harness.require_close(found[at].float(), wanted, TOLERANCE, what))
         return max(errors)
 
 
-class BatchedTensors:
-    """A batched product on the GPU, and every way to compute it."""
+def made(*shape: int) -> Any:
+    import torch
 
-    def __init__(self, products: int, m: int, n: int, k: int, layouts: str) -> None:
-        import torch
-
-        make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-        self.products, self.layouts = products, layouts
-        self.stored = [
-            make((products, *(shape[::-1] if letter == "T" else shape)))
-            for letter, shape in zip(layouts, ((m, k), (k, n)), strict=True)
-        ]
-        self.a, self.b = (x.mT if letter == "T" else x for x, letter in zip(self.stored, layouts, strict=True))
-
-    def ours(self) -> dict[str, Callable[[], Any]]:
-        return {
-            label(kind, orders, tile): partial(kernel_of(kind, orders, tile), *self.stored, Z=self.products, DA=1, DB=1)
-            for kind, orders, tile in KERNELS
-            if kind == "batched" and orders == self.layouts
-        }
-
-    def torch(self) -> dict[str, Callable[[], Any]]:
-        import torch
-
-        return {"torch bmm": lambda: torch.bmm(self.a, self.b)}
-
-    def error(self, found: Any, what: str) -> float:
-        return max(
-            harness.require_close(found[z].float(), self.a[z].float() @ self.b[z].float(), TOLERANCE, what)
-            for z in (0, self.products - 1)
-        )
+    return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
 
 
-def tensors(case: harness.Case) -> Any:
+def by_groups(looped: Callable[[], Any], *given: Any, offsets: Any) -> dict[str, Callable[[], Any]]:
+    """The loop over groups, and torch's call where it has it."""
+    import torch
+
+    found: dict[str, Callable[[], Any]] = {"torch loop": looped}
+    if hasattr(torch, "_grouped_mm"):
+        found["torch grouped"] = partial(torch._grouped_mm, *given, offs=offsets)
+    return found
+
+
+def slices(groups: int, rows: int, shares: str) -> tuple[list[slice], Any]:
+    """The rows of each group, and where they end, on the device."""
+    import torch
+
+    ends = ends_of(groups, rows, shares)
+    parts = [slice(*pair) for pair in zip([0, *ends], ends, strict=False)]
+    return parts, torch.tensor(ends, device="cuda", dtype=torch.int32)
+
+
+def grouped(groups: int, rows: int, depth: int, columns: int, shares: str, orders: str = "T") -> Problem:
+    """A matrix of rows in groups, each with a matrix of its own; b is the transpose of [G, N, K]."""
+    import torch
+
+    a, (parts, offsets) = made(rows, depth), slices(groups, rows, shares)
+    stored = made(*((groups, columns, depth) if orders == "T" else (groups, depth, columns))) / math.sqrt(depth)
+    b = stored.mT if orders == "T" else stored
+    ways = by_groups(lambda: torch.cat([a[at] @ m for at, m in zip(parts, b, strict=True)]), a, b, offsets=offsets)
+    wanted = [(at, (a[at], m)) for at, m in zip(parts, b, strict=True) if at.stop > at.start]
+    return Problem("grouped", orders, (a, stored, offsets), ways, wanted)
+
+
+def depths(groups: int, rows: int, depth: int, columns: int, shares: str) -> Problem:
+    """The gradients of the matrices of a grouped product: a.T @ b for each group of rows of a and b."""
+    import torch
+
+    a, b, (parts, offsets) = made(rows, depth), made(rows, columns), slices(groups, rows, shares)
+    ways = by_groups(lambda: torch.stack([a[at].T @ b[at] for at in parts]), a.T, b, offsets=offsets)
+    wanted = [(group, (a[at].T, b[at]) if at.stop > at.start else None) for group, at in enumerate(parts)]
+    return Problem("depth", "TN", (a, b, offsets), ways, wanted, {"M": depth, "N": columns})
+
+
+def batched(products: int, m: int, n: int, k: int, layouts: str) -> Problem:
+    """Products of one size."""
+    import torch
+
+    shapes = zip(layouts, ((m, k), (k, n)), strict=True)
+    stored = [made(products, *(shape[::-1] if letter == "T" else shape)) for letter, shape in shapes]
+    a, b = (x.mT if letter == "T" else x for x, letter in zip(stored, layouts, strict=True))
+    wanted = [(z, (a[z], b[z])) for z in (0, products - 1)]
+    sizes = {"Z": products, "DA": 1, "DB": 1}
+    return Problem("batched", layouts, stored, {"torch bmm": partial(torch.bmm, a, b)}, wanted, sizes)
+
+
+def problem_of(case: harness.Case) -> Problem:
     kind, *facts = case
-    return {"grouped": GroupedTensors, "depth": DepthTensors, "batched": BatchedTensors}[kind](*facts)
+    return {"grouped": grouped, "depth": depths, "batched": batched}[kind](*facts)
 
 
 def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     """The contenders of a case, ours right."""
-    problem = tensors(case)
+    problem = problem_of(case)
     runs = problem.ours()
     config = harness.best(runs)
     error = problem.error(runs[config](), config)
     ours = harness.contender(runs[config], kernel="lego", config=config, error=error)
-    return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch().items())]
+    return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch.items())]
 
 
 def check(words: Sequence[str]) -> int:
     """The error of every kernel at odd sizes, kept as JSON; 1 where one is wrong."""
     rows = []
     for case in ODD:
-        problem = tensors(case)
+        problem = problem_of(case)
         for name, run in problem.ours().items():
             try:
                 rows.append({"kernel": name, "error": problem.error(run(), name)})
@@ -248,6 +221,26 @@ def check(words: Sequence[str]) -> int:
             print(rows[-1], flush=True)
     harness.save("grouped_check", {"device": harness.device_name(), "rows": rows})
     return int(any("failed" in row for row in rows))
+
+
+DRAWN = 60
+"""Drawn batches of `batched_calls`."""
+
+
+def drawn(source: random.Random) -> harness.Case:
+    """How many, M, N, K and the orders."""
+    sizes = [source.choice((4, 8, 16, 32, 64)), *(8 * source.randint(*ends) for ends in ((2, 192), (2, 192), (4, 128)))]
+    return (*sizes, source.choice(("NT", "NN", "TN", "TT")))
+
+
+def timed_call(folder: Path, count: int, m: int, n: int, k: int, layouts: str) -> list[harness.Contender]:
+    """A batch by `lego_mlir.matmul`, which compiles its kernel at its first use, and by `torch.bmm`."""
+    import lego_mlir
+
+    problem = batched(count, m, n, k, layouts)
+    run = partial(lego_mlir.matmul, *problem.torch["torch bmm"].args)
+    ours = harness.contender(run, kernel="lego", error=problem.error(run(), "matmul"))
+    return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch.items())]
 
 
 def products_of(case: harness.Case) -> int:
@@ -276,6 +269,11 @@ def table() -> None:
 BENCHMARK = runner.Benchmark(
     NAME, CASES, timed, table, render, target=TARGET, protocol=harness.Protocol(patience_ms=600), steps={"check": check}
 )
+CALLS = runner.Benchmark(
+    "batched_calls", [drawn(random.Random(f"35 batches {number}")) for number in range(DRAWN)], timed_call,
+    protocol=harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100), draw=drawn,
+)  # fmt: skip
+BENCHMARKS = {one.name: one for one in (BENCHMARK, CALLS)}
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))

@@ -1,27 +1,34 @@
 """Tables 2 and 3 of the Linear Layouts paper with a column of ours: the page docs/results/linear-layouts-tables.md.
 
-    python bench/layout_tables.py            write the page
-    python bench/layout_tables.py --check    fail where the page is out of date
+    python bench/layout_tables.py                          write the page
+    python bench/layout_tables.py --check                  fail where the page is out of date
+    python bench/layout_tables.py reductions [FAMILY ..]   table 3's kernels by this project and by Triton: their counts
+    python bench/layout_tables.py mixed                    run the cases of table 4 in the interpreter
 
 Table 2 takes the width of the loads that a kernel is traced with. Table 3 reduces a tile along an axis by each family
 of layouts: the interpreter compares the result with NumPy's, and the loads and stores of shared memory in the kernel
-are counted.
+are counted. `reductions` compiles the same for sm_90, and in Gluon, Triton's language with layouts, with the same
+registers, lanes and warps, by Triton's own reduction; counted are machine instructions (ptxas of each), and wavefronts
+of shared memory in the emulator of PTX, which runs both and compares them with NumPy. A pair of table 4 stands for all
+types of its kinds: f8 for e4m3 and e5m2, f16 for f16 and bf16; its cases are not listed in the paper.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import runner
+from conversions import described
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f8e4m3fn, f16, i32, interp
+from lego_mlir import LegoError, Row, bf16, f2, f8e4m3fn, f8e5m2, f16, f32, i8, i16, i32, i64, interp
 from lego_mlir.tracing.trace import Load, Store
 
 PAGE = Path(__file__).parent.parent / "docs" / "results/linear-layouts-tables.md"
@@ -45,7 +52,7 @@ TABLE_3 = {
 SHAPES = ((16, 16), (32, 32), (64, 64), (32, 128), (128, 128))
 WARPS = (4, 8)
 KINDS = ("instructions", "exchanges", "shared", "wavefronts", "barriers")
-"""Counts of `bench/reductions.py`."""
+"""Counts of `reductions`."""
 TABLE_4 = {
     "i16/f16": ("32/64", "64/64"), "i16/f32": ("32/32", "32/32"), "i16/f64": ("32/32", "32/32"),
     "i16/f8": ("36/96", "96/96"), "i32/f16": ("32/32", "32/32"), "i32/f64": ("16/32", "32/32"),
@@ -172,7 +179,7 @@ def row_3(family: str) -> str:
 
 
 def kept_counts() -> dict[str, dict[str, dict[str, int]]]:
-    """The counts of `bench/reductions.py`, by family: ours and Triton's."""
+    """The counts of `reductions`, by family: ours and Triton's."""
     found: dict[str, dict[str, dict[str, int]]] = json.loads(REDUCTIONS.read_text())
     return found
 
@@ -190,12 +197,155 @@ def beside_triton() -> Iterator[str]:
 
 
 def table_4() -> Iterator[str]:
-    """The cases of `bench/mixed_products.py` that are right, next to the paper's."""
+    """The cases of `mixed` that are right, next to the paper's."""
     found = json.loads(MIXED.read_text())
     yield "| types | Triton | Triton-Linear | ours |"
     yield "|---|---|---|---|"
     for pair, (triton, linear) in TABLE_4.items():
         yield f"| {pair} | {triton} | {linear} | {found[pair]['right']}/{found[pair]['cases']} |"
+
+
+# -- what `reductions` and `mixed` count
+
+TARGET = "sm_90"
+COUNTED = {"shared": ("STS", "LDS", "STSM", "LDSM"), "exchanges": ("SHFL", "REDUX", "CREDUX"), "barriers": ("BAR",)}
+"""Kinds of instructions, by the first part of their names."""
+IDLE = ("NOP", "BRA")
+"""Instructions that pad the code or end it."""
+
+
+class Compiled(NamedTuple):
+    """A kernel as PTX and machine code; `shared` is the number of bytes that the launch gives it."""
+
+    ptx: str
+    cubin: bytes
+    shared: int
+
+
+def by_ours(layout: Any, axis: int) -> Compiled:
+    """This project's kernel."""
+    from lego_mlir.toolchain import compile_kernel
+
+    made = compile_kernel(reduced(layout, axis), target=TARGET, emit="cubin")
+    return Compiled(str(made.stage("ptx")), made.bytes, 0)
+
+
+def by_triton(layout: Any, axis: int) -> Compiled:
+    """The kernel in Gluon, compiled by Triton."""
+    import triton
+    from rivals import gluon_layouts
+    from triton.backends.compiler import GPUTarget
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    facts = described(layout)
+    source = gl.DistributedLinearLayout(facts["register"], facts["lane"], facts["warp"], [], facts["shape"])
+    several = len(facts["shape"]) > 1
+    function = gluon_layouts.reduce_once if several else gluon_layouts.reduce_all
+    values = [source, axis, *facts["shape"]] if several else [source, *facts["shape"]]
+    signature = {"x_ptr": "*i32", "y_ptr": "*i32", **dict.fromkeys(function.arg_names[2:], "constexpr")}
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(2)}
+    text = GluonASTSource(function, signature, {(2 + k,): v for k, v in enumerate(values)}, aligned)
+    made = triton.compile(text, target=GPUTarget("cuda", 90, 32), options={"num_warps": layout.in_sizes["warp"]})
+    return Compiled(made.asm["ptx"], made.asm["cubin"], made.metadata.shared)
+
+
+def counts_of(made: Compiled, layout: Any, axis: int) -> Counter[str]:
+    """Instructions of all kinds, and wavefronts of shared memory of the block. Raises ValueError for wrong sums."""
+    from lego_mlir.interp.ptx.checks import Checks
+    from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, emulate
+    from lego_mlir.toolchain import sass
+
+    names = [i.name.partition(".")[0] for i in sass.disassemble(made.cubin)]
+    found = Counter({kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()})
+    found["instructions"] = sum(name not in IDLE for name in names)
+    shape = tuple(layout.out_sizes.values())
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32)
+    expected = x.sum(axis).reshape(-1)
+    y = np.zeros(max(1, expected.size), np.int32)
+    threads = 32 * layout.in_sizes["warp"]
+    unused = [np.zeros(1, np.int8)] * (made.ptx.count(".param .u64") - 2)  # Triton's kernels have two more pointers
+    options = EmulatorOptions(checks=Checks(counts=True, fenced_barriers=False, replicated=True))
+    args = [x.reshape(-1), y, *unused]
+    report = emulate(made.ptx, args=args, block=threads, dynamic_shared=made.shared, options=options)
+    if not np.array_equal(y, expected):
+        raise ValueError(f"{layout!r}, axis {axis}: wrong sums")
+    found["wavefronts"] = sum(site.wavefronts for site in report.sites if site.space == "shared")
+    return found
+
+
+def counted_family(name: str) -> dict[str, dict[str, int]]:
+    """The counts of a family of layouts, all cases together."""
+    totals = {who: Counter[str]() for who in ("ours", "Triton")}
+    for layout, axis in family_layouts(name):
+        for who, compiled in (("ours", by_ours), ("Triton", by_triton)):
+            totals[who].update(counts_of(compiled(layout, axis), layout, axis))
+    return {who: dict(sorted(total.items())) for who, total in totals.items()}
+
+
+def reductions(families: Sequence[str]) -> int:
+    """Count the families that are named, or all."""
+    kept = json.loads(REDUCTIONS.read_text()) if REDUCTIONS.is_file() else {}
+    for name in families or TABLE_3:
+        kept[name] = counted_family(name)
+        print(name, kept[name], flush=True)
+        REDUCTIONS.write_text(json.dumps(kept, indent=1) + "\n")
+    return 0
+
+
+TYPES: Final = {
+    "i8": (i8,), "i16": (i16,), "i32": (i32,), "i64": (i64,), "f8": (f8e4m3fn, f8e5m2), "f16": (f16, bf16),
+    "f32": (f32,), "f64": (lego.f64,),
+}  # fmt: skip
+MIXED_SHAPES: Final = (*product((16, 64), (16, 64), (32, 64)), (48, 80, 32), (80, 48, 64), (96, 16, 32), (112, 32, 64))
+"""M, N and K."""
+
+
+def multiplying(a_type: Any, b_type: Any, m: int, n: int, k: int) -> Any:
+    """The kernel c = a b^T of two types."""
+
+    @lego.kernel(grid=1, block=128)
+    def mixed(
+        a: lego.Tensor(a_type, Row(m, k)), b: lego.Tensor(b_type, Row(n, k)), c: lego.Tensor(f32, Row(m, n))
+    ):  # fmt: skip
+        lego.mma(lego.load(a, (m, k)), lego.load(b, (n, k)).T, lego.zeros(f32, (m, n))).store(c)
+
+    return mixed
+
+
+def is_right(a_type: Any, b_type: Any, m: int, n: int, k: int) -> bool:
+    """Whether the interpreter finds NumPy's product and no fault; the numbers are exact in all types."""
+    random = np.random.default_rng(m + n + k)
+    a, b = (random.integers(-4, 5, (rows, k)) for rows in (m, n))
+    c = np.zeros(m * n, np.float32)
+    arrays = [a.astype(a_type.numpy).ravel(), b.astype(b_type.numpy).ravel(), c]
+    report = interp.launch(multiplying(a_type, b_type, m, n, k).mlir(), grid=1, block=128, args=arrays)
+    return bool(report.clean and np.array_equal(c.reshape(m, n), a @ b.T))
+
+
+def types_of(pair: str) -> Iterator[tuple[Any, Any]]:
+    """The types of a pair, either of them on the left."""
+    first, second = (TYPES[kind] for kind in pair.split("/"))
+    for number, (x, y) in enumerate(product(first, second)):
+        yield (y, x) if number % 2 else (x, y)
+
+
+def mixed(_: Sequence[str]) -> int:
+    """How many cases of each pair are right."""
+    found = {}
+    for pair in TABLE_4:
+        right = total = 0
+        refused = ""
+        for (x, y), shape in product(types_of(pair), MIXED_SHAPES):
+            total += 1
+            try:
+                right += is_right(x, y, *shape)
+            except LegoError as error:
+                refused = refused or str(error)
+        found[pair] = {"right": right, "cases": total}
+        print(pair, found[pair], refused[:200], flush=True)
+    MIXED.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
 
 
 # -- the page
@@ -225,7 +375,8 @@ BESIDE = """
 The same 100 tiles in the same registers, lanes and warps, compiled for sm_90 by this project and, as Gluon kernels, by
 Triton 3.9; ptxas makes machine code of both. Sums over the cases of a row: all instructions, exchanges in a warp
 (`SHFL`, `REDUX`), loads and stores of shared memory, wavefronts that these take, counted by the emulator of PTX, which
-also compares both results with NumPy's, and barriers. Made by `python bench/reductions.py`.
+also compares both results with NumPy's, and barriers. Made by
+`python bench/layout_tables.py reductions`.
 """
 
 MIXED_PRODUCTS = """
@@ -234,7 +385,7 @@ MIXED_PRODUCTS = """
 Products by one `lego.mma` of tiles without a layout, whose layouts the engine chooses, run in the interpreter and
 compared with NumPy's: for all types of a pair (f16 and bf16; e4m3 and e5m2) 12 shapes, four of them no powers of two.
 Integers of 16 bits and more are rounded to the float's type; there is no product of f64. Made by
-`python bench/mixed_products.py`.
+`python bench/layout_tables.py mixed`.
 """
 
 
@@ -244,16 +395,14 @@ def page() -> str:
     return "\n".join(tables) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="fail where the page is out of date")
+def main() -> int:
+    step, words = (sys.argv[1], sys.argv[2:]) if sys.argv[1:2] in (["reductions"], ["mixed"]) else ("", [])
+    if step:
+        return {"reductions": reductions, "mixed": mixed}[step](words)
     text = page()
-    if not parser.parse_args().check:
-        PAGE.write_text(text)
-    elif PAGE.read_text() != text:
-        sys.exit(f"{PAGE} is out of date; run python bench/layout_tables.py")
     print(text)
+    return runner.document({PAGE: text})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

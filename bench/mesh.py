@@ -1,10 +1,10 @@
 """Moves of a matrix over the GPUs of one host, against NCCL and DTensor; on a CPU the same in small, under gloo.
 
     python bench/mesh.py render [N ..]      the kernels of N ranks each as cubins (2 and 4), no GPU
-    python bench/mesh.py time [--size 256]  on the GPU machine: correctness, then times; one process for each GPU
+    python bench/mesh.py time [PAIR ..]     on the GPU machine: correctness, then times; one process for each GPU
     python bench/mesh.py alone              on one GPU: the kernels of two ranks, peers in its own memory
     python bench/mesh.py kill               a rank is killed in the middle of a move, and what the others say
-    torchrun --nproc-per-node N bench/mesh.py time
+    torchrun --nproc-per-node N bench/mesh.py time [size=256]
     python bench/mesh.py table              the tables of docs/results/mesh.md
 
 Six pairs of distributions (mesh_pairs.py), in f32 and f16, by three contenders:
@@ -22,20 +22,21 @@ bytes that leave a rank, in GB/s. NVLink multicast is off. On a CPU the times ar
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import harness
 import mesh_pairs
+import runner
 from mesh_kernels import BITS, CEILING_BYTES, SIZE, SMALL, Kept, contiguous, render, whole_matrix
 from mesh_kills import kill
-from mesh_stage import Stage, circumstances, command_line, free_port, keep, ranks_of, spawned
+from mesh_stage import Stage, circumstances, free_port, keep, parsed, ranks_of, spawned
 from mesh_tables import table
 
 
@@ -151,7 +152,7 @@ def ceilings(stage: Stage) -> dict[str, Any]:
     return found
 
 
-def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> None:
+def time_rank(rank: int, ranks: int, port: int, options: SimpleNamespace) -> None:
     """One process of the step `time`."""
     import torch
 
@@ -193,13 +194,13 @@ def report(stage: Stage, results: dict[str, Any]) -> None:
             print(f"{row['pair']:24} {row['dtype']} {row['contender']:9} {text}", flush=True)
 
 
-def time(options: argparse.Namespace) -> int:
+def time(options: SimpleNamespace) -> int:
     if "RANK" in os.environ:  # torchrun
         time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
     return max(map(abs, spawned(time_rank, ranks_of(options), options)))
 
 
-def alone(options: argparse.Namespace) -> int:
+def alone(options: SimpleNamespace) -> int:
     """The kernels of rank 0 of two on one GPU, against a copy of as many bytes."""
     import torch
 
@@ -251,9 +252,12 @@ def timed_alone(stage: Stage, pair: Any, whole: Any, bits: int) -> Iterator[dict
                "of a copy": copy["steady"] / ours["steady"]}  # fmt: skip
 
 
-SIZED = f"rows and columns of the matrix; by default {SIZE}, and {SMALL} on a CPU"
-CHOSEN = {"dest": "words", "action": "append", "help": "only this pair, or way to be killed, by its name"}
+PAIRS = [(pair.name,) for pair in mesh_pairs.pairs(SMALL, 2)]
+BENCHMARK = runner.Benchmark("mesh", PAIRS, steps={
+    "render": lambda words: render(parsed(words)), "time": lambda words: time(parsed(words)),
+    "alone": lambda words: alone(parsed(words)), "kill": lambda words: kill(parsed(words)),
+    "table": lambda words: table(),
+})  # fmt: skip
 
 if __name__ == "__main__":
-    steps = {"render": render, "time": time, "alone": alone, "kill": kill, "table": table}
-    sys.exit(command_line(__doc__, steps, ("--size", {"type": int, "help": SIZED}), ("--only", CHOSEN)))
+    sys.exit(runner.main(BENCHMARK))

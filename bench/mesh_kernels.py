@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import harness
@@ -70,7 +70,7 @@ def _rendered(case: tuple[int, int, int, str, int]) -> int:
     return 3
 
 
-def render(options: argparse.Namespace) -> int:
+def render(options: SimpleNamespace) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     size = options.size or SIZE
     contiguous(1, 0, Kept(CEILING_BYTES, 1, 0, "ceiling").store)

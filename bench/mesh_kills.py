@@ -7,7 +7,6 @@ product    lego.mesh.MeshProduct, with a limit of time
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import json
 import os
@@ -15,6 +14,7 @@ import signal
 import sys
 import time as clock
 from multiprocessing import get_context
+from types import SimpleNamespace
 from typing import Any
 
 import mesh_pairs
@@ -26,7 +26,7 @@ LIMIT_S = 10
 """How long a rank waits for another."""
 
 
-def killed_rank(rank: int, ranks: int, port: int, way: str, options: argparse.Namespace, told: Any) -> None:
+def killed_rank(rank: int, ranks: int, port: int, way: str, options: SimpleNamespace, told: Any) -> None:
     """The last rank is killed when all have begun a move; the others report their message and what they still have."""
     import torch
 
@@ -112,7 +112,7 @@ def works_after(rank: int, ranks: int, port: int) -> None:
     sys.exit(0 if bool((found == ranks * (ranks + 1) / 2).all()) else 1)
 
 
-def kill(options: argparse.Namespace) -> int:
+def kill(options: SimpleNamespace) -> int:
     """A message on every other rank within the limit, the old part whole, and devices that work after."""
     ranks = ranks_of(options)
     results: dict[str, Any] = {"ranks": ranks, "limit_s": LIMIT_S, "ways": {}}

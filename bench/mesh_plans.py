@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from resource import RUSAGE_SELF, getrusage
@@ -18,6 +19,7 @@ from time import process_time
 from typing import Any
 
 import mlir_kernels
+import runner
 
 PAGE = "how-to/mesh.md"
 SHOWN = 3
@@ -79,7 +81,7 @@ def sizes_in_words(sizes: dict[int, int]) -> str:
     return shown if len(most) <= SHOWN else f"{shown}; other sizes: {len(most) - SHOWN}"
 
 
-def main() -> int:
+def plan(_: Sequence[str]) -> int:
     rows = []
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for (name, shape, *_), found in zip(CASES, pool.map(planned, range(len(CASES))), strict=True):
@@ -99,5 +101,7 @@ def main() -> int:
     return 0
 
 
+BENCHMARK = runner.Benchmark("mesh_plans", steps={"plan": plan})
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main(BENCHMARK))

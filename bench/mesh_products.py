@@ -14,7 +14,6 @@ integers, whose sums have no rounding; times are of normal ones, taken as in ben
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -23,12 +22,14 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import geometric_mean
+from types import SimpleNamespace
 from typing import Any
 
 import harness
 import mlir_kernels
 import product_runs
-from mesh_stage import Stage, by_torch, circumstances, command_line, keep, ranks_of, spawned
+import runner
+from mesh_stage import Stage, by_torch, circumstances, keep, parsed, ranks_of, spawned
 from mesh_tables import GPUS, circumstances_of
 
 NAME, PAGE = "mesh_products", "results/mesh.md"
@@ -101,7 +102,7 @@ def _rendered(product: LocalProduct) -> str:
     return f"{path.name}: {parameters}"
 
 
-def render(options: argparse.Namespace) -> int:
+def render(options: SimpleNamespace) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     sizes = sorted(set().union(*(local_products(ranks) for ranks in options.ranks or (2, 4))))
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
@@ -227,7 +228,7 @@ def timed(stage: Stage, name: str, size: tuple[int, int, int], moves: str) -> li
     return rows
 
 
-def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> None:
+def time_rank(rank: int, ranks: int, port: int, options: SimpleNamespace) -> None:
     import torch
 
     stage = Stage(rank, ranks, port)
@@ -250,7 +251,7 @@ def time_rank(rank: int, ranks: int, port: int, options: argparse.Namespace) -> 
     sys.exit(1 if any("failure" in row and row["contender"] != "fused" for row in results["rows"]) else 0)
 
 
-def time(options: argparse.Namespace) -> int:
+def time(options: SimpleNamespace) -> int:
     if "RANK" in os.environ:  # torchrun
         time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
     return max(map(abs, spawned(time_rank, ranks_of(options), options)))
@@ -259,7 +260,7 @@ def time(options: argparse.Namespace) -> int:
 WAYS = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product alone", "ours alone")
 
 
-def table(options: Any) -> int:
+def table() -> None:
     """The tables of the documentation, from the newest results of each number of GPUs."""
     parts: list[str | mlir_kernels.Table] = []
     for ranks in GPUS:
@@ -285,8 +286,12 @@ def table(options: Any) -> int:
         columns += "|sequence / ours|sequence / alone|fused / ours|fused / alone"
         parts += [circumstances_of("mesh-products", ranks) + ".\n\n", mlir_kernels.table(columns, cells)]
     mlir_kernels.put_into(PAGE, "products", *parts)
-    return 0
 
+
+BENCHMARK = runner.Benchmark(NAME, list(CASES), steps={
+    "render": lambda words: render(parsed(words)), "time": lambda words: time(parsed(words)),
+    "table": lambda words: table(),
+})  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(command_line(__doc__, {"render": render, "time": time, "table": table}))
+    sys.exit(runner.main(BENCHMARK))

@@ -7,17 +7,18 @@ are of wall clock.
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import os
 import socket
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import harness
+import runner
 
 NAME = "mesh"
 SINGLE, STEADY, IN_A_ROW = 20, 5, 10
@@ -111,20 +112,15 @@ def keep(name: str, results: dict[str, Any]) -> None:
     harness.save(f"{NAME}-{name}", {"device": device, **results})
 
 
-def command_line(about: str | None, steps: Mapping[str, Callable[[argparse.Namespace], int]], *more: Any) -> int:
-    """One step, for numbers of ranks; `more` are further options, each a name and what argparse takes."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=steps)
-    parser.add_argument(
-        "ranks", nargs="*", type=int, help="numbers of ranks; by default 2 and 4 to render, all GPUs to time"
-    )
-    for name, given in more:
-        parser.add_argument(name, **given)
-    options = parser.parse_args()
-    return steps[options.step](options)
+def parsed(words: Sequence[str]) -> SimpleNamespace:
+    """Numbers among the words are of ranks, the others name cases; `size` is an option."""
+    given = runner.options(words, size=0)
+    given.ranks = [int(word) for word in given.words if word.isdigit()]
+    given.words = [word for word in given.words if not word.isdigit()]
+    return given
 
 
-def ranks_of(options: argparse.Namespace) -> int:
+def ranks_of(options: SimpleNamespace) -> int:
     import torch
 
     return options.ranks[0] if options.ranks else torch.cuda.device_count() or 2

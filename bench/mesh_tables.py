@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import geometric_mean
-from typing import Any
 
 import mlir_kernels
 from mesh_kernels import BITS
@@ -15,7 +14,7 @@ GPUS = (2, 4, 8)
 KERNELS = ("pack", "unpack", "peers")
 
 
-def table(options: Any) -> int:
+def table() -> None:
     """The tables of the documentation: moves over several GPUs, and the kernels on one; f32 and f16 in a cell."""
     mlir_kernels.put_into(PAGE, "moves", *(part for ranks in GPUS for part in moves_over(ranks)))
     one = mlir_kernels.latest(f"{NAME}-alone")
@@ -26,7 +25,6 @@ def table(options: Any) -> int:
             for pair in dict.fromkeys(pair for pair, *_ in of_copy)
         ]
         mlir_kernels.put_into(PAGE, "alone", mlir_kernels.table("pair|" + "|".join(KERNELS), cells))
-    return 0
 
 
 def moves_over(ranks: int) -> list[str | mlir_kernels.Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,6 +111,15 @@ def by_case(results: Mapping[str, Any], key: str = "case") -> dict[Any, dict[str
         case = tuple(row[key]) if isinstance(row[key], list) else row[key]
         found.setdefault(case, {})[row["kernel"]] = row
     return found
+
+
+def measured_cases(name: str, cases: Iterable[harness.Case], ours: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The cases of which the newest times have our kernel, with the rows of all kernels."""
+    measured = by_case(newest(name))
+    for case in cases:
+        rows = measured.get(tuple(harness.words_of(case)), {})
+        if ours in rows:
+            yield case, rows
 
 
 def latest_path(name: str) -> Path | None:

@@ -1,4 +1,18 @@
-"""Needleman-Wunsch: the buffer row-major, anti-diagonal and padded by layout, against the same two kernels by hand."""
+"""Needleman-Wunsch in layouts of its score buffer, against Rodinia's two kernels, by hand in rivals/nw.py.
+
+    python bench/nw.py NAME STEP [WORD ..]      the steps of `runner.py`
+
+nw          the shipped template, its buffer row-major, anti-diagonal and padded, against Rodinia's buffer and the usual
+            remedy of one column more
+nw_layouts  figure 14 of LEGO: only the layout of Rodinia's buffer changes; its anti-diagonal one is the array class of
+            `lego_mlir.templates.header`, as in the paper (`CUDA`); `ours` is the same algorithm in the kernel language
+
+Two kernels, over the growing and the shrinking diagonals of blocks, all launches of a run in one CUDA graph. ptxas
+makes the machine code of all.
+"""
+
+# mypy: disable-error-code="valid-type"
+# (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
 from __future__ import annotations
 
@@ -7,6 +21,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import comparison
@@ -15,17 +30,22 @@ import mlir_kernels
 import runner
 from rivals import nw as by_hand
 
-SIZES = [2048, 4096, 8192, 16384, 32768]
-BLOCKS = [16, 32, 64, 128]
-KINDS = ["row-major", "anti-diagonal", "padded"]
-PENALTY = 10
-CASES = list(product(SIZES, BLOCKS))
-CHECKED = 4096  # sizes up to this are compared with NumPy, larger ones with the kernel by hand, on the device
+TARGET, PENALTY = "sm_90", 10
+SIZES, BLOCKS = (2048, 4096, 8192, 16384, 32768), (16, 32, 64, 128)
+KINDS = ("row-major", "anti-diagonal", "padded")
+HALVES = ("growing", "shrinking")
+CASES, LAYOUT_CASES = list(product(SIZES, BLOCKS)), list(product(SIZES, BLOCKS[:3]))
+CHECKED = 4096  # sizes up to this are compared with NumPy, larger ones with the first contender, on the device
 RIVALS = {"by hand": 0, "by hand, padded": 1}  # Rodinia's buffer, and with a column more
+CONTENDERS = [f"{who}, {layout}" for who, layout in product(("CUDA", "ours"), KINDS)]
+DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at the launch
 
 
 def label(n: int, b: int, kind: str) -> str:
     return f"nw_{n}_{b}_{kind}"
+
+
+# -- the template, and the CUDA of both
 
 
 def ranked(b: int) -> list[Any]:
@@ -38,79 +58,223 @@ def ranked(b: int) -> list[Any]:
     return choosing.ranked({kind: buffer(kind, b) for kind in KINDS}, uses, WORD)
 
 
-def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+def render_templates(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.templates.library.nw import nw
 
-    for n, b in product(SIZES, BLOCKS):
-        for kind in KINDS:
-            harness.keep(folder, label(n, b, kind), nw(n, b, kind).render())
+    for n, b, kind in product(SIZES, BLOCKS, KINDS):
+        harness.keep(folder, label(n, b, kind), nw(n, b, kind).render())
     facts = {}
     for b in BLOCKS:
-        best_first = ranked(b)
-        facts[b] = {
-            "chosen": best_first[0].name,
-            "wavefronts": {candidate.name: candidate.wavefronts for candidate in best_first},
-            "shared_bytes": {candidate.name: candidate.bytes for candidate in best_first},
-        }
+        found = ranked(b)
+        facts[b] = {"chosen": found[0].name, "wavefronts": {one.name: one.wavefronts for one in found},
+                    "shared_bytes": {one.name: one.bytes for one in found}}  # fmt: skip
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
-def static() -> list[dict[str, Any]]:
-    from lego_mlir.templates.library.nw import buffer, nw, shared_bytes
+def cuda(n: int, b: int, layout: str) -> str:
+    """The CUDA text: a plain array for row-major and padded, the paper's array class for the anti-diagonal layout."""
+    from lego_mlir import size
+    from lego_mlir.layout import gallery
+    from lego_mlir.templates.header import header
+
+    if layout != "anti-diagonal":
+        return by_hand.source(n, b, int(layout == "padded"))
+    return by_hand.source(n, b, 0, header("AntiDiag", gallery.antidiagonal(size("n", max=1024))))
+
+
+def shared_of(b: int, layout: str) -> int:
+    """The shared memory of a block of `cuda`."""
+    return by_hand.shared_bytes(b, int(layout == "padded"))
+
+
+def growing_by_nvcc(text: str, shared_bytes: int, target: str = TARGET) -> Any:
+    """What `harness.static_row` reads of the growing half."""
     from lego_mlir.templates.run import nvcc, triton
     from lego_mlir.toolchain import sass
 
+    made = nvcc.compile_text(text, target=target)
+    listing = triton.listing(made.cubin).split("Function : nw_growing")[1].split("Function :")[0]
+    growing = next(one for one in made.resources if one.kernel == "nw_growing")
+    return SimpleNamespace(code=sass.read(listing), resources=growing, shared_bytes=shared_bytes)
+
+
+def static_row(code: Any, work: str, **facts: Any) -> dict[str, Any]:
+    """Figures of one kernel; of the loop over diagonals, if it is not unrolled, the instructions for one diagonal."""
+    from lego_mlir.toolchain import sass
+
+    row = harness.static_row(code, work, **facts)
+    stores = sum(i.name == "STS" for i in sass.main_loop(code.code, work))
+    return {**row, "loop_instructions": row["loop_instructions"] / max(1, stores) if row["loop_instructions"] else None}
+
+
+def static_templates() -> list[dict[str, Any]]:
+    from lego_mlir.templates.library.nw import buffer, nw, shared_bytes
+
     rows = []
     for b in BLOCKS:
-        texts = {kind: nw(2048, b, kind).render().text for kind in KINDS}
-        texts |= {who: by_hand.source(2048, b, pad) for who, pad in RIVALS.items()}
         counted = {candidate.name: candidate.wavefronts for candidate in ranked(b)}
-        for who, text in texts.items():
-            compiled = nvcc.compile_text(text)
-            growing = next(r for r in compiled.resources if r.kernel == "nw_growing")
-            listing = triton.listing(compiled.cubin).split("Function : nw_growing")[1].split("Function :")[0]
-            code, ours = sass.read(listing), who in KINDS
-            loop, steps = _sweep_loop(code, ours)
-            rows.append({
-                "kernel": f"b = {b} {'rendered, ' if ours else ''}{who}", "who": who, "b": b,
-                "registers": growing.registers, "spill_bytes": growing.spill_stores + growing.spill_loads,
-                "shared_bytes": shared_bytes(buffer(who, b)) if ours else by_hand.shared_bytes(b, RIVALS[who]),
-                "instructions": len(code), "loop_instructions": len(loop) / steps or None,
-                "wavefronts": counted.get(who), "chosen": who == next(iter(counted)),
-                "loop": dict(sass.mix(loop)), "all": dict(sass.mix(code)),
-            })  # fmt: skip
+        texts = {kind: (nw(2048, b, kind).render().text, shared_bytes(buffer(kind, b))) for kind in KINDS}
+        texts |= {who: (by_hand.source(2048, b, pad), by_hand.shared_bytes(b, pad)) for who, pad in RIVALS.items()}
+        for who, given in texts.items():
+            facts = {"kernel": f"b = {b} {'rendered, ' * (who in KINDS)}{who}", "who": who, "b": b}
+            row = static_row(growing_by_nvcc(*given), "SHFL" if who in KINDS else "MNMX", **facts)
+            rows.append({**row, "wavefronts": counted.get(who), "chosen": who == next(iter(counted))})
     return rows
 
 
-def _sweep_loop(code: Any, ours: bool) -> tuple[Any, int]:
-    """The instructions of the loop over anti-diagonals, none where it is unrolled, and how many of them a pass does."""
-    from lego_mlir.toolchain import sass
+def timed_templates(folder: Path, n: int, b: int) -> list[harness.Contender]:
+    facts = json.loads((folder / "facts.json").read_text())[str(b)]
+    entries = {who: (by_hand.source(n, b, pad), by_hand.shared_bytes(b, pad)) for who, pad in RIVALS.items()}
+    entries |= {k: ((folder / f"{label(n, b, k)}.cu").read_text(), facts["shared_bytes"][k]) for k in KINDS}
+    launches = {who: by_texts(*given) for who, given in entries.items()}
+    more = {who: {"wavefronts": facts["wavefronts"].get(who), "chosen": who == facts["chosen"]} for who in entries}
+    return compared(n, b, launches, more)
 
-    loop = sass.main_loop(code, "SHFL" if ours else "MNMX")
-    stores = sum(i.name == "STS" for i in loop)
-    return loop, max(1, stores)
+
+# -- figure 14: our kernels
 
 
-def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
+def built(n: int, b: int, layout: str) -> dict[str, Any]:
+    """The kernels of both halves, for n letters: `count` blocks of b threads, on one diagonal of blocks."""
+    import lego_mlir as lego
+    from lego_mlir import Row, i32
+    from lego_mlir.templates.library.nw import buffer
+
+    blocks, tile = n // b, buffer(layout, b)
+    count = lego.size("count", min=1, max=blocks)
+    matrix = lego.Tensor(i32, Row(n + 1, n + 1))
+
+    def score(temp: Any, ref: Any, penalty: Any, i: Any, j: Any) -> None:
+        gap = lego.maximum(temp[i, j - 1], temp[i - 1, j]) - penalty
+        temp[i, j] = lego.maximum(temp[i - 1, j - 1] + ref[i - 1, j - 1], gap)
+
+    def block(scores: Any, substitution: Any, penalty: Any, row: Any, column: Any) -> None:
+        t, temp, ref = lego.thread_id[0], lego.shared(i32, tile), lego.shared(i32, Row(b, b))
+        top, left = row * b, column * b
+        for r in lego.unroll(b):
+            ref[r, t] = substitution[top + r + 1, left + t + 1]
+        with lego.when(t == 0):
+            temp[0, 0] = scores[top, left]
+        temp[t + 1, 0] = scores[top + t + 1, left]
+        temp[0, t + 1] = scores[top, left + t + 1]
+        lego.barrier()
+        for m in lego.range(b):
+            with lego.when(t <= m):
+                score(temp, ref, penalty, m - t + 1, t + 1)
+            lego.barrier()
+        for past in lego.range(1, b):
+            with lego.when(t < b - past):
+                score(temp, ref, penalty, b - t, t + past + 1)
+            lego.barrier()
+        for r in lego.unroll(b):
+            scores[top + r + 1, left + t + 1] = temp[r + 1, t + 1]
+
+    @lego.kernel(grid=count, block=b)
+    def growing(scores: matrix, substitution: matrix, penalty: i32):
+        """Blocks (count - 1 - k, k): a diagonal up to the longest."""
+        k = lego.block_id[0]
+        block(scores, substitution, penalty, count - 1 - k, k)
+
+    @lego.kernel(grid=count, block=b)
+    def shrinking(scores: matrix, substitution: matrix, penalty: i32):
+        """Blocks (blocks - 1 - k, blocks - count + k): a diagonal after the longest."""
+        k = lego.block_id[0]
+        block(scores, substitution, penalty, blocks - 1 - k, blocks - count + k)
+
+    return {"growing": growing, "shrinking": shrinking}
+
+
+def render_layouts(folder: Path, cases: Sequence[harness.Case]) -> None:
+    for n, b, layout in product(SIZES, BLOCKS[:3], KINDS):
+        name = label(n, b, layout)
+        (folder / f"{name}.cu").write_text(cuda(n, b, layout))
+        for kernel in built(n, b, layout).values():
+            mlir_kernels.keep_cubin(folder / name, kernel, TARGET)
+
+
+def static_layouts() -> list[dict[str, Any]]:
+    from lego_mlir.toolchain import compile_kernel
+
+    rows = []
+    for b, layout in product(BLOCKS[:3], KINDS):
+        made = compile_kernel(built(2048, b, layout)["growing"], target=TARGET)
+        codes = {
+            "ours": mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made)),
+            "CUDA": growing_by_nvcc(cuda(2048, b, layout), shared_of(b, layout)),
+        }
+        for who, code in codes.items():
+            name = f"b = {b} {who}, {layout}"
+            rows.append(static_row(code, "MNMX", kernel=name, who=who, b=b, layout=layout))
+    return rows
+
+
+def timed_layouts(folder: Path, n: int, b: int) -> list[harness.Contender]:
+    launches, more = {}, {}
+    for who, layout in product(("CUDA", "ours"), KINDS):
+        name, key = label(n, b, layout), f"{who}, {layout}"
+        if who == "CUDA":
+            launches[key] = by_texts(harness.rendered(folder / f"{name}.cu").read_text(), shared_of(b, layout))
+        else:
+            launches[key] = by_cubins(folder / name)
+        more[key] = {"who": who, "layout": layout}
+    return compared(n, b, launches, more)
+
+
+# -- launches
+
+Halves = tuple[Any, list[Any], list[int], Callable[[int, int], Any]]
+"""The modules (kept alive: a graph holds no references), both kernels, their shared memory, the last argument."""
+
+
+def by_texts(text: str, needed: int) -> Halves:
+    """Both kernels of a CUDA text, whose last argument is the diagonal."""
     import cupy
 
-    facts = json.loads((folder / "facts.json").read_text())[str(b)]
-    entries = [(who, by_hand.source(n, b, pad), by_hand.shared_bytes(b, pad)) for who, pad in RIVALS.items()]
-    entries += [(k, (folder / f"{label(n, b, k)}.cu").read_text(), facts["shared_bytes"][k]) for k in KINDS]
+    module = cupy.RawModule(code=text, options=("--std=c++17",))
+    halves = [module.get_function(f"nw_{half}") for half in HALVES]
+    return module, halves, [needed if needed > DECLARED else 0] * 2, lambda d, count: cupy.int32(d)
+
+
+def by_cubins(folder: Path) -> Halves:
+    """Our kernels, whose last argument is the number of blocks."""
+    import cupy
+
+    modules = [cupy.RawModule(path=str(harness.rendered(folder / f"{half}.cubin"))) for half in HALVES]
+    facts = [json.loads((folder / f"{half}.json").read_text())["kernels"][0] for half in HALVES]
+    halves = [module.get_function(fact["entry"]) for module, fact in zip(modules, facts, strict=True)]
+    return modules, halves, [fact["dynamic_shared_bytes"] for fact in facts], lambda d, count: cupy.int64(count)
+
+
+def compared(n: int, b: int, launches: dict[str, Halves], more: dict[str, dict[str, Any]]) -> list[harness.Contender]:
+    """All launches of a run of each as a CUDA graph, so that none waits for Python, and whose scores are right."""
+    import cupy
+
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
     scores = cupy.empty((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
     expected = cupy.asarray(in_numpy(substitution.get())) if n <= CHECKED else None
-    rows = []
-    for who, text, shared in entries:
-        launch = captured(cupy, text, scores, substitution, n // b, b, shared)
-        expected = checked(cupy, launch, scores, expected, f"nw {n} {b} {who}")
-        found = {"wavefronts": facts["wavefronts"].get(who), "chosen": who == facts["chosen"]}
-        rows.append(harness.contender(launch, kernel=who, n=n, b=b, **found))
-    return rows
+    found = []
+    for who, (modules, halves, shared, last) in launches.items():
+        for function, needed in zip(halves, shared, strict=True):
+            if needed:
+                function.max_dynamic_shared_size_bytes = needed
+        stream, alive, blocks = cupy.cuda.Stream(non_blocking=True), [modules], n // b
+        with stream:
+            stream.begin_capture()
+            for d in range(2 * blocks - 1):
+                half, count = (0, d + 1) if d < blocks else (1, 2 * blocks - 1 - d)
+                alive.append((scores, substitution, cupy.int32(PENALTY), last(d, count)))
+                halves[half]((count,), (b,), alive[-1], shared_mem=shared[half])
+            graph = stream.end_capture()
+        expected = checked(graph.launch, scores, expected, f"nw {n} {b} {who}")
+        run = lambda graph=graph, alive=alive: graph.launch()  # noqa: E731
+        found.append(harness.contender(run, kernel=who, n=n, b=b, **more[who]))
+    return found
 
 
-def checked(cupy: Any, launch: Any, scores: Any, expected: Any, name: str) -> Any:
+def checked(launch: Callable[[], Any], scores: Any, expected: Any, name: str) -> Any:
     """The expected scores, those of this launch if none are known yet. Raises WrongResultError for other scores."""
+    import cupy
+
     border = -PENALTY * cupy.arange(scores.shape[0], dtype=cupy.int32)
     scores.fill(0)
     scores[0], scores[:, 0] = border, border
@@ -122,43 +286,6 @@ def checked(cupy: Any, launch: Any, scores: Any, expected: Any, name: str) -> An
     if wrong:
         raise harness.WrongResultError(f"{name}: {wrong} wrong scores; nothing is timed")
     return expected
-
-
-DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at the launch
-
-
-def captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, needed: int) -> Any:
-    """All launches of one run of both kernels of a CUDA text."""
-    shared = needed if needed > DECLARED else 0
-    module = cupy.RawModule(code=text, options=("--std=c++17",))
-    halves = [module.get_function(f"nw_{name}") for name in ("growing", "shrinking")]
-
-    def given(d: int, count: int) -> tuple[Any, ...]:
-        return scores, substitution, cupy.int32(PENALTY), cupy.int32(d)
-
-    return graph_of(cupy, halves, [shared, shared], blocks, b, given, module)
-
-
-def graph_of(
-    cupy: Any, halves: Sequence[Any], shared: Sequence[int], blocks: int, b: int,
-    given: Callable[[int, int], tuple[Any, ...]], module: Any,
-) -> Any:  # fmt: skip
-    """All launches of one run as a CUDA graph, so that no launch waits for Python: the growing half, the shrinking one.
-
-    `given` has the arguments of the launch of a diagonal, and `module` is kept: a graph holds no references.
-    """
-    for function, needed in zip(halves, shared, strict=True):
-        if needed:
-            function.max_dynamic_shared_size_bytes = needed
-    stream, alive = cupy.cuda.Stream(non_blocking=True), [module]
-    with stream:
-        stream.begin_capture()
-        for d in range(2 * blocks - 1):
-            half, count = (0, d + 1) if d < blocks else (1, 2 * blocks - 1 - d)
-            alive.append(given(d, count))
-            halves[half]((count,), (b,), alive[-1], shared_mem=shared[half])
-        graph = stream.end_capture()
-    return lambda alive=alive: graph.launch()
 
 
 def in_numpy(substitution: Any) -> Any:
@@ -176,6 +303,9 @@ def in_numpy(substitution: Any) -> Any:
     return scores
 
 
+# -- the pages
+
+
 def table() -> None:
     rows, lines = comparison.rows_of("nw"), []
     for n, b in CASES:
@@ -190,7 +320,22 @@ def table() -> None:
     comparison.write("nw", ["n", "b"], lines, ours="chosen")
 
 
-BENCHMARK = runner.Benchmark("nw", CASES, timed, table, render, static, counts=True)
+def layouts_table() -> None:
+    rows, lines = comparison.rows_of("nw_layouts"), []
+    for n, b in LAYOUT_CASES:
+        found = {key: comparison.find(rows, kernel=key, n=n, b=b) for key in CONTENDERS}
+        before, after = (found[f"ours, {layout}"] for layout in KINDS[:2])
+        gain = "" if before is None or after is None else f"{before['ms'] / after['ms']:.2f}"
+        by_class = found.pop("CUDA, anti-diagonal")
+        lines.append(comparison.Line((str(n), str(b)), by_class, found, {"ours: row-major / anti-diagonal": gain}))
+    comparison.write("nw_layouts", ["n", "b"], lines, ours="CUDA, anti-diagonal")
+
+
+BENCHMARKS = {one.name: one for one in (
+    runner.Benchmark("nw", CASES, timed_templates, table, render_templates, static_templates, counts=True),
+    runner.Benchmark("nw_layouts", LAYOUT_CASES, timed_layouts, layouts_table, render_layouts, static_layouts,
+                     counts=True),
+)}  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))

@@ -10,7 +10,6 @@ once, on both sides. The hand-written form is Python text: it is run on numbers,
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
@@ -20,6 +19,7 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
+import runner
 import sympy
 
 from lego_mlir.expr.cost import operations
@@ -421,26 +421,12 @@ def document(rows: list[Case]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the table would change")
-    options = parser.parse_args()
     rows = cases()
-    wrong = [case.name for case in rows if not case.agrees()]
-    dearer = [case.name for case in rows if ours(case) > case.hand_operations()]
     text = document(rows)
     print(text.split("\n## ")[0])
-    for name in wrong:
-        print(f"differs from the hand-written form: {name}")
-    for name in dearer:
-        print(f"dearer than by hand: {name}")
-    if options.check:
-        stale = not TABLE.exists() or TABLE.read_text() != text
-        if stale:
-            print(f"{TABLE} is out of date; run python bench/op_counts.py")
-        return 1 if wrong or dearer or stale else 0
-    TABLE.parent.mkdir(exist_ok=True)
-    TABLE.write_text(text)
-    return 1 if wrong or dearer else 0
+    wrong = [f"differs from the hand-written form: {case.name}" for case in rows if not case.agrees()]
+    dearer = [f"dearer than by hand: {case.name}" for case in rows if ours(case) > case.hand_operations()]
+    return runner.document({TABLE: text}, wrong + dearer)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Machine instructions of the map of an order: the table of docs/reference/schedules.md.
 
-    python bench/order_counts.py     count, print, and write the table; no GPU
+    python bench/order_counts.py [count]     count, print, and write the table; no GPU
 
 A kernel writes the number of each task where the task works, `out[y, x] = i`; counted are its PTX and SASS instructions
 (sm_90) above those of `out[i] = i`, and its reciprocals, one for each division that the machine computes. By hand is
@@ -9,10 +9,12 @@ CUDA C++ compiled by nvcc, listing 5 of the thesis and the plain division.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlir_kernels
+import runner
 
 TARGET, PAGE, MARKER = "sm_90", "reference/schedules.md", "instructions"
 RECIPROCAL = "MUFU"
@@ -85,7 +87,7 @@ def ptx_instructions(text: str) -> int:
     return sum(line.startswith("\t") and not line.startswith("\t.") for line in body.splitlines())
 
 
-def main() -> None:
+def count(_: Sequence[str]) -> None:
     rows, base = [], (0, 0, 0)
     plain = by_hand(BODIES["none"])
     for name in ("row", "listing 5"):
@@ -102,5 +104,7 @@ def main() -> None:
     mlir_kernels.put_into(PAGE, MARKER, table)
 
 
+BENCHMARK = runner.Benchmark("order_counts", steps={"count": count})
+
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

@@ -34,12 +34,12 @@ scheduled_products.table | scheduled-products | scheduled_products | products of
 second_week.table | second-week | second_week | the kernels of a second week against nvcc
 layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
-attention.table | attention | attention_spread | attention with values spread over threads
-fused_attention.table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
-flash_attention.table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
-attention_forms.table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
+attention.spread_table | attention | attention_spread | attention with values spread over threads
+attention.fused_table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
+attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
+attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
-gather.table | conversions | gather | gathers from registers
+conversions.gather_table | conversions | gather | gathers from registers
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
 mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL and cuBLAS in sequence
@@ -50,7 +50,7 @@ triton_templates.softmax_table | triton-softmax | triton_softmax | softmax again
 triton_templates.norm_table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
 triton_templates.attention_table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
 nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel
-nw_layouts.table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
+nw.layouts_table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows
 counters.table | counters | counters | the interpreter's counts against the chip's counters
 launch.table | launch | launch | host time of a call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import dataclass
 from itertools import product as every
@@ -170,3 +171,27 @@ TUNED: tuple[Size, ...] = (
     # rows that are not whole words of 16 bytes
     (1234, 1234, 1234), (500, 700, 900), (3006, 1002, 2002), (1002, 2004, 1502),
 )  # fmt: skip
+
+# -- sizes between those of tables
+
+SEED = int(os.environ.get("SEED", "35"))
+AROUND = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66, 72, 73, 80, 88, 96, 97, 100, 104, 112,
+          120, 127, 128, 129, 136, 144, 160, 176, 191, 192, 193, 200, 224, 248, 255, 256, 257, 270, 288,
+          300)  # fmt: skip
+"""Every residue near the edges of tiles of 64, 128 and 192 rows."""
+
+
+def drawn(count: int, stream: str) -> list[Product]:
+    """Sizes whose logarithms are uniform: any M, N and K multiples of 8; two of three with K contiguous."""
+    source = random.Random(f"{SEED} {stream}")
+
+    def one(low: int, high: int) -> int:
+        return round(low * (high / low) ** source.random())
+
+    return [of_types((one(64, 8192), one(64, 1024) * 8, one(64, 1024) * 8), "NN" if k % 3 == 2 else "NT", "bf16")
+            for k in range(count)]  # fmt: skip
+
+
+ROWS = [of_types((m, n, k), "NT", "bf16") for n, k in ((3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192))
+        for m in AROUND] + drawn(40, "drawn")  # fmt: skip
+CANDIDATES = drawn(100, "candidates")

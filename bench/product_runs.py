@@ -9,7 +9,9 @@ the launches go through copies of B that together exceed L2, as the layers of a 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
@@ -115,12 +117,13 @@ def rendered(task: tuple[Path, Suite, Product]) -> list[dict[str, Any]]:
 
 
 def render(suite: Suite, folder: Path, cases: Sequence[harness.Case]) -> None:
-    """Compile the kernels of these products; the index grows with each."""
+    """Compile the kernels of these products on all cores; the index grows with each."""
     listed = folder / "index.json"
     index = json.loads(listed.read_text()) if listed.is_file() else []
-    for entries in map(rendered, [(folder, suite, product) for (product,) in cases]):
-        index = [entry for entry in index if entry["case"] != entries[0]["case"]] + entries if entries else index
-        listed.write_text("[\n" + ",\n".join(map(json.dumps, index)) + "\n]\n")
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for entries in pool.map(rendered, [(folder, suite, product) for (product,) in cases]):
+            index = [entry for entry in index if entry["case"] != entries[0]["case"]] + entries if entries else index
+            listed.write_text("[\n" + ",\n".join(map(json.dumps, index)) + "\n]\n")
 
 
 # -- on the GPU machine

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
-from product_cases import MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
+from product_cases import AROUND, MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
 from product_runs import PLAIN_TARGET, TARGET, UNFUSED
 
 PAGE, SHAPES = "results/matmul.md", "results/matmul-shapes.md"
@@ -178,6 +178,27 @@ def product_choices() -> None:
     print(f"the choice takes {mean(lost)} times as long as the quickest")
 
 
+def sizes_between(name: str) -> Callable[[], None]:
+    """Printed: the time of cuBLAS over that of the quickest, of rows up to 300 and of drawn sizes."""
+
+    def printed() -> None:
+        cells = []
+        rows = mlir_kernels.newest(name)["rows"]
+        ours = {row["kernel"] for row in rows} - {"cuBLAS"}
+        best = [{**row, "kernel": "ours" if row["kernel"] in ours else row["kernel"]} for row in rows]
+        best.sort(key=lambda row: -row["ms"])  # the quickest of a case is the last, and stays
+        found = ratios(best, ours="ours")
+        for called, few in (("rows to 300", True), ("larger", False)):
+            mine = {case: ratio for case, ratio in found.items() if (case[0][0] <= AROUND[-1]) == few}
+            if mine:
+                least = min(mine, key=lambda case: mine[case])
+                facts = [str(len(mine)), mean(list(mine.values())), share(mine[least]), sized(least[0])]
+                cells.append([called, *facts, str(sum(ratio < 0.95 for ratio in mine.values()))])
+        print(mlir_kernels.table("sizes|cases|mean of cuBLAS / ours|least|where|under 0.95", cells))
+
+    return printed
+
+
 # -- by mma.sync
 
 
@@ -232,5 +253,6 @@ def matmul() -> None:
 TABLES: Mapping[str, Callable[[], None]] = {
     "matmul": matmul, "hopper": hopper, "hopper_types": hopper_types, "divided_products": divided_products,
     "small_products": small_products, "odd_products": odd_products, "class_products": class_products,
-    "product_choices": product_choices,
+    "product_choices": product_choices, "product_rows": sizes_between("product_rows"),
+    "product_sizes": sizes_between("product_sizes"),
 }  # fmt: skip

@@ -12,13 +12,19 @@ class_products    one kernel for all sizes of a class, next to that of each size
 product_choices   the model's choice and the leaders of other kinds: is the first one the quickest?
 matmul            by mma.sync at the papers' sizes, the best of the model's ranking
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
+product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
+product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
+
+SEED draws other sizes of the last two: those of a fit are not those that judge it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product as every
 from typing import Any
 
@@ -345,8 +351,93 @@ def tuned(product: Product) -> dict[str, Way]:
     return found
 
 
+# -- sizes between those of tables: what `matmul` runs, and the leading tiles of the model as classes
+
+LEADERS, LED, TILES = 8, 1.2, 72
+"""Tiles of a size at most, how slow by the model, and the tiles of an order of operands."""
+
+
+def run_by_matmul(product: Product) -> dict[str, Way]:
+    """The kernel that `matmul` runs, by class or of exactly these sizes."""
+    from lego_mlir.kernels.product_classes import class_for
+    from lego_mlir.runtime.products.kernels import kernel_for
+    from lego_mlir.runtime.products.problem import Problem
+
+    found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, SMS)
+    if found is None:
+        problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
+        return dict([by_script(problem.name, None, lambda: kernel_for(problem))])
+    tile = getattr(found, "tile", None) or getattr(found, "choice", None)
+    name = f"{found.name}_{tile.stages}"
+    return dict([by_script(name, tile, lambda: (found.kernel(), found.script, found.parameters))])
+
+
+def leading(product: Product) -> dict[str, Way]:
+    """The kernels of all sizes in the tiles that lead at a size."""
+    from lego_mlir.kernels.product_classes import ProductClass
+    from lego_mlir.kernels.warpgroup_choices import reached_by
+
+    found = {}
+    for tile in leading_tiles()[product]:
+        shared = tile.cluster[0] * tile.cluster[1]
+        one = ProductClass(product.dtype, product.result, product.layouts, tile, reached_by(shared, SMS) // shared)
+        given = one.kernel, one.script, one.parameters
+        name, way = by_script(f"{one.name}_{tile.stages}", tile, lambda given=given: (given[0](), *given[1:]))
+        found[name] = way
+    return found
+
+
+def by_script(name: str, tile: Any, made: Callable[[], Any]) -> tuple[str, Way]:
+    """A kernel under its name, by its script if it has one."""
+
+    def build() -> Any:
+        kernel, script, parameters = made()
+        given = {"transform": script, "parameters": parameters} if script else {}
+        return mlir_kernels.compiled(kernel, TARGET.rstrip("a") if script else TARGET, **given)
+
+    stages = {"stages": tile.stages} if getattr(tile, "stages", None) else {}
+    return name, Way(name.replace("/", "_"), build, {"tile": str(tile), **stages})
+
+
+@cache
+def leading_tiles() -> dict[Product, list[Any]]:
+    """The tiles that lead at each size by the model, of those that lead at most sizes.
+
+    Those that differ in stages and groups alone are one kernel, as in a class.
+    """
+    from lego_mlir.kernels import warpgroup_choices as choices
+
+    def kind(tile: Any) -> Any:
+        return tile.m, tile.n, tile.cluster, tile.transposed, tile.lockstep > 0
+
+    near: dict[Product, list[Any]] = {}
+    for one in cases.CANDIDATES:
+        timed = [(choices.microseconds(one.size, tile, SMS, one.layouts), tile)
+                 for tile in choices.candidates(*one.size, SMS, one.layouts)]  # fmt: skip
+        least, kinds = min(us for us, _ in timed), {}
+        for us, tile in sorted(timed, key=lambda entry: entry[0]):
+            if us <= LED * least:
+                kinds.setdefault((tile.m, tile.n, tile.cluster, tile.transposed), tile)
+        near[one] = list(kinds.values())
+    found = {}
+    for layouts in {one.layouts for one in near}:
+        mine = {one: tiles for one, tiles in near.items() if one.layouts == layouts}
+        first: dict[Any, Any] = {}
+        counts: Counter[Any] = Counter()
+        for tiles in mine.values():
+            for place, tile in enumerate(tiles):
+                first.setdefault(kind(tile), tile)
+                counts[kind(tile)] += 1 / (1 + place)
+        kept = {key for key, _ in counts.most_common(TILES if layouts == "NT" else TILES // 2)}
+        for one, tiles in mine.items():
+            keys = dict.fromkeys(key for key in map(kind, tiles) if key in kept)
+            found[one] = [first[key] for key in list(keys)[:LEADERS]]
+    return found
+
+
 # -- the suites
 
+QUICK = Protocol("steady", 0.03, 2, graphs=True, patience_ms=100)
 SHORT = Protocol("steady", 0.04, 3, graphs=True, patience_ms=300)
 LARGEST = Protocol("steady", 0.2, 3, graphs=True, patience_ms=750)
 SUITES: dict[str, Suite] = {
@@ -358,6 +449,8 @@ SUITES: dict[str, Suite] = {
     "class_products": Suite(cases.CLASSED, classed, protocol=LARGEST),
     "product_choices": Suite(cases.CHOICES, leaders, protocol=SHORT),
     "product_tuning": Suite([Product(size, "NN") for size in cases.TUNED], tuned, protocol=Protocol(graphs=True)),
+    "product_rows": Suite(cases.ROWS, run_by_matmul, protocol=QUICK),
+    "product_sizes": Suite(cases.CANDIDATES, leading, protocol=QUICK),
     "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
                     Protocol(graphs=True)),
 }  # fmt: skip

@@ -6,10 +6,13 @@ The time is of one process's CPU, without tracing the kernel, the best of three.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import runner
 
 import lego_mlir as lego
 from lego_mlir import f16, f32, spec
@@ -45,7 +48,7 @@ def kernels() -> Iterator[tuple[str, lego.Kernel]]:
             yield f"{path.relative_to(EXAMPLES)}: {name}", kernel
 
 
-def main() -> None:
+def verdicts(_: Sequence[str]) -> None:
     total: Counter[str] = Counter()
     for name, kernel in kernels():
         kernel.trace()
@@ -53,14 +56,16 @@ def main() -> None:
         for _ in range(REPEATS):
             forget()
             start = time.process_time()
-            verdicts = list(kernel_claims(kernel, tried=False))
+            found = list(kernel_claims(kernel, tried=False))
             best = min(best, time.process_time() - start)
-        counts = Counter(type(verdict).__name__.lower() for _, verdict in verdicts)
+        counts = Counter(type(verdict).__name__.lower() for _, verdict in found)
         total += counts
-        unknown = [claim for claim, verdict in verdicts if not verdict]
+        unknown = [claim for claim, verdict in found if not verdict]
         print(json.dumps({"kernel": name, **counts, "seconds": round(best, 3), "not proved": unknown}), flush=True)
     print(json.dumps({"kernel": "all", **total, "share": round(total["proved"] / total.total(), 4)}))
 
 
+BENCHMARK = runner.Benchmark("proofs", steps={"verdicts": verdicts})
+
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

@@ -1,6 +1,6 @@
 """Random tile programs without layouts, compiled by this project and by Triton: instructions and conversions.
 
-    python bench/random_tiles.py static FIRST LAST     compile programs of these seeds for sm_90, and keep the counts
+    python bench/random_tiles.py count FIRST LAST      compile programs of these seeds for sm_90, and keep the counts
     python bench/random_tiles.py table                 the table of docs/results/layout-engine.md
 
 The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes
@@ -15,13 +15,14 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
-from reductions import COUNTED, IDLE
+import runner
+from layout_tables import COUNTED, IDLE
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "test"))
@@ -228,14 +229,12 @@ def table() -> None:
     mlir_kernels.put_into(PAGE, "random-tiles", text, mlir_kernels.table("all programs together|ours|Triton", lines))
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["static"] and len(sys.argv) == 4:
-        static(int(sys.argv[2]), int(sys.argv[3]))
-    elif sys.argv[1:] == ["table"]:
-        table()
-    else:
-        sys.exit(__doc__)
+def count(words: Sequence[str]) -> None:
+    """Count the programs from one seed up to another."""
+    static(*map(int, words))
 
+
+BENCHMARK = runner.Benchmark("random_tiles", table=table, steps={"count": count})
 
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

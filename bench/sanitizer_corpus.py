@@ -15,8 +15,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import mlir_kernels
+import runner
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "static" / "sanitizer_corpus.json"
@@ -59,7 +63,7 @@ def install(folder: Path) -> None:
     subprocess.run([*pip, "--no-deps", *WITHOUT_DEPENDENCIES, "-e", HERE.parent], check=True)
 
 
-def run(folder: Path, modules: list[str]) -> None:
+def run(folder: Path, modules: Sequence[str]) -> None:
     """Each module's cases in a process of its own."""
     python, out = folder / "venv" / "bin" / "python", folder / "launches"
     for module in modules or MODULES:
@@ -86,7 +90,7 @@ def kind(case: dict[str, Any]) -> str:
 def table() -> None:
     """Cases, kernels and what became of them, by package."""
     found = json.loads(RESULTS.read_text())
-    rows = [["package", "cases", "kernels", "launches", "right and clean", "alarms", "not run"]]
+    rows = []
     for module in MODULES:
         cases = found[module].values()
         kernels = len({name for case in cases for name in case["kernels"]})
@@ -94,12 +98,9 @@ def table() -> None:
         stopped = len(kinds) - kinds.count("ok") - kinds.count("alarm")
         rows.append([NAMES[module], len(kinds), kernels, sum(c["launches"] for c in cases), kinds.count("ok"),
                      kinds.count("alarm"), stopped])  # fmt: skip
-    rows.append(["all", *(sum(row[i] for row in rows[1:]) for i in range(1, 7))])
-    for number, row in enumerate(rows):
-        print("| " + " | ".join(map(str, row)) + " |")
-        if number == 0:
-            print("|---" * len(row) + "|")
-    print()
+    rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, 7))])
+    heads = "package|cases|kernels|launches|right and clean|alarms|not run"
+    print(mlir_kernels.table(heads, [[str(cell) for cell in row] for row in rows]))
     for module in MODULES:
         for name, case in found[module].items():
             if case["faults"]:
@@ -108,18 +109,11 @@ def table() -> None:
                 print(f"- {NAMES[module]}, {name}: {case['said']}")
 
 
-def main() -> None:
-    command, *words = sys.argv[1:]
-    match command:
-        case "install":
-            install(Path(words[0]))
-        case "run":
-            run(Path(words[0]), words[1:])
-        case "keep":
-            keep(Path(words[0]))
-        case "table":
-            table()
-
+BENCHMARK = runner.Benchmark(
+    "sanitizer_corpus", table=table,
+    steps={"install": lambda words: install(Path(words[0])), "run": lambda words: run(Path(words[0]), words[1:]),
+           "keep": lambda words: keep(Path(words[0]))},
+)  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    sys.exit(runner.main(BENCHMARK))

@@ -9,7 +9,7 @@ import torch
 from cases import add
 
 from lego_mlir import sanitize
-from lego_mlir.sanitize.nvcc_ptx import compile_to_ptx
+from lego_mlir.sanitize.cuda_text import compile_to_ptx
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-5

@@ -16,7 +16,7 @@ import mlir_kernels  # noqa: E402
 import nw  # noqa: E402
 import triton_templates  # noqa: E402
 
-BENCHMARKS = [*triton_templates.BENCHMARKS.values(), nw.BENCHMARK, bricks.BENCHMARK]
+BENCHMARKS = [*triton_templates.BENCHMARKS.values(), nw.BENCHMARKS["nw"], bricks.BENCHMARK]
 
 
 @pytest.fixture

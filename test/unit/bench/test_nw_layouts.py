@@ -10,16 +10,16 @@ from host_cuda import check_nw, scores_in_numpy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
-import nw_layouts  # bench/ is a folder of scripts, not a package
+import nw  # bench/ is a folder of scripts, not a package
 
 from lego_mlir import interp
 
 N, B, PENALTY = 12, 4, 3
 
 
-@pytest.mark.parametrize("layout", nw_layouts.LAYOUTS)
+@pytest.mark.parametrize("layout", nw.KINDS)
 def test_ours(layout):
-    kernels, blocks = nw_layouts.built(N, B, layout), N // B
+    kernels, blocks = nw.built(N, B, layout), N // B
     substitution = np.random.default_rng(1).integers(-4, 5, (N + 1, N + 1), dtype=np.int32)
     scores = np.zeros((N + 1, N + 1), np.int32)
     scores[0] = scores[:, 0] = -PENALTY * np.arange(N + 1)
@@ -32,13 +32,13 @@ def test_ours(layout):
 
 @pytest.mark.tools
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs the compiler g++")
-@pytest.mark.parametrize("layout", nw_layouts.LAYOUTS)
+@pytest.mark.parametrize("layout", nw.KINDS)
 def test_cuda(tmp_path, layout):
-    text = nw_layouts.cuda(N, B, layout)
+    text = nw.cuda(N, B, layout)
     check_nw(tmp_path, f"#include <algorithm>\nusing std::max;\n{text}", N, B, PENALTY)
 
 
 def test_only_the_layout_of_the_buffer_changes():
     """The kernels' text after the declarations is one text."""
-    bodies = {nw_layouts.cuda(N, B, layout).partition("const int tx")[2] for layout in nw_layouts.LAYOUTS}
+    bodies = {nw.cuda(N, B, layout).partition("const int tx")[2] for layout in nw.KINDS}
     assert len(bodies) == 1

@@ -1,6 +1,7 @@
 """The runner of the benchmarks: which steps a benchmark has, which cases words choose, and laws over all of them."""
 
 import ast
+import doctest
 import importlib
 import sys
 from pathlib import Path
@@ -13,8 +14,10 @@ sys.path.insert(0, str(BENCH))
 import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import runner  # noqa: E402
 
-ABOUT_RANKS = {"mesh", "mesh_products"}
-"""Benchmarks of several processes, which `mesh_stage` starts and times."""
+DOCUMENTS = {"op_counts", "first_day_lines", "layout_tables"}
+"""Programs that write a document by `runner.document`."""
+OTHERS = {"pages", "product_fit", "schedule_model", "structured"}
+"""Programs with a command line of their own: all pages, fits, models of caches, and programs of a CPU."""
 
 
 def assigned(path):
@@ -36,7 +39,51 @@ def test_what_launches_kernels_is_over_the_runner():
     """A program that takes times of a GPU by itself is one of the mesh, or calls of a process."""
     timed = {path.stem for path in BENCH.glob("*.py") if "harness.times_ms" in path.read_text()}
     assert timed <= {"first_calls"}
-    assert {name for name, found in NAMED.items() if not found} >= ABOUT_RANKS
+
+
+def test_every_program_is_over_the_runner():
+    programs = {
+        path.stem for path in BENCH.glob("*.py") if "__main__" in path.read_text().partition("if __name__ ==")[2]
+    }
+    assert programs - set(MODULES) == DOCUMENTS | OTHERS
+    assert all("runner.document(" in (BENCH / f"{name}.py").read_text() for name in DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_program_lists_its_cases_without_building_anything(name, capsys):
+    for one in benchmarks(name):
+        assert runner.main(one, ["list"]) == 0
+        first, *lines = capsys.readouterr().out.splitlines()
+        assert first == f"{one.name}: {', '.join(one.known_steps)}; {len(one.cases)} cases"
+        assert lines == [" ".join(harness.words_of(case)) for case in one.cases]
+
+
+def test_the_examples_of_the_runner():
+    assert doctest.testmod(runner).failed == 0
+
+
+def test_options_are_words(capsys):
+    given = runner.options(["a", "seed=5"], seed=0, to="")
+    assert (given.words, given.seed, given.to) == (["a"], 5, "")
+    with pytest.raises(SystemExit, match="no option sed; there are seed"):
+        runner.options(["sed=5"], seed=0)
+
+
+def test_a_document_is_written_or_compared(tmp_path, capsys):
+    path = tmp_path / "made.md"
+    assert runner.document({path: "text"}, arguments=["--check"]) == 1 and not path.exists()
+    assert "made.md is out of date" in capsys.readouterr().out
+    assert runner.document({path: "text"}, arguments=[]) == 0 and path.read_text() == "text"
+    assert runner.document({path: "text"}, arguments=["--check"]) == 0
+    assert runner.document({path: "text"}, ["wrong: a case"], []) == 1
+    assert capsys.readouterr().out == "wrong: a case\n"
+
+
+def test_a_benchmark_with_one_step_needs_no_name_of_it():
+    done = []
+    one = runner.Benchmark("made", steps={"count": done.extend})
+    assert runner.main(one, []) == 0 and runner.main(one, ["count", "a"]) == 0
+    assert done == ["a"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -70,7 +117,7 @@ def test_a_step_gets_the_chosen_cases_or_the_words(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(harness, "ARTIFACTS", tmp_path)
     done = []
     one = made(render=lambda folder, cases: done.append((folder, cases)), steps={"own": lambda words: len(words)})
-    assert one.known_steps == ["render", "own"]
+    assert one.known_steps == ["list", "render", "own"]
     assert runner.main(one, ["render", "f32"]) == 0
     assert done == [(tmp_path / "made", [("f32", 64, "NT")])]
     assert runner.main(one, ["own", "a", "b"]) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import schedule_figures
+from bench import schedule_model
 from lego_mlir import schedule
 from lego_mlir.caches import workloads
 from lego_mlir.caches.levels import CacheLevel
@@ -61,14 +61,14 @@ def test_a_picture_covers_each_marked_cell_once():
     assert np.array_equal(drawn, cells)
 
 
-@pytest.mark.parametrize("figure", schedule_figures.FIGURES, ids=lambda f: f.number)
+@pytest.mark.parametrize("figure", schedule_model.FIGURES, ids=lambda f: f.number)
 def test_the_figures_of_the_documentation_are_those_of_the_script(figure):
     text = cache_diagram.draw(figure.data(), figure.title).svg()
-    assert text == (IMAGES / f"{figure.stem}.svg").read_text(), "run python -m bench.schedule_figures"
+    assert text == (IMAGES / f"{figure.stem}.svg").read_text(), "run python -m bench.schedule_model figures"
 
 
 def test_what_the_figures_show():
-    fetched = {figure.number: figure.data().fetched[0] for figure in schedule_figures.FIGURES}
+    fetched = {figure.number: figure.data().fetched[0] for figure in schedule_model.FIGURES}
     assert fetched["3.2a"] == 64  # 28 lines hold 7 rows: nothing is fetched twice
     assert fetched["4.4"] < fetched["3.1"] < fetched["3.2b"]
     assert fetched["4.6"] < fetched["3.3"]

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import schedule_model
-from bench.published_times import THESIS
 from lego_mlir import schedule
 from lego_mlir.caches import time_model, workloads
 from lego_mlir.caches.simulation import rows
@@ -76,7 +75,7 @@ def test_simulated_sectors_of_a_stencil_are_near_those_of_its_blocks():
 @pytest.mark.parametrize(("title", "threads"), [("9x9 4096^2", 256), ("9x9 4037^2", 256)])
 def test_the_model_chooses_the_published_best(title, threads):
     """Constants were fitted to the first row; the second was not used."""
-    name, size, table = THESIS[title]
+    name, size, table = schedule_model.thesis_tables()[title]
     measured = {n: ms * 1e-3 for n, ms in table[threads].items() if n in ("naive", "8", "32", "48", "64", "128", "512")}
     orders = {n: schedule_model.order_named(n, size) for n in measured}
     predicted = schedule_model.predictions(schedule_model.workload_named(name, size), orders, threads, RTX_2080_SUPER)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
@@ -26,7 +26,7 @@ from lego_mlir.kernels import copy, transpose
 from lego_mlir.runtime.data import concrete, positions
 from lego_mlir.tracing.dtypes import dtype_named
 
-sys.path.insert(0, str(harness.BENCH.parent / "test"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import strategies  # the tests' layouts
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-import functions  # bench/ is a folder of scripts, not a package
+import functions  # a program beside this file
 
 from lego_mlir.runtime.comparing import numbers
 
@@ -44,3 +44,8 @@ def test_a_wrong_result_is_found(change, special):
     row = functions.row("exp_f32", "f32", np.exp, 2, [functions.drawn("f32", 0)], launch, np.inf)
     assert row["special"] == special
     assert functions.shown([row]) == 1
+
+
+@pytest.mark.long
+def test_all_functions_and_conversions():
+    assert functions.shown(functions.check(functions.of_cpu()), functions.LIBRARY) == 0

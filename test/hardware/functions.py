@@ -1,12 +1,11 @@
 """The functions of kernels on a real GPU: the largest error of each in ulps, against NumPy in double precision.
 
-    python bench/functions.py render     where lego_mlir is: one PTX file with a kernel for each function and type
-    python bench/functions.py run        on the GPU machine, which needs NumPy and CuPy
-    python bench/functions.py cpu        the same kernels on this machine's processor
+    python test/hardware/functions.py render   where lego_mlir is: one PTX file, a kernel for each function and type
+    python test/hardware/functions.py run      on the GPU machine, which needs NumPy and CuPy
 
-Inputs are random bit patterns, so that every magnitude occurs, numbers around 1, and zeros, infinities and NaN. Results
-go to bench/results/<device>/<date>-functions.json. Exit code 1 if a function exceeds the bound of
-docs/reference/kernels.md, or an infinity, a NaN or a conversion differs.
+`pytest --long` runs the same kernels on the processor. Inputs are random bit patterns, so that every magnitude occurs,
+numbers around 1, and zeros, infinities and NaN. Results go to bench/results/<device>/<date>-functions.json. Exit code 1
+if a function exceeds the bound of docs/reference/kernels.md, or an infinity, a NaN or a conversion differs.
 """
 
 from __future__ import annotations
@@ -17,9 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
 import harness
 import mlir_kernels
-import numpy as np
 import runner
 
 from lego_mlir.runtime import f8
@@ -227,12 +229,7 @@ def run(words: Sequence[str]) -> int:
     return shown(rows)
 
 
-def cpu(words: Sequence[str]) -> int:
-    """The same kernels on this machine's processor."""
-    return shown(check(of_cpu()), LIBRARY)
-
-
-BENCHMARK = runner.Benchmark(NAME, render=render, steps={"run": run, "cpu": cpu})
+BENCHMARK = runner.Benchmark(NAME, render=render, steps={"run": run})
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

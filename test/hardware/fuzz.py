@@ -1,22 +1,21 @@
 """Random kernels on a real GPU against NumPy, launches that must be refused, shipped kernels under a memory checker.
 
-    python bench/fuzz.py render [--count 1000] [--seed 0]   where lego_mlir is: PTX, manifests and recipes, a few files
-    python bench/fuzz.py run [--count N]                    on the GPU machine: every element of every random kernel
-    python bench/fuzz.py refuse                             arrays that no launch may take; the context survives
-    python bench/fuzz.py shipped                            the shipped kernels at odd sizes, against their references
-    python bench/fuzz.py sanitize                           `shipped` and 100 random kernels under compute-sanitizer
-    python bench/fuzz.py all                                these four in turn
+    python test/hardware/fuzz.py render [count=1000] [seed=0]   where lego_mlir is: PTX, manifests and recipes
+    python test/hardware/fuzz.py run [count=N]    on the GPU machine: every element of every random kernel
+    python test/hardware/fuzz.py refuse           arrays that no launch may take; the context survives
+    python test/hardware/fuzz.py shipped          the shipped kernels at odd sizes, against their references
+    python test/hardware/fuzz.py sanitize         `shipped` and 100 random kernels under compute-sanitizer
+    python test/hardware/fuzz.py all              these four in turn
 
 The GPU machine needs Python, NumPy and CuPy, artifacts/fuzz/, and compute-sanitizer for its step. A kernel's recipe
 (`fuzz_kernels.py`) is replayed in NumPy. Input is random words with zeros, infinities, NaNs and denormal numbers among
 them; the result is poisoned, and guarded on both sides, so that an element that is not written and one that is written
-outside its place are found. Results go to bench/results/<device>/<date>-fuzz.json, or where `--to FOLDER` says. Exit
+outside its place are found. Results go to bench/results/<device>/<date>-fuzz.json, or where `to=FOLDER` says. Exit
 code 1 for anything wrong; without a GPU a step prints that it was skipped and ends with 0.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -25,13 +24,18 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import harness
 import mlir_kernels
-import numpy as np
+import runner
 
 NAME, TARGET, GROUP = "fuzz", "sm_80", 50
 ARCHIVE = "kernels.tar.gz"
@@ -51,7 +55,7 @@ ERRORS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard
 # -- where lego_mlir is
 
 
-def render(options: argparse.Namespace) -> None:
+def render(options: SimpleNamespace) -> None:
     """Compile the random kernels in groups, and the shipped ones with data to check with."""
     import fuzz_kernels
 
@@ -206,7 +210,7 @@ def unpacked(folder: str) -> Path:
     return Path(folder)
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
+def run(options: SimpleNamespace) -> dict[str, Any]:
     """Every random kernel; a launch that the driver reports as failed ends the step, for the context is lost."""
     import cupy as cp
 
@@ -264,7 +268,7 @@ def refusals(cp: Any, m: int, n: int) -> dict[str, Callable[[], tuple[Any, Any]]
     }
 
 
-def refuse(options: argparse.Namespace) -> dict[str, Any]:
+def refuse(options: SimpleNamespace) -> dict[str, Any]:
     """Each pair is refused with a message, and after it the context still launches what is right."""
     import cupy as cp
 
@@ -293,7 +297,7 @@ def refuse(options: argparse.Namespace) -> dict[str, Any]:
     return {"said": said, "wrong": wrong}
 
 
-def shipped(options: argparse.Namespace) -> dict[str, Any]:
+def shipped(options: SimpleNamespace) -> dict[str, Any]:
     """Each shipped kernel with its data, by `python -m lego_mlir.runtime`, without a memory pool."""
     import cupy as cp
 
@@ -310,21 +314,21 @@ def shipped(options: argparse.Namespace) -> dict[str, Any]:
     return {"kernels": len(paths), "wrong": wrong}
 
 
-def sanitize(options: argparse.Namespace) -> dict[str, Any]:
+def sanitize(options: SimpleNamespace) -> dict[str, Any]:
     """The other steps under each tool of compute-sanitizer."""
     tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if tool is None:
         print("skipped: compute-sanitizer is not on PATH; it comes with the CUDA toolkit")
         return {"skipped": "compute-sanitizer is not there", "wrong": []}
     programs = {name: ["shipped"] for name in TOOLS}
-    programs |= {"memcheck, random": ["run", "--count", str(SANITIZED)]}
-    programs |= {"racecheck, random": ["run", "--count", str(SANITIZED)]}
+    programs |= {"memcheck, random": ["run", f"count={SANITIZED}"]}
+    programs |= {"racecheck, random": ["run", f"count={SANITIZED}"]}
     found, wrong = {}, []
     for name, words in programs.items():
         kind = name.partition(",")[0]
         command = [tool, "--tool", kind, *TOOLS[kind], "--error-exitcode", "77", sys.executable, __file__, *words]
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([*command, "--to", folder], capture_output=True, text=True, check=False)
+            done = subprocess.run([*command, f"to={folder}"], capture_output=True, text=True, check=False)
         errors = [int(a or b) for a, b in ERRORS.findall(done.stdout)]
         found[name] = {"errors": errors, "exit_code": done.returncode}
         if done.returncode or errors != [0]:
@@ -338,7 +342,7 @@ def sanitize(options: argparse.Namespace) -> dict[str, Any]:
 STEPS = {step.__name__: step for step in (run, refuse, shipped, sanitize)}
 
 
-def on_gpu(options: argparse.Namespace) -> int:
+def on_gpu(options: SimpleNamespace) -> int:
     """Run the steps, and keep what they found."""
     from lego_mlir.errors import DependencyError
     from lego_mlir.runtime.cuda import cupy
@@ -359,18 +363,20 @@ def on_gpu(options: argparse.Namespace) -> int:
     return 1 if any(found[name]["wrong"] for name in STEPS if name in found) else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["render", *STEPS, "all"])
-    parser.add_argument("--count", type=int, default=1000, help="this many random kernels")
-    parser.add_argument("--seed", type=int, default=0, help="of the random kernels")
-    parser.add_argument("--to", metavar="FOLDER", help="where the results go")
-    options = parser.parse_args()
-    if options.step == "render":
-        render(options)
-        return 0
-    return on_gpu(options)
+DEFAULTS = {"count": 1000, "seed": 0, "to": ""}
+"""Options of the steps: this many random kernels, their seed, and the folder of the results."""
 
+
+def step(name: str) -> Callable[[Sequence[str]], int | None]:
+    def run_step(words: Sequence[str]) -> int | None:
+        given = runner.options(words, **DEFAULTS)
+        given.step = name
+        return render(given) if name == "render" else on_gpu(given)
+
+    return run_step
+
+
+BENCHMARK = runner.Benchmark(NAME, steps={name: step(name) for name in ("render", *STEPS, "all")})
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(runner.main(BENCHMARK))

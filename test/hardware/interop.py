@@ -1,7 +1,7 @@
 """Kernels called from other libraries on a GPU: right results on streams, in graphs, threads and compiled functions.
 
-    python bench/interop.py render      where MLIR is: the kernels into artifacts/interop
-    python bench/interop.py check       on the GPU machine: every check, as JSON
+    python test/hardware/interop.py render      where MLIR is: the kernels into artifacts/interop
+    python test/hardware/interop.py check       on the GPU machine: every check, as JSON
 
 `check` needs torch and lego_mlir.runtime. CuPy and JAX are checked where they are installed; checks with two devices
 run where there are two. A check that cannot run says why, and is not counted as passed.
@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import harness
-import runner
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "test"), str(ROOT / "bench")]
 
-sys.path.insert(0, str(harness.BENCH.parent))
-sys.path.insert(0, str(harness.BENCH.parent / "test"))
+import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import runner  # noqa: E402
 
 FOLDER = harness.ARTIFACTS / "interop"
 TARGET = "sm_90"
