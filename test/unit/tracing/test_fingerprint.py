@@ -146,8 +146,7 @@ def test_a_trace_does_not_change_the_digest(load):
 
 
 ANOTHER = (
-    "import sys, {name}; from lego_mlir.tracing.fingerprint import fingerprint; "
-    "print(fingerprint({name}.kernel).hex())"
+    "import sys, {name}; from lego_mlir.tracing.fingerprint import fingerprint; print(fingerprint({name}.kernel).hex())"
 )
 
 
