@@ -26,7 +26,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.errors import brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.intervals import Bounds, bounds
-from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Smaller
+from lego_mlir.expr.nodes import Larger, Le, Lt, Ne, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -204,8 +204,10 @@ class DataRanges:
                 return expr
             case Convert(operand=operand) if exact and operand.dtype.family == "int":
                 return self.expression(operand, leaf, depth - 1)
-            case Compute(operation=operation, operands=operands) if exact and operation in _NODES:
-                return _NODES[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
+            case Compute(operation=operation, operands=operands) if (
+                exact and operation in _EXACT and operation in nodes.OF_OPERATORS
+            ):
+                return nodes.OF_OPERATORS[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
             case _:
                 return leaf(value)
 
@@ -223,7 +225,7 @@ class DataRanges:
             case Constant(number=number):
                 return sympy.true if number else sympy.false
             case Compute(operation=operation, operands=(a, b)) if operation in _COMPARED and a.dtype.family == "int":
-                return _COMPARED[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
+                return nodes.OF_OPERATORS[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
             case _:
                 return Ne(leaf(value), 0)
 
@@ -305,29 +307,7 @@ def _absolute(a: Span) -> Span:
     return (0 if a[0] <= 0 <= a[1] else min(map(abs, a))), max(map(abs, a))
 
 
-_NODES: Final[dict[str, Callable[..., Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "floordiv": nodes.FloorDiv,
-    "mod": nodes.FloorMod,
-    "and": nodes.BitAnd,
-    "or": nodes.BitOr,
-    "xor": nodes.BitXor,
-    "lshift": nodes.ShiftLeft,
-    "rshift": nodes.ShiftRight,
-    "minimum": nodes.Smaller,
-    "maximum": nodes.Larger,
-}
-_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "eq": Eq,
-    "ne": Ne,
-    "lt": Lt,
-    "le": Le,
-    "gt": lambda a, b: Lt(b, a),
-    "ge": lambda a, b: Le(b, a),
-}
+_COMPARED: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _SHIFTS: Final = ("lshift", "rshift")
 _COUNTS: Final = ("popcount", "clz", "ctz")  # of an integer's bits
 _ON_BITS: Final = (
@@ -362,3 +342,5 @@ _EXACT: dict[str, Callable[..., Span | None]] = {
     "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "select": _hull,
 }
+_WRITTEN: Final = _EXACT.keys() & nodes.OF_OPERATORS.keys() - {"select"}
+"""The operations that are operations of expressions where their results are exact."""
