@@ -393,7 +393,7 @@ def _applied(name: str, *args: IndexLike) -> IndexLike:
     if any(map(is_symbolic, args)):
         return _node(name, *args)
     operation = OPERATIONS[name]
-    return operation.of_arrays(*args) if any(map(is_array, args)) else operation.compute(*args)
+    return operation.of_arrays(*args) if any(map(is_array, args)) else operation.of(*args)
 
 
 def _condition(name: str, *args: IndexLike) -> Condition:

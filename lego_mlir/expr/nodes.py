@@ -149,9 +149,13 @@ class _IntegerNode(_Shared, Expr):
     @classmethod
     def fold(cls, *args: Expr) -> Expr | None:
         """The value where the arguments alone determine it, or None. Raises ExpressionError where there is none."""
-        if all(a.is_Integer for a in args):
-            return Integer(cls.operation.compute(*map(int, args)))
-        return None
+        if not all(a.is_Integer for a in args):
+            return None
+        numbers = tuple(map(int, args))
+        undefined = cls.operation.undefined
+        if undefined is not None and undefined.where(*numbers):
+            raise ExpressionError(f"{undefined.reason} in {cls.symbol} of {', '.join(map(str, numbers))}")
+        return Integer(cls.operation.compute(*numbers))
 
     def _eval_is_finite(self) -> bool:
         return True

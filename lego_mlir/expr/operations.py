@@ -59,6 +59,12 @@ class Operation:
     commutes: bool = False
     modular: bool = False
 
+    def of(self, *operands: int) -> int:
+        """The result for ints. Raises the error of `undefined` where there is none."""
+        if self.undefined is not None and self.undefined.where(*operands):
+            raise self.undefined.error(self.undefined.reason)
+        return self.compute(*operands)
+
     def of_arrays(self, *operands: Any) -> Array:
         """The result for arrays of int64, or for arrays and ints, none of which leaves that type."""
         if self.arrays is not None:

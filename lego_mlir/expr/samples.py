@@ -94,7 +94,7 @@ class Samples:
         if None in values:
             return None
         try:
-            return int(atom.op.operation.compute(*values))
+            return int(atom.op.operation.of(*values))
         except (ZeroDivisionError, ValueError):
             return None
 

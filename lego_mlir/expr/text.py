@@ -201,6 +201,7 @@ def _limited(operation: Callable[[T, T], T]) -> Callable[[T, T], T]:
 
 PYTHON: Final[dict[str, Callable[..., Any]]] = {
     **{operation.symbol: operation.compute for operation in OPERATIONS.values()},
+    **{symbol: operation.of for symbol, operation in CALLS.items()},
     "+": operator.add, "-": operator.sub, "*": _bounded(operator.mul, lambda bits, b: bits + b.bit_length()),
     "**": _limited(_bounded(operator.pow, lambda bits, b: bits * b)),
     "<<": _limited(_bounded(operator.lshift, lambda bits, b: bits + b)), ">>": _limited(operator.rshift),
