@@ -169,21 +169,32 @@ def _natural(a: Interval) -> bool:
 
 def _both(a: Interval, b: Interval) -> Interval:
     ends = [end[1] for end in (a, b) if _natural(end) and end[1] is not None]
-    return (0 if _natural(a) or _natural(b) else None), min(ends) if ends else None
+    if _natural(a) or _natural(b):
+        return 0, min(ends) if ends else None
+    return _any_bits(a, b)
 
 
 def _either(a: Interval, b: Interval) -> Interval:
     low, high = _differing(a, b)
-    return (low if low is None else max(a[0] or 0, b[0] or 0)), high
+    return (max(a[0] or 0, b[0] or 0) if low == 0 else low), high
 
 
 def _differing(a: Interval, b: Interval) -> Interval:
     (ah, bh) = a[1], b[1]
     if not (_natural(a) and _natural(b)):
-        return None, None
+        return _any_bits(a, b)
     if ah is None or bh is None:
         return 0, None
     return 0, min((1 << max(ah, bh).bit_length()) - 1, ah + bh)
+
+
+def _any_bits(a: Interval, b: Interval) -> Interval:
+    """Bounds of a bitwise operation of negative numbers: the sign, and the bits that the wider operand has."""
+    ends = [end for end in (*a, *b) if end is not None]
+    if len(ends) < 4:
+        return None, None
+    bits = max((end if end >= 0 else ~end).bit_length() for end in ends)
+    return -(1 << bits), (1 << bits) - 1
 
 
 def _amounts(n: Interval) -> tuple[int, int] | None:

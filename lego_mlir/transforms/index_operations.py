@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.aliases import Op
+from lego_mlir.expr import operations as integers
 from lego_mlir.expr.index import cdiv, maximum, minimum
 
 Interval = tuple[int, int]
 
 I32: Final[Interval] = (-(2**31), 2**31 - 1)
 I64: Final[Interval] = (-(2**63), 2**63 - 1)
-_WIDEST_SHIFT: Final = 63
 
 
 def within(inner: Interval, outer: Interval) -> bool:
@@ -86,13 +86,6 @@ def _remainder(a: Interval, b: Interval) -> Interval | None:
     return max(min(a[0], 0), -most), min(max(a[1], 0), most)
 
 
-def _modulo(a: Interval, b: Interval) -> Interval | None:
-    """The remainder with the sign of the divisor, here positive."""
-    if a[0] >= 0:
-        return _remainder(a, b)
-    return None if b[0] < 0 or b[1] < 1 else (0, b[1] - 1)
-
-
 def _not_negative(
     compute: Callable[[Interval, Interval], Interval | None],
 ) -> Callable[[Interval, Interval], Interval | None]:
@@ -100,27 +93,21 @@ def _not_negative(
     return lambda a, b: compute(a, b) if a[0] >= 0 and b[0] >= 0 else None
 
 
-def _both_bits(a: Interval, b: Interval) -> Interval:
-    """Bounds of every bitwise operation: the sign and the bits that the wider operand has."""
-    bits = max(end.bit_length() if end >= 0 else (~end).bit_length() for end in (*a, *b))
-    return (0 if a[0] >= 0 and b[0] >= 0 else -(1 << bits)), (1 << bits) - 1
+def _of(node: str) -> Callable[[Interval, Interval], Interval | None]:
+    """The bounds of an operation of index expressions, where both ends are known."""
+    interval = integers.OPERATIONS[node].interval
+
+    def known(a: Interval, b: Interval) -> Interval | None:
+        low, high = interval(a, b)
+        return None if low is None or high is None else (low, high)
+
+    return known
 
 
-def _and(a: Interval, b: Interval) -> Interval:
-    least = [end[1] for end in (a, b) if end[0] >= 0]
-    return (0, min(least)) if least else _both_bits(a, b)
-
-
-def _shifted(compute: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval | None]:
-    return lambda a, b: _corners(compute)(a, b) if b[0] >= 0 and b[1] <= _WIDEST_SHIFT else None
-
-
-def _smaller(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), min(a[1], b[1])
-
-
-def _larger(a: Interval, b: Interval) -> Interval:
-    return max(a[0], b[0]), max(a[1], b[1])
+def _by_positive(node: str) -> Callable[[Interval, Interval], Interval | None]:
+    """The same for divisions, whose divisor is not negative, and not 0."""
+    of = _of(node)
+    return lambda a, b: None if b[0] < 0 or b[1] < 1 else of(a, (max(b[0], 1), b[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,24 +128,24 @@ OPERATIONS: Final = {
     "add": IndexOperation("arith.addi", operator.add, _corners(lambda x, y: x + y)),
     "sub": IndexOperation("arith.subi", operator.sub, _corners(lambda x, y: x - y)),
     "mul": IndexOperation("arith.muli", operator.mul, _corners(lambda x, y: x * y)),
-    "divu": IndexOperation("arith.divui", operator.floordiv, _divided(lambda x, y: x // y, signed=False), True),
+    "divu": IndexOperation("arith.divui", operator.floordiv, _not_negative(_by_positive("FloorDiv")), True),
     "divs": IndexOperation("arith.divsi", operator.floordiv, _divided(_truncated, signed=True), True),
-    "floordivs": IndexOperation("arith.floordivsi", operator.floordiv, _divided(lambda x, y: x // y, signed=True)),
+    "floordivs": IndexOperation("arith.floordivsi", operator.floordiv, _by_positive("FloorDiv")),
     "ceildivs": IndexOperation("arith.ceildivsi", cdiv, _divided(lambda x, y: -(-x // y), signed=True), True),
     "ceildivu": IndexOperation("arith.ceildivui", cdiv, _divided(lambda x, y: -(-x // y), signed=False), True),
     "remu": IndexOperation("arith.remui", operator.mod, _not_negative(_remainder), True),
     "rems": IndexOperation("arith.remsi", operator.mod, _remainder, True),
-    "mod": IndexOperation("", operator.mod, _modulo),
-    "and": IndexOperation("arith.andi", operator.and_, _and),
-    "or": IndexOperation("arith.ori", operator.or_, _both_bits),
-    "xor": IndexOperation("arith.xori", operator.xor, _both_bits),
-    "shl": IndexOperation("arith.shli", operator.lshift, _shifted(lambda x, y: x << y), True),
-    "shrs": IndexOperation("arith.shrsi", operator.rshift, _shifted(lambda x, y: x >> y), True),
-    "shru": IndexOperation("arith.shrui", operator.rshift, _not_negative(_shifted(lambda x, y: x >> y)), True),
-    "mins": IndexOperation("arith.minsi", minimum, _smaller),
-    "maxs": IndexOperation("arith.maxsi", maximum, _larger),
-    "minu": IndexOperation("arith.minui", minimum, _not_negative(_smaller), True),
-    "maxu": IndexOperation("arith.maxui", maximum, _not_negative(_larger), True),
+    "mod": IndexOperation("", operator.mod, _by_positive("FloorMod")),
+    "and": IndexOperation("arith.andi", operator.and_, _of("BitAnd")),
+    "or": IndexOperation("arith.ori", operator.or_, _of("BitOr")),
+    "xor": IndexOperation("arith.xori", operator.xor, _of("BitXor")),
+    "shl": IndexOperation("arith.shli", operator.lshift, _of("ShiftLeft"), True),
+    "shrs": IndexOperation("arith.shrsi", operator.rshift, _of("ShiftRight"), True),
+    "shru": IndexOperation("arith.shrui", operator.rshift, _not_negative(_of("ShiftRight")), True),
+    "mins": IndexOperation("arith.minsi", minimum, _of("Smaller")),
+    "maxs": IndexOperation("arith.maxsi", maximum, _of("Larger")),
+    "minu": IndexOperation("arith.minui", minimum, _not_negative(_of("Smaller")), True),
+    "maxu": IndexOperation("arith.maxui", maximum, _not_negative(_of("Larger")), True),
 }
 """By the name in the dialect index; `mod` is that of affine maps, with the divisor's sign."""
 KIND_OF: Final = {row.arith: kind for kind, row in OPERATIONS.items() if row.arith} | {
