@@ -29,8 +29,8 @@ from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.integer_operations import WORD, IntegerOperation
 from lego_mlir.expr.nodes import Size, Table
-from lego_mlir.expr.operations import WORD, Operation
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -209,7 +209,7 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
     return (expr.index,) if isinstance(expr, Table) else expr.args
 
 
-def _computed(operation: Operation, operands: list[Number]) -> Number:
+def _computed(operation: IntegerOperation, operands: list[Number]) -> Number:
     """An operation on ints or arrays; in int64 only while its operands and the bound on its result have WORD bits."""
     undefined = operation.undefined
     if undefined is not None and numpy.any(undefined.where(*operands)):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.expr.integer_operations import End, Interval, product
 from lego_mlir.expr.nodes import (
     BitAnd,
     BitOr,
@@ -28,7 +29,6 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
-from lego_mlir.expr.operations import End, Interval, product
 from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, number
 from lego_mlir.expr.samples import POINTS, Samples
 from lego_mlir.expr.terms import Terms

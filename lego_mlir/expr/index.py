@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from lego_mlir.aliases import Cond, Expr, IndexLike, Operand
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
 from lego_mlir.expr.frozen import Frozen
-from lego_mlir.expr.operations import OPERATIONS
+from lego_mlir.expr.integer_operations import OPERATIONS
 
 if TYPE_CHECKING:
     import sympy

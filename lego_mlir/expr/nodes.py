@@ -33,7 +33,7 @@ from sympy.printing.str import StrPrinter
 
 from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
-from lego_mlir.expr.operations import OPERATIONS, Operation
+from lego_mlir.expr.integer_operations import OPERATIONS, IntegerOperation
 
 NodeType: TypeAlias = type[Any]
 """The class of a node, which names its operation."""
@@ -132,7 +132,7 @@ class _IntegerNode(_Shared, Expr):
     is_commutative = True
     is_integer = True
     is_number = False
-    operation: ClassVar[Operation]
+    operation: ClassVar[IntegerOperation]
     symbol: ClassVar[str]
 
     def __init_subclass__(cls) -> None:

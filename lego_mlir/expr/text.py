@@ -36,7 +36,7 @@ from typing import Any, Final, TypeVar
 from lego_mlir import syntax_tree
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ExpressionError, PrintError, brief
-from lego_mlir.expr.operations import CALLS, OPERATIONS
+from lego_mlir.expr.integer_operations import CALLS, OPERATIONS
 
 T = TypeVar("T")
 MOST_SHIFTED: Final = 64

@@ -34,7 +34,7 @@ from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Divisor, ShiftLeft, Size
 from lego_mlir.expr.reciprocal import DIVIDENDS
-from lego_mlir.printers.calls import FUNCTIONS
+from lego_mlir.printers.target_functions import FUNCTIONS
 from lego_mlir.printers.text_printer import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}

@@ -50,7 +50,6 @@ from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
-from lego_mlir.printers.calls import CALLS
 from lego_mlir.printers.constant_tables import constant_table
 from lego_mlir.printers.isqrt import emit_isqrt
 from lego_mlir.printers.mlir_names import (
@@ -65,6 +64,7 @@ from lego_mlir.printers.mlir_names import (
     Names,
     fitting,
 )
+from lego_mlir.printers.target_functions import CALLS
 
 
 class MlirPrinter:

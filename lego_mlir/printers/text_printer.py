@@ -27,7 +27,7 @@ from lego_mlir.expr.intervals import Bounds, bounds, value_beyond
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
-from lego_mlir.printers.calls import FUNCTIONS
+from lego_mlir.printers.target_functions import FUNCTIONS
 
 ATOM: Final = 4
 PRODUCT: Final = 3

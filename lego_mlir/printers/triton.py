@@ -33,7 +33,7 @@ from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, within
 from lego_mlir.expr.ranges import Range
-from lego_mlir.printers.calls import FUNCTIONS
+from lego_mlir.printers.target_functions import FUNCTIONS
 from lego_mlir.printers.text_printer import (
     ATOM,
     HOLDS,

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.aliases import Op
-from lego_mlir.expr import operations as integers
+from lego_mlir.expr import integer_operations as integers
 from lego_mlir.expr.index import cdiv, maximum, minimum
 
 Interval = tuple[int, int]

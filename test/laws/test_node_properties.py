@@ -1,6 +1,6 @@
 """Every operation of index expressions has every property: a failure names the node and what it lacks.
 
-The meanings are written again here, by definitions that share no code with the table of `expr.operations`.
+The meanings are written again here, by definitions that share no code with the table of `expr.integer_operations`.
 """
 
 import functools
@@ -22,8 +22,8 @@ from lego_mlir.expr.context import PlainRanges, context_of
 from lego_mlir.expr.cost import MODELS, quick_operations
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index
+from lego_mlir.expr.integer_operations import OPERATIONS
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.operations import OPERATIONS
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.samples import POINTS
 from lego_mlir.expr.simplify import simplify

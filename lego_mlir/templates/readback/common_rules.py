@@ -16,8 +16,8 @@ import numpy as np
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
-from lego_mlir.expr.operations import OPERATIONS
-from lego_mlir.printers.calls import FUNCTIONS
+from lego_mlir.expr.integer_operations import OPERATIONS
+from lego_mlir.printers.target_functions import FUNCTIONS
 
 T = TypeVar("T")
 

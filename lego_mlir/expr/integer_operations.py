@@ -38,7 +38,7 @@ class Undefined:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class IntegerOperation:
     """An operation on integers.
 
     `compute` has Python ints as operands, for which it is defined; `interval` bounds the result by bounds of the
@@ -65,13 +65,13 @@ class Operation:
             raise self.undefined.error(self.undefined.reason)
         return self.compute(*operands)
 
-    def of_arrays(self, *operands: Any) -> Array:
+    def of_arrays(self, *operands: Array) -> Array:
         """The result for arrays of int64, or for arrays and ints, none of which leaves that type."""
         if self.arrays is not None:
             return self.arrays(*operands)
         return self.by_element(*operands).astype("int64")
 
-    def by_element(self, *operands: Any) -> Array:
+    def by_element(self, *operands: Array) -> Array:
         """The result for arrays as an array of Python ints."""
         import numpy
 
@@ -84,10 +84,10 @@ class Operation:
         return max(magnitude.bit_length() for magnitude in magnitudes) + 1
 
 
-def _numpy(name: str) -> Callable[..., Any]:
+def _numpy(name: str) -> Callable[..., Array]:
     """NumPy's function of this name, looked up when it is called."""
 
-    def called(*operands: Any) -> Any:
+    def called(*operands: Array) -> Array:
         import numpy
 
         return getattr(numpy, name)(*operands)
@@ -95,7 +95,7 @@ def _numpy(name: str) -> Callable[..., Any]:
     return called
 
 
-def _shifted_right(x: Any, n: Any) -> Any:
+def _shifted_right(x: Array, n: Array) -> Array:
     """An arithmetic shift of arrays by any amount; C leaves one by the width of the type undefined."""
     import numpy
 
@@ -247,20 +247,20 @@ _NO_DIVISOR: Final = Undefined(lambda x, d: d == 0, "a divisor is 0", ZeroDivisi
 _NO_SHIFT: Final = Undefined(lambda x, n: n < 0, "a negative shift", ValueError)
 _NO_ROOT: Final = Undefined(lambda x: x < 0, "isqrt of a negative number", ValueError)
 
-OPERATIONS: Final[dict[str, Operation]] = {
-    "FloorDiv": Operation("floordiv", "//", operator.floordiv, _quotient, arrays=operator.floordiv,
+OPERATIONS: Final[dict[str, IntegerOperation]] = {
+    "FloorDiv": IntegerOperation("floordiv", "//", operator.floordiv, _quotient, arrays=operator.floordiv,
                           undefined=_NO_DIVISOR),
-    "FloorMod": Operation("mod", "%", operator.mod, _remainder, arrays=operator.mod, undefined=_NO_DIVISOR),
-    "BitXor": Operation("xor", "^", operator.xor, _differing, arrays=operator.xor, commutes=True, modular=True),
-    "BitAnd": Operation("and", "&", operator.and_, _both, arrays=operator.and_, commutes=True, modular=True),
-    "BitOr": Operation("or", "|", operator.or_, _either, arrays=operator.or_, commutes=True, modular=True),
-    "ShiftLeft": Operation("lshift", "<<", operator.lshift, _left, arrays=operator.lshift,
+    "FloorMod": IntegerOperation("mod", "%", operator.mod, _remainder, arrays=operator.mod, undefined=_NO_DIVISOR),
+    "BitXor": IntegerOperation("xor", "^", operator.xor, _differing, arrays=operator.xor, commutes=True, modular=True),
+    "BitAnd": IntegerOperation("and", "&", operator.and_, _both, arrays=operator.and_, commutes=True, modular=True),
+    "BitOr": IntegerOperation("or", "|", operator.or_, _either, arrays=operator.or_, commutes=True, modular=True),
+    "ShiftLeft": IntegerOperation("lshift", "<<", operator.lshift, _left, arrays=operator.lshift,
                            bits=lambda x, n: x.bit_length() + n, undefined=_NO_SHIFT, modular=True),
-    "ShiftRight": Operation("rshift", ">>", operator.rshift, _right, arrays=_shifted_right, undefined=_NO_SHIFT),
-    "ISqrt": Operation("isqrt", "isqrt", math.isqrt, _root, 1, arrays=_roots, undefined=_NO_ROOT),
-    "Smaller": Operation("minimum", "minimum", min, _smaller, arrays=_numpy("minimum"), commutes=True),
-    "Larger": Operation("maximum", "maximum", max, _larger, arrays=_numpy("maximum"), commutes=True),
-    "Select": Operation("select", "where", lambda condition, a, b: a if condition else b, _chosen, 3,
+    "ShiftRight": IntegerOperation("rshift", ">>", operator.rshift, _right, arrays=_shifted_right, undefined=_NO_SHIFT),
+    "ISqrt": IntegerOperation("isqrt", "isqrt", math.isqrt, _root, 1, arrays=_roots, undefined=_NO_ROOT),
+    "Smaller": IntegerOperation("minimum", "minimum", min, _smaller, arrays=_numpy("minimum"), commutes=True),
+    "Larger": IntegerOperation("maximum", "maximum", max, _larger, arrays=_numpy("maximum"), commutes=True),
+    "Select": IntegerOperation("select", "where", lambda condition, a, b: a if condition else b, _chosen, 3,
                         arrays=_numpy("where"), modular=True),
 }  # fmt: skip
 """The operations by the name of their node."""

@@ -5,7 +5,7 @@ goes in front of the printed code; one without is the language's. In MLIR the op
 without one has a method of `printers.mlir.MlirPrinter`.
 
 >>> CALLS["Smaller"].triton
-Function(name='tl.minimum', definition='')
+TargetFunction(name='tl.minimum', definition='')
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lego_mlir.printers.mlir_names import Names
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class TargetFunction:
     """A function of a target's language, by name, and its definition unless the language has it."""
 
     name: str
@@ -25,17 +25,17 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class NodeCall:
     """What computes a node in C, in Triton and in MLIR; None where the printer has a form of its own."""
 
-    cuda: Function | None = None
-    triton: Function | None = None
+    cuda: TargetFunction | None = None
+    triton: TargetFunction | None = None
     mlir: Names | None = None
 
 
-CALLS: Final[dict[str, Call]] = {
-    "FloorDiv": Call(
-        Function(
+CALLS: Final[dict[str, NodeCall]] = {
+    "FloorDiv": NodeCall(
+        TargetFunction(
             "lego_floor_div",
             """\
 // x / d rounded down; C's own division rounds towards zero.
@@ -44,7 +44,7 @@ template <class T> LEGO_DEVICE constexpr T lego_floor_div(T x, T d) {
 }
 """,
         ),
-        Function(
+        TargetFunction(
             "_lego_floor_div",
             '''\
 @triton.jit
@@ -56,8 +56,8 @@ def _lego_floor_div(x, d):
 ''',
         ),
     ),
-    "FloorMod": Call(
-        Function(
+    "FloorMod": NodeCall(
+        TargetFunction(
             "lego_floor_mod",
             """\
 // x % d with the sign of d; C's own remainder has the sign of x.
@@ -66,7 +66,7 @@ template <class T> LEGO_DEVICE constexpr T lego_floor_mod(T x, T d) {
 }
 """,
         ),
-        Function(
+        TargetFunction(
             "_lego_floor_mod",
             '''\
 @triton.jit
@@ -77,8 +77,8 @@ def _lego_floor_mod(x, d):
 ''',
         ),
     ),
-    "ISqrt": Call(
-        Function(
+    "ISqrt": NodeCall(
+        TargetFunction(
             "lego_isqrt",
             """\
 // The floor of the square root of x >= 0. A rounded root is off by one at most, which two squares repair.
@@ -99,7 +99,7 @@ LEGO_DEVICE long long lego_isqrt(long long x) {
 }
 """,
         ),
-        Function(
+        TargetFunction(
             "_lego_isqrt",
             '''\
 @triton.jit
@@ -111,12 +111,12 @@ def _lego_isqrt(x):
 ''',
         ),
     ),
-    "Smaller": Call(triton=Function("tl.minimum")),
-    "Larger": Call(triton=Function("tl.maximum")),
-    "Select": Call(triton=Function("tl.where")),
+    "Smaller": NodeCall(triton=TargetFunction("tl.minimum")),
+    "Larger": NodeCall(triton=TargetFunction("tl.maximum")),
+    "Select": NodeCall(triton=TargetFunction("tl.where")),
 }
 """The calls by the name of their node."""
-FUNCTIONS: Final[dict[str, dict[str, Function]]] = {
+FUNCTIONS: Final[dict[str, dict[str, TargetFunction]]] = {
     "cuda": {node: call.cuda for node, call in CALLS.items() if call.cuda is not None},
     "triton": {node: call.triton for node, call in CALLS.items() if call.triton is not None},
 }
