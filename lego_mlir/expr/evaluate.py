@@ -16,7 +16,6 @@ array([ 0, 13, -7])
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -29,7 +28,8 @@ from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import within_recursion_limit
-from lego_mlir.expr.index import as_expr, isqrt
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.integer_operations import WORD, IntegerOperation
 from lego_mlir.expr.nodes import Size, Table
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Number: TypeAlias = Any
 """A Python int, or an array of int64 or of Python ints; bools are truth values."""
-Operation: TypeAlias = "Callable[[Number, Number], Number]"
 Compute: TypeAlias = "Callable[[list[Number]], Number]"
 NUMBERS = (int, sympy.Integer)
 SAFE = 1 << 62  # int64 results stay below this
@@ -182,6 +181,9 @@ class _Evaluator:
         if isinstance(expr, nodes.COMPARISONS):
             holds = type(expr).holds(*operands)
             return holds.astype(bool) if isinstance(holds, numpy.ndarray) else bool(holds)
+        operation = getattr(expr, "operation", None)
+        if operation is not None:
+            return _computed(operation, operands)
         compute = _COMPUTE.get(type(expr))
         if compute is None:
             raise ExpressionError(f"evaluate: no value for the node {type(expr).__name__} in {expr}")
@@ -207,49 +209,20 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
     return (expr.index,) if isinstance(expr, Table) else expr.args
 
 
-def _exact(operation: Operation, bound: Callable[[int, int], int]) -> Compute:
-    """A binary operation folded over the operands; int64 only while the bound on its result is safe."""
-
-    def pair(a: Number, b: Number) -> Number:
-        if not isinstance(a, numpy.ndarray) and not isinstance(b, numpy.ndarray):
-            return operation(a, b)
-        magnitudes = _magnitude(a), _magnitude(b)
-        if max(*magnitudes, bound(*magnitudes)) < SAFE:
-            return operation(a, b)
-        return _narrow(operation(_wide(a), _wide(b)))
-
-    return lambda operands: functools.reduce(pair, operands)
-
-
-def _division(operation: Operation) -> Compute:
-    exact = _exact(operation, max)
-
-    def divide(operands: list[Number]) -> Number:
-        if (operands[1] == 0) if not isinstance(operands[1], numpy.ndarray) else (operands[1] == 0).any():
-            raise ZeroDivisionError("evaluate: a divisor is 0")
-        return exact(operands)
-
-    return divide
-
-
-def _shift(operation: Operation, bound: Callable[[int, int], int]) -> Compute:
-    exact = _exact(operation, bound)
-
-    def shift(operands: list[Number]) -> Number:
-        x, amount = operands
-        if (amount.size and amount.min() < 0) if isinstance(amount, numpy.ndarray) else amount < 0:
-            raise ValueError("evaluate: a negative shift")
-        if operation is operator.lshift:
-            _require_bits(_magnitude(x).bit_length() + _magnitude(amount))
-        elif _magnitude(amount) > 63:  # NumPy's shift by 64 and more is undefined behaviour in C
-            return _narrow(numpy.frompyfunc(operator.rshift, 2, 1)(_wide(x), _wide(amount)))
-        return exact(operands)
-
-    return shift
-
-
-def _shift_bound(magnitude: int, amount: int) -> int:
-    return magnitude << min(amount, 64)
+def _computed(operation: IntegerOperation, operands: list[Number]) -> Number:
+    """An operation on ints or arrays; in int64 only while its operands and the bound on its result have WORD bits."""
+    undefined = operation.undefined
+    if undefined is not None and numpy.any(undefined.where(*operands)):
+        raise undefined.error(f"evaluate: {undefined.reason}")
+    magnitudes = [_magnitude(operand) for operand in operands]
+    bits = operation.bits_of(*magnitudes)
+    if operation.bits is not None:
+        _require_bits(bits)
+    if not _any_array(*operands):
+        return operation.compute(*operands)
+    if max(bits, *(magnitude.bit_length() for magnitude in magnitudes)) <= WORD:
+        return operation.of_arrays(*operands)
+    return _narrow(operation.by_element(*map(_wide, operands)))
 
 
 def _require_bits(bits: int) -> None:
@@ -257,52 +230,22 @@ def _require_bits(bits: int) -> None:
         raise BudgetError(f"evaluate: a number of {bits} bits exceeds the limit of {MOST_BITS} bits")
 
 
-def _power(operands: list[Number]) -> Number:
-    base, exponent = operands
-    _require_bits(_magnitude(base).bit_length() * exponent)
-    if not isinstance(base, numpy.ndarray) or _magnitude(base) ** exponent < SAFE:
-        return base**exponent
-    return _narrow(_wide(base) ** exponent)
+def _ring(compute: Callable[[Number, Number], Number], bits: Callable[[int, int], int]) -> Compute:
+    """A sum, a product or a power, whose result has at most `bits` of the operands' magnitudes."""
 
+    def pair(a: Number, b: Number) -> Number:
+        most = bits(_magnitude(a), _magnitude(b))
+        if compute is operator.pow:
+            _require_bits(most)
+        return compute(a, b) if most <= WORD or not _any_array(a, b) else _narrow(compute(_wide(a), _wide(b)))
 
-def _root(operands: list[Number]) -> Number:
-    (x,) = operands
-    if isinstance(x, numpy.ndarray):
-        if x.size and x.min() < 0:
-            raise ValueError("evaluate: isqrt of a negative number")
-        if x.dtype == object or _magnitude(x) >= 1 << 52:
-            return _narrow(numpy.frompyfunc(math.isqrt, 1, 1)(x.astype(object)))
-    return isqrt(x)
-
-
-def _select(operands: list[Number]) -> Number:
-    condition, a, b = operands
-    if not isinstance(condition, numpy.ndarray):
-        return a if condition else b
-    if max(_magnitude(a), _magnitude(b)) < SAFE:
-        return numpy.where(condition, a, b)
-    return _narrow(numpy.where(condition, numpy.asarray(_wide(a), object), numpy.asarray(_wide(b), object)))
-
-
-def _largest(a: int, b: int) -> int:
-    return 2 * max(a, b) + 1  # bits of two numbers of this size, whatever their signs
+    return lambda operands: functools.reduce(pair, operands)
 
 
 _COMPUTE: dict[Any, Callable[[list[Any]], Any]] = {
-    sympy.Add: _exact(operator.add, operator.add),
-    sympy.Mul: _exact(operator.mul, operator.mul),
-    sympy.Pow: _power,
-    nodes.FloorDiv: _division(operator.floordiv),
-    nodes.FloorMod: _division(operator.mod),
-    nodes.BitXor: _exact(operator.xor, _largest),
-    nodes.BitAnd: _exact(operator.and_, _largest),
-    nodes.BitOr: _exact(operator.or_, _largest),
-    nodes.ShiftLeft: _shift(operator.lshift, _shift_bound),
-    nodes.ShiftRight: _shift(operator.rshift, max),
-    nodes.ISqrt: _root,
-    nodes.Select: _select,
-    nodes.Smaller: _exact(lambda a, b: numpy.minimum(a, b) if _any_array(a, b) else min(a, b), max),
-    nodes.Larger: _exact(lambda a, b: numpy.maximum(a, b) if _any_array(a, b) else max(a, b), max),
+    sympy.Add: _ring(operator.add, lambda a, b: max(a.bit_length(), b.bit_length()) + 1),
+    sympy.Mul: _ring(operator.mul, lambda a, b: a.bit_length() + b.bit_length()),
+    sympy.Pow: _ring(operator.pow, lambda a, b: a.bit_length() * b),
     sympy.And: lambda operands: functools.reduce(operator.and_, operands),
     sympy.Or: lambda operands: functools.reduce(operator.or_, operands),
     sympy.Not: lambda operands: numpy.logical_not(operands[0]) if _any_array(*operands) else not operands[0],

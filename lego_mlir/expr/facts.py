@@ -16,17 +16,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.expr.integer_operations import End, Interval, product
 from lego_mlir.expr.nodes import (
     BitAnd,
     BitOr,
     BitXor,
     FloorDiv,
     FloorMod,
-    ISqrt,
     Larger,
     Select,
-    ShiftLeft,
-    ShiftRight,
     Size,
     Smaller,
     Table,
@@ -38,10 +36,7 @@ from lego_mlir.expr.terms import Terms
 if TYPE_CHECKING:
     pass
 
-End = int | None  # an end of an interval; None is infinite
-Interval = tuple[End, End]
 FUEL = 60  # eliminations tried for one query before giving up
-WIDEST_SHIFT = 64  # a shift by more than this has no useful bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +60,6 @@ class Bounds:
 
 def _sum(a: End, b: End) -> End:
     return None if a is None or b is None else a + b
-
-
-def _times(a: Interval, b: Interval) -> Interval:
-    """The hull of the products; None is an infinite end."""
-    (al, ah), (bl, bh) = a, b
-    if a == (0, 0) or b == (0, 0):
-        return 0, 0
-    if None not in (al, ah, bl, bh):
-        corners = [x * y for x in (al, ah) for y in (bl, bh)]  # type: ignore[operator]
-        return min(corners), max(corners)
-    if al is not None and al >= 0 and bl is not None and bl >= 0:
-        return al * bl, None if ah is None or bh is None else ah * bh
-    if al is not None and al >= 0 and bh is not None and bh <= 0:
-        return None if ah is None or bl is None else ah * bl, al * bh
-    if bl is not None and bl >= 0 and ah is not None and ah <= 0:
-        return None if bh is None or al is None else al * bh, ah * bl
-    return None, None
 
 
 class Facts:
@@ -154,16 +132,21 @@ class Facts:
             power: Interval = (1, 1)
             count = monomial.count(atom)
             for _ in range(count):
-                power = _times(power, base)
+                power = product(power, base)
             if count % 2 == 0 and (power[0] is None or power[0] < 0):
                 power = (0, power[1])
-            result = _times(result, power)
+            result = product(result, power)
         return result
 
     def atom(self, atom: Atom) -> Interval:
         known = self._intervals.get(atom)
         if known is None:
-            known = self._intervals[atom] = _ATOM_INTERVALS[atom.op](self, atom)
+            bounded = _ATOM_INTERVALS.get(atom.op)
+            if bounded is not None:
+                known = bounded(self, atom)
+            else:
+                known = atom.op.operation.interval(*map(self.interval, atom.args))
+            self._intervals[atom] = known
         return known
 
     def residue(self, poly: Poly) -> tuple[int, int]:
@@ -397,76 +380,11 @@ def _symbol_interval(facts: Facts, atom: Atom) -> Interval:
 
 
 def _quotient_interval(facts: Facts, atom: Atom) -> Interval:
-    (lo, hi), (dlo, dhi) = facts.interval(atom.args[0]), facts.interval(atom.args[1])
-    if dlo is None or dlo < 1:
-        return None, None
-    low: End = None
-    high: End = None
-    if lo is not None:
-        low = lo // dlo if lo < 0 else (0 if dhi is None else lo // dhi)
-    if hi is not None:
-        high = hi // dlo if hi >= 0 else (-1 if dhi is None else hi // dhi)
-    if low is None and facts.nonnegative(atom.args[0]):
+    x, d = map(facts.interval, atom.args)
+    low, high = FloorDiv.operation.interval(x, d)
+    if low is None and d[0] is not None and d[0] > 0 and facts.nonnegative(atom.args[0]):
         low = 0
     return low, high
-
-
-def _remainder_interval(facts: Facts, atom: Atom) -> Interval:
-    (lo, hi), (dlo, dhi) = facts.interval(atom.args[0]), facts.interval(atom.args[1])
-    if dlo is None or dlo < 1:
-        return (None, 0) if dhi is not None and dhi < 0 else (None, None)
-    high: End = None if dhi is None else dhi - 1
-    if lo is not None and lo >= 0 and hi is not None:
-        high = hi if high is None else min(hi, high)
-        if hi < dlo:
-            return lo, hi
-    return 0, high
-
-
-def _bits_interval(facts: Facts, atom: Atom) -> Interval:
-    (al, ah), (bl, bh) = (facts.interval(a) for a in atom.args)
-    a_positive, b_positive = al is not None and al >= 0, bl is not None and bl >= 0
-    if atom.op is BitAnd:
-        ends = [h for h, positive in ((ah, a_positive), (bh, b_positive)) if positive and h is not None]
-        return (0 if a_positive or b_positive else None), min(ends) if ends else None
-    if not (a_positive and b_positive):
-        return None, None
-    low: End = max(al or 0, bl or 0) if atom.op is BitOr else 0
-    if ah is None or bh is None:
-        return low, None
-    return low, min((1 << max(ah, bh).bit_length()) - 1, ah + bh)
-
-
-def _shift_interval(facts: Facts, atom: Atom) -> Interval:
-    (lo, hi), (nlo, nhi) = (facts.interval(a) for a in atom.args)
-    if nlo is None or nlo < 0 or nhi is None or nhi > WIDEST_SHIFT:
-        return (0 if lo is not None and lo >= 0 else None), (hi if atom.op is ShiftRight and (hi or -1) >= 0 else None)
-    if atom.op is ShiftLeft:
-        return _times((lo, hi), (1 << nlo, 1 << nhi))
-    low: End = None if lo is None else min(lo >> nlo, lo >> nhi)
-    return low, None if hi is None else max(hi >> nlo, hi >> nhi)
-
-
-def _root_interval(facts: Facts, atom: Atom) -> Interval:
-    lo, hi = facts.interval(atom.args[0])
-    return math.isqrt(max(lo or 0, 0)), None if hi is None else math.isqrt(max(hi, 0))
-
-
-def _extreme_interval(facts: Facts, atom: Atom) -> Interval:
-    (al, ah), (bl, bh) = (facts.interval(a) for a in atom.args)
-    keep = min if atom.op is Smaller else max
-
-    def either(a: End, b: End, sure: bool) -> End:
-        if a is None or b is None:
-            return (a if b is None else b) if sure else None
-        return keep(a, b)
-
-    return either(al, bl, atom.op is Larger), either(ah, bh, atom.op is Smaller)
-
-
-def _select_interval(facts: Facts, atom: Atom) -> Interval:
-    (al, ah), (bl, bh) = (facts.interval(a) for a in atom.args[1:])
-    return None if al is None or bl is None else min(al, bl), None if ah is None or bh is None else max(ah, bh)
 
 
 def _table_interval(facts: Facts, atom: Atom) -> Interval:
@@ -482,15 +400,7 @@ _ATOM_INTERVALS: dict[Any, Callable[[Facts, Atom], Interval]] = {
     SYMBOL: _symbol_interval,
     PRODUCT: lambda facts, atom: facts.interval(atom.args[0]),
     FloorDiv: _quotient_interval,
-    FloorMod: _remainder_interval,
-    BitXor: _bits_interval,
-    BitAnd: _bits_interval,
-    BitOr: _bits_interval,
-    ShiftLeft: _shift_interval,
-    ShiftRight: _shift_interval,
-    ISqrt: _root_interval,
-    Smaller: _extreme_interval,
-    Larger: _extreme_interval,
-    Select: _select_interval,
+    Select: lambda facts, atom: Select.operation.interval((0, 1), *map(facts.interval, atom.args[1:])),
     Table: _table_interval,
 }
+"""Those of atoms that are no operations on integers alone, or are bounded by more than their operands' intervals."""

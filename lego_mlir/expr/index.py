@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import functools
 import keyword
-import math
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from lego_mlir.aliases import Array, Cond, Expr, IndexLike, Operand
+from lego_mlir.aliases import Cond, Expr, IndexLike, Operand
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
 from lego_mlir.expr.frozen import Frozen
+from lego_mlir.expr.integer_operations import OPERATIONS
 
 if TYPE_CHECKING:
     import sympy
@@ -388,6 +388,14 @@ def _node(name: str, *args: IndexLike) -> Index:
     return kept(Index(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
+def _applied(name: str, *args: IndexLike) -> IndexLike:
+    """The operation of this node on ints, on arrays, or on symbols."""
+    if any(map(is_symbolic, args)):
+        return _node(name, *args)
+    operation = OPERATIONS[name]
+    return operation.of_arrays(*args) if any(map(is_array, args)) else operation.of(*args)
+
+
 def _condition(name: str, *args: IndexLike) -> Condition:
     from lego_mlir.expr import nodes
 
@@ -547,52 +555,22 @@ def isqrt(x: IndexLike) -> IndexLike:
 
     Raises ExpressionError for a negative number and for a value that is not an integer.
     """
-    if is_symbolic(x):
-        return _node("ISqrt", x)
-    if is_array(x):
-        return _isqrt_of_array(x)
-    if not hasattr(x, "__index__"):
-        raise ExpressionError(f"isqrt takes integers, got {x!r} of type {type(x).__name__}")
-    if int(x) < 0:
-        raise ExpressionError(f"isqrt of the negative number {x}")
-    return math.isqrt(int(x))
-
-
-def _isqrt_of_array(x: Array) -> Array:
-    import numpy
-
-    if x.dtype.kind not in "iu":
-        raise ExpressionError(f"isqrt takes integers, got an array of {x.dtype}")
-    if x.size and int(x.min()) < 0:
-        raise ExpressionError(f"isqrt of the negative number {int(x.min())} in an array")
-    root = numpy.sqrt(x.astype(numpy.float64)).astype(x.dtype)
-    # A float64 root of a 64-bit number may be off by one, either way; no intermediate here exceeds the dtype.
-    root = numpy.minimum(root, x.dtype.type(math.isqrt(int(numpy.iinfo(x.dtype).max))))
-    root -= root * root > x
-    root += x - root * root > 2 * root
-    return root
+    if not (is_symbolic(x) or is_array(x)):
+        if not hasattr(x, "__index__"):
+            raise ExpressionError(f"isqrt takes integers, got {x!r} of type {type(x).__name__}")
+        if int(x) < 0:
+            raise ExpressionError(f"isqrt of the negative number {x}")
+    return _applied("ISqrt", x)
 
 
 def minimum(a: IndexLike, b: IndexLike) -> IndexLike:
     """The smaller of two, elementwise for arrays."""
-    if is_symbolic(a) or is_symbolic(b):
-        return _node("Smaller", a, b)
-    if is_array(a) or is_array(b):
-        import numpy
-
-        return numpy.minimum(a, b)
-    return min(a, b)
+    return _applied("Smaller", a, b)
 
 
 def maximum(a: IndexLike, b: IndexLike) -> IndexLike:
     """The larger of two, elementwise for arrays."""
-    if is_symbolic(a) or is_symbolic(b):
-        return _node("Larger", a, b)
-    if is_array(a) or is_array(b):
-        import numpy
-
-        return numpy.maximum(a, b)
-    return max(a, b)
+    return _applied("Larger", a, b)
 
 
 def cdiv(a: IndexLike, b: IndexLike) -> IndexLike:

@@ -19,7 +19,7 @@ where(i < 4, i, 4)
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
@@ -33,6 +33,7 @@ from sympy.printing.str import StrPrinter
 
 from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
+from lego_mlir.expr.integer_operations import OPERATIONS, IntegerOperation
 
 NodeType: TypeAlias = type[Any]
 """The class of a node, which names its operation."""
@@ -131,6 +132,14 @@ class _IntegerNode(_Shared, Expr):
     is_commutative = True
     is_integer = True
     is_number = False
+    operation: ClassVar[IntegerOperation]
+    symbol: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        row = OPERATIONS.get(cls.__name__)
+        if row is not None:
+            cls.operation, cls.symbol = row, row.symbol
 
     def __new__(cls, *args: IndexLike) -> Expr:
         args = tuple(map(sympy.sympify, args))
@@ -139,8 +148,14 @@ class _IntegerNode(_Shared, Expr):
 
     @classmethod
     def fold(cls, *args: Expr) -> Expr | None:
-        """The value where the arguments alone determine it, or None."""
-        return None
+        """The value where the arguments alone determine it, or None. Raises ExpressionError where there is none."""
+        if not all(a.is_Integer for a in args):
+            return None
+        numbers = tuple(map(int, args))
+        undefined = cls.operation.undefined
+        if undefined is not None and undefined.where(*numbers):
+            raise ExpressionError(f"{undefined.reason} in {cls.symbol} of {', '.join(map(str, numbers))}")
+        return Integer(cls.operation.compute(*numbers))
 
     def _eval_is_finite(self) -> bool:
         return True
@@ -150,7 +165,6 @@ class _Infix(_IntegerNode):
     """A binary operation printed between its operands."""
 
     __slots__ = ()
-    symbol: ClassVar[str]
     precedence = PRECEDENCE["Add"]  # so that a product with a negative factor puts it in parentheses too
 
     def _sympystr(self, printer: StrPrinter) -> str:
@@ -165,7 +179,6 @@ class FloorDiv(_Infix):
     """`x // d`, rounded towards minus infinity, for every integer x and d != 0."""
 
     __slots__ = ()
-    symbol = "//"
 
     @classmethod
     def fold(cls, x: Expr, d: Expr) -> Expr | None:
@@ -175,16 +188,13 @@ class FloorDiv(_Infix):
             return x
         if d is sympy.S.NegativeOne:
             return -x
-        if x.is_Integer and d.is_Integer:
-            return Integer(int(x) // int(d))
-        return None
+        return super().fold(x, d)
 
 
 class FloorMod(_Infix):
     """`x % d`, with the sign of d: `x == d*(x // d) + x % d` for every integer x and d != 0."""
 
     __slots__ = ()
-    symbol = "%"
 
     @classmethod
     def fold(cls, x: Expr, d: Expr) -> Expr | None:
@@ -192,9 +202,7 @@ class FloorMod(_Infix):
             raise ExpressionError(f"division by zero in {x} % 0")
         if d in (1, -1) or x is sympy.S.Zero:
             return sympy.S.Zero
-        if x.is_Integer and d.is_Integer:
-            return Integer(int(x) % int(d))
-        return None
+        return super().fold(x, d)
 
 
 class _Bitwise(_Infix):
@@ -212,12 +220,9 @@ class BitXor(_Bitwise):
     """`a ^ b`, bit by bit exclusive or."""
 
     __slots__ = ()
-    symbol = "^"
 
     @classmethod
     def fold(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_Integer and b.is_Integer:
-            return Integer(int(a) ^ int(b))
         if a is sympy.S.Zero:
             return b
         if b is sympy.S.Zero:
@@ -227,76 +232,65 @@ class BitXor(_Bitwise):
         for one, other in ((a, b), (b, a)):
             if isinstance(one, BitXor) and other in one.args:  # (x ^ y) ^ y
                 return one.args[0] if one.args[1] == other else one.args[1]
-        return None
+        return super().fold(a, b)
 
 
 class BitAnd(_Bitwise):
     """`a & b`, bit by bit and."""
 
     __slots__ = ()
-    symbol = "&"
 
     @classmethod
     def fold(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_Integer and b.is_Integer:
-            return Integer(int(a) & int(b))
         if a is sympy.S.Zero or b is sympy.S.Zero:
             return sympy.S.Zero
-        return a if a == b else None
+        return a if a == b else super().fold(a, b)
 
 
 class BitOr(_Bitwise):
     """`a | b`, bit by bit or."""
 
     __slots__ = ()
-    symbol = "|"
 
     @classmethod
     def fold(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_Integer and b.is_Integer:
-            return Integer(int(a) | int(b))
         if a is sympy.S.Zero:
             return b
         if b is sympy.S.Zero:
             return a
-        return a if a == b else None
+        return a if a == b else super().fold(a, b)
 
 
-class ShiftLeft(_Bitwise):
+class _Shift(_Bitwise):
+    """A shift by an amount n >= 0."""
+
+    __slots__ = ()
+
+    @classmethod
+    def fold(cls, x: Expr, n: Expr) -> Expr | None:
+        if n.is_Integer and int(n) < 0:
+            raise ExpressionError(f"negative shift in {x} {cls.symbol} {n}")
+        if n is sympy.S.Zero or x is sympy.S.Zero:
+            return x
+        return super().fold(x, n)
+
+
+class ShiftLeft(_Shift):
     """`x << n`, that is x times 2**n, for n >= 0."""
 
     __slots__ = ()
-    symbol = "<<"
-
-    @classmethod
-    def fold(cls, x: Expr, n: Expr) -> Expr | None:
-        if n.is_Integer and int(n) < 0:
-            raise ExpressionError(f"negative shift in {x} << {n}")
-        if n is sympy.S.Zero or x is sympy.S.Zero:
-            return x
-        return Integer(int(x) << int(n)) if x.is_Integer and n.is_Integer else None
 
 
-class ShiftRight(_Bitwise):
+class ShiftRight(_Shift):
     """`x >> n`, the arithmetic shift, that is the floor of x over 2**n, for n >= 0."""
 
     __slots__ = ()
-    symbol = ">>"
-
-    @classmethod
-    def fold(cls, x: Expr, n: Expr) -> Expr | None:
-        if n.is_Integer and int(n) < 0:
-            raise ExpressionError(f"negative shift in {x} >> {n}")
-        if n is sympy.S.Zero or x is sympy.S.Zero:
-            return x
-        return Integer(int(x) >> int(n)) if x.is_Integer and n.is_Integer else None
 
 
 class _Call(_IntegerNode):
     """An operation printed as a call."""
 
     __slots__ = ()
-    symbol: ClassVar[str]
 
     def _sympystr(self, printer: StrPrinter) -> str:
         return f"{self.symbol}({', '.join(printer._print(a) for a in self.args)})"
@@ -306,48 +300,38 @@ class ISqrt(_Call):
     """The floor of the square root of x, for x >= 0."""
 
     __slots__ = ()
-    symbol = "isqrt"
 
     @classmethod
     def fold(cls, x: Expr) -> Expr | None:
-        if not x.is_Integer:
-            return None
-        if int(x) < 0:
+        if x.is_Integer and int(x) < 0:
             raise ExpressionError(f"isqrt of the negative number {x}")
-        return Integer(math.isqrt(int(x)))
+        return super().fold(x)
 
 
 class Smaller(_Call):
     """The smaller of two integers (SymPy's own Min sorts, factors and queries assumptions)."""
 
     __slots__ = ()
-    symbol = "minimum"
 
     @classmethod
     def fold(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_Integer and b.is_Integer:
-            return Integer(min(int(a), int(b)))
-        return a if a == b else None
+        return a if a == b else super().fold(a, b)
 
 
 class Larger(_Call):
     """The larger of two integers."""
 
     __slots__ = ()
-    symbol = "maximum"
 
     @classmethod
     def fold(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_Integer and b.is_Integer:
-            return Integer(max(int(a), int(b)))
-        return a if a == b else None
+        return a if a == b else super().fold(a, b)
 
 
 class Select(_Call):
     """`where(condition, a, b)`: a if the condition holds, else b. Both are evaluated, so neither may fail."""
 
     __slots__ = ()
-    symbol = "where"
 
     @classmethod
     def fold(cls, condition: Boolean, a: Expr, b: Expr) -> Expr | None:
@@ -412,6 +396,8 @@ class _Comparison(_Shared, Boolean):
     __slots__ = ("__weakref__", "_symbols")
     symbol: ClassVar[str]
     equal_operands: ClassVar[bool]
+    holds: ClassVar[Callable[[IndexLike, IndexLike], IndexLike]]
+    """The comparison on Python ints or NumPy arrays."""
     precedence = PRECEDENCE["Relational"]
 
     def __new__(cls, a: IndexLike, b: IndexLike) -> Expr:
@@ -422,11 +408,6 @@ class _Comparison(_Shared, Boolean):
             return sympy.true if cls.holds(int(a), int(b)) else sympy.false
         return cls._unique(Boolean, a, b)
 
-    @classmethod
-    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
-        """The comparison on Python ints or NumPy arrays."""
-        raise NotImplementedError  # every subclass defines it
-
     def _sympystr(self, printer: StrPrinter) -> str:
         left, right = (printer.parenthesize(a, PRECEDENCE["Relational"]) for a in self.args)
         return f"{left} {self.symbol} {right}"
@@ -436,44 +417,28 @@ class Lt(_Comparison):
     """`a < b`."""
 
     __slots__ = ()
-    symbol, equal_operands = "<", False
-
-    @classmethod
-    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
-        return a < b
+    symbol, equal_operands, holds = "<", False, operator.lt
 
 
 class Le(_Comparison):
     """`a <= b`."""
 
     __slots__ = ()
-    symbol, equal_operands = "<=", True
-
-    @classmethod
-    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
-        return a <= b
+    symbol, equal_operands, holds = "<=", True, operator.le
 
 
 class Eq(_Comparison):
     """`a == b`."""
 
     __slots__ = ()
-    symbol, equal_operands = "==", True
-
-    @classmethod
-    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
-        return a == b
+    symbol, equal_operands, holds = "==", True, operator.eq
 
 
 class Ne(_Comparison):
     """`a != b`."""
 
     __slots__ = ()
-    symbol, equal_operands = "!=", False
-
-    @classmethod
-    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
-        return a != b
+    symbol, equal_operands, holds = "!=", False, operator.ne
 
 
 class Size(sympy.Symbol):
@@ -618,7 +583,14 @@ _CANONICAL: dict[type[Any], Any] = {
     sympy.Unequality: Ne,
 }
 
-INTEGER_NODES: tuple[type[Any], ...] = (
-    FloorDiv, FloorMod, BitXor, BitAnd, BitOr, ShiftLeft, ShiftRight, ISqrt, Smaller, Larger, Select, Table,
+OPERATION_NODES: tuple[type[Any], ...] = (
+    FloorDiv, FloorMod, BitXor, BitAnd, BitOr, ShiftLeft, ShiftRight, ISqrt, Smaller, Larger, Select,
 )  # fmt: skip
+INTEGER_NODES: tuple[type[Any], ...] = (*OPERATION_NODES, Table)
 COMPARISONS: tuple[type[Any], ...] = (Lt, Le, Eq, Ne)
+OF_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
+    **{node.operation.name: node for node in OPERATION_NODES},
+    "eq": Eq, "ne": Ne, "lt": Lt, "le": Le, "gt": lambda a, b: Lt(b, a), "ge": lambda a, b: Le(b, a),
+}  # fmt: skip
+"""The expression of an operator by its name, of expressions of its operands."""

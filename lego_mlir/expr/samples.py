@@ -6,28 +6,11 @@ ends of ranges, sizes at which claims about tiles tend to fail, and pseudo-rando
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable
-from typing import Any
 
 import sympy
 
-from lego_mlir.expr.nodes import (
-    BitAnd,
-    BitOr,
-    BitXor,
-    FloorDiv,
-    FloorMod,
-    ISqrt,
-    Larger,
-    Select,
-    ShiftLeft,
-    ShiftRight,
-    Size,
-    Smaller,
-    Table,
-)
+from lego_mlir.expr.nodes import Select, Size, Table
 from lego_mlir.expr.poly import PRODUCT, SYMBOL, Atom, Poly, Truth
 from lego_mlir.expr.terms import Terms
 
@@ -35,19 +18,6 @@ POINTS = 10
 MORE_POINTS = 40
 """Points before a search by Z3, which takes as long as thousands: sizes are larger, symbols mixed at both ends."""
 LIKELY_SIZES = (8, 128, 4096)  # sizes at which a claim about tiles is likely to fail if it is false
-
-PYTHON: dict[Any, Callable[..., int]] = {
-    FloorDiv: lambda x, d: x // d,
-    FloorMod: lambda x, d: x % d,
-    BitXor: lambda a, b: a ^ b,
-    BitAnd: lambda a, b: a & b,
-    BitOr: lambda a, b: a | b,
-    ShiftLeft: lambda x, n: x << n,
-    ShiftRight: lambda x, n: x >> n,
-    ISqrt: math.isqrt,
-    Smaller: min,
-    Larger: max,
-}
 
 
 class Samples:
@@ -124,7 +94,7 @@ class Samples:
         if None in values:
             return None
         try:
-            return int(PYTHON[atom.op](*values))
+            return int(atom.op.operation.of(*values))
         except (ZeroDivisionError, ValueError):
             return None
 

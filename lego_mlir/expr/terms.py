@@ -48,8 +48,6 @@ from lego_mlir.expr.ranges import Range
 
 MOST_TERMS = 64  # a product that expands to more terms than this is kept whole
 
-COMMUTATIVE = (BitXor, BitAnd, BitOr, Smaller, Larger)
-
 
 class Terms:
     """All polynomials over one set of ranges: reads SymPy, interns atoms, writes SymPy.
@@ -191,7 +189,7 @@ class Terms:
         if op is Table:
             constant = args[1].constant
             return self._intern(op, args) if constant is None else self._element(args, constant)
-        if op in COMMUTATIVE and rank(args[1]) < rank(args[0]):
+        if op.operation.commutes and rank(args[1]) < rank(args[0]):
             args = (args[1], args[0])
         constants = [a.constant for a in args]
         if None not in constants:

@@ -28,7 +28,6 @@ NumPy, so a machine that only runs kernels can do it.
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from typing import Any, Final, TypeVar
 from lego_mlir import syntax_tree
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ExpressionError, PrintError, brief
+from lego_mlir.expr.integer_operations import CALLS, OPERATIONS
 
 T = TypeVar("T")
 MOST_SHIFTED: Final = 64
@@ -61,9 +61,8 @@ _BINARY: Final[dict[type[ast.operator | ast.cmpop], str]] = {
     ast.BitXor: "^", ast.BitAnd: "&", ast.BitOr: "|", ast.LShift: "<<", ast.RShift: ">>",
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
-_CALLS: Final = {"isqrt": 1, "minimum": 2, "maximum": 2, "where": 3}
 NEGATION: Final = "-a"
-OPERATORS: Final = (*_BINARY.values(), NEGATION, *_CALLS)
+OPERATORS: Final = (*_BINARY.values(), NEGATION, *CALLS)
 ARITHMETIC: Final = ("+", "-", "*", "//", "%", "^", "&", "|", "<<", ">>")
 
 
@@ -157,8 +156,9 @@ def _step(node: ast.expr) -> tuple[Step | None, list[ast.expr]]:
         case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
             symbol = _BINARY.get(type(op))
             return (None if symbol is None else OperatorStep(symbol, 2)), [left, right]
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if _CALLS.get(name) == len(arguments):
-            return OperatorStep(name, len(arguments)), arguments
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            fits = name in CALLS and CALLS[name].operands == len(arguments)
+            return (OperatorStep(name, len(arguments)) if fits else None), arguments
     return None, []
 
 
@@ -200,24 +200,25 @@ def _limited(operation: Callable[[T, T], T]) -> Callable[[T, T], T]:
 
 
 PYTHON: Final[dict[str, Callable[..., Any]]] = {
+    **{operation.symbol: operation.compute for operation in OPERATIONS.values()},
+    **{symbol: operation.of for symbol, operation in CALLS.items()},
     "+": operator.add, "-": operator.sub, "*": _bounded(operator.mul, lambda bits, b: bits + b.bit_length()),
-    "//": operator.floordiv, "%": operator.mod, "**": _limited(_bounded(operator.pow, lambda bits, b: bits * b)),
-    "^": operator.xor, "&": operator.and_, "|": operator.or_,
+    "**": _limited(_bounded(operator.pow, lambda bits, b: bits * b)),
     "<<": _limited(_bounded(operator.lshift, lambda bits, b: bits + b)), ">>": _limited(operator.rshift),
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-    NEGATION: operator.neg, "isqrt": math.isqrt, "minimum": min, "maximum": max,
-    "where": lambda condition, a, b: a if condition else b,
+    NEGATION: operator.neg,
 }  # fmt: skip
 """Operations on ints; those of `ARITHMETIC` apply to arrays and to expressions as well."""
+ON_ARRAYS: Final = PYTHON | {symbol: operation.of_arrays for symbol, operation in CALLS.items()}
+"""Operations on arrays of int64."""
 
 
 # -- writing
 
-_INFIX: Final = {
-    "Add": "+", "Mul": "*", "Pow": "**", "FloorDiv": "//", "FloorMod": "%", "BitXor": "^", "BitAnd": "&", "BitOr": "|",
-    "ShiftLeft": "<<", "ShiftRight": ">>", "Lt": "<", "Le": "<=", "Eq": "==", "Ne": "!=", "And": "&", "Or": "|",
+_WRITTEN: Final = {
+    **{node: operation.symbol for node, operation in OPERATIONS.items()},
+    "Add": "+", "Mul": "*", "Pow": "**", "Lt": "<", "Le": "<=", "Eq": "==", "Ne": "!=", "And": "&", "Or": "|",
 }  # fmt: skip
-_PREFIX: Final = {"ISqrt": "isqrt", "Smaller": "minimum", "Larger": "maximum", "Select": "where"}
 
 
 def write(expr: IndexLike) -> str:
@@ -235,11 +236,10 @@ def _written(expr: Expr) -> str:
     name = type(expr).__name__
     if name == "Not":
         return f"(1 - {_written(expr.args[0])})"
-    if name not in _INFIX and name not in _PREFIX:
+    if name not in _WRITTEN:
         raise PrintError(f"no form for {name} in {brief(expr)}; a text is integer arithmetic on names")
     arguments = [_written(argument) for argument in expr.args]
     if name in ("Add", "Mul"):  # SymPy's order puts constants first; a reader expects them last
         arguments.sort(key=lambda text: text.lstrip("(-").isdigit() or text.startswith("(-"))
-    if name in _INFIX:
-        return f"({f' {_INFIX[name]} '.join(arguments)})"
-    return f"{_PREFIX[name]}({', '.join(arguments)})"
+    symbol = _WRITTEN[name]
+    return f"{symbol}({', '.join(arguments)})" if symbol in CALLS else f"({f' {symbol} '.join(arguments)})"

@@ -34,6 +34,7 @@ from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Divisor, ShiftLeft, Size
 from lego_mlir.expr.reciprocal import DIVIDENDS
+from lego_mlir.printers.target_functions import FUNCTIONS
 from lego_mlir.printers.text_printer import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
@@ -59,38 +60,7 @@ MACRO: Final = """\
 #endif
 #endif
 """
-HELPERS: Final[dict[str, str]] = {
-    "lego_floor_div": """\
-// x / d rounded down; C's own division rounds towards zero.
-template <class T> LEGO_DEVICE constexpr T lego_floor_div(T x, T d) {
-  return x / d - (x % d != 0 && (x % d < 0) != (d < 0));
-}
-""",
-    "lego_floor_mod": """\
-// x % d with the sign of d; C's own remainder has the sign of x.
-template <class T> LEGO_DEVICE constexpr T lego_floor_mod(T x, T d) {
-  return x % d + ((x % d != 0 && (x % d < 0) != (d < 0)) ? d : 0);
-}
-""",
-    "lego_isqrt": """\
-// The floor of the square root of x >= 0. A rounded root is off by one at most, which two squares repair.
-LEGO_DEVICE int lego_isqrt(int x) {
-  int r = (int)sqrtf((float)x);
-  r -= (long long)r * r > x;
-  return r + ((long long)(r + 1) * (r + 1) <= x);
-}
-LEGO_DEVICE unsigned lego_isqrt(unsigned x) {
-  unsigned r = (unsigned)sqrt((double)x);
-  r -= (unsigned long long)r * r > x;
-  return r + ((unsigned long long)(r + 1ull) * (r + 1ull) <= x);
-}
-LEGO_DEVICE long long lego_isqrt(long long x) {
-  unsigned long long y = (unsigned long long)x, r = (unsigned long long)sqrt((double)x);
-  r -= r * r > y;
-  return (long long)(r + ((r + 1) * (r + 1) <= y));
-}
-""",
-}
+HELPERS: Final = {f.name: f.definition for f in FUNCTIONS["cuda"].values() if f.definition}
 """Functions that printed code may call, to be defined before it; they need MACRO, and <math.h> on the host."""
 
 
@@ -128,12 +98,12 @@ class CudaPrinter(TextPrinter):
         return text if text.width != "i32" else self.cast(text, "u32")
 
     def print_quotient(self, expr: Expr) -> Text:
-        return self._divide(expr, "/", "lego_floor_div")
+        return self._divide(expr, "/")
 
     def print_remainder(self, expr: Expr) -> Text:
-        return self._divide(expr, "%", "lego_floor_mod")
+        return self._divide(expr, "%")
 
-    def _divide(self, expr: Expr, operator: str, helper: str) -> Text:
+    def _divide(self, expr: Expr, operator: str) -> Text:
         x, d = expr.args
         width, (a, b) = self.operands(expr, (x, d))
         if isinstance(d, Divisor) and self.not_negative(x) and (self.bounds(x).hi or DIVIDENDS) < DIVIDENDS:
@@ -152,19 +122,13 @@ class CudaPrinter(TextPrinter):
             return self.cast(Text(divided.text, PRODUCT, "u32"), "i32")
         if width == "u32":  # a divisor that may be 0 has no proof here; the helper is for signed types
             width, a, b = "i64", self.cast(a, "i64"), self.cast(b, "i64")
-        return self._call(f"{helper}<{TYPES[width]}>", width, a, b)
+        return self.called(expr, width, a, b, suffix=f"<{TYPES[width]}>")
 
     def _scaled(self, expr: Expr, x: Expr, d: Divisor, width: Width) -> Text:
         """A quotient as a product with the reciprocal of its divisor, of words without sign."""
         n, packed = self.operand(x, expr), self.operand(d.reciprocal, expr).at(ATOM)
         product = f"(unsigned long long)(unsigned){n.at(ATOM)} * (unsigned){packed}"
         return Text(f"({TYPES[width]})({product} >> ({packed} >> 32))", ATOM, width)
-
-    def _call(self, function: str, width: Width, *arguments: Text) -> Text:
-        name = function.partition("<")[0]
-        if name in HELPERS:
-            self.helpers[name] = None
-        return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
 
     def print_shift(self, expr: Expr) -> Text:
         """A left shift of a possibly negative value, undefined in C, is printed as a product with a power of two."""
@@ -176,10 +140,6 @@ class CudaPrinter(TextPrinter):
         a, one = self.as_width(self.operand(x, expr), width), self.as_width(self.constant(1), width)
         power = self.constant(2**most).text if n.is_Integer else f"({one.text} << {self.operand(n, expr).at(ATOM)})"
         return Text(f"{a.at(PRODUCT)} * {power}", PRODUCT, width)
-
-    def print_root(self, expr: Expr) -> Text:
-        width, (x,) = self.operands(expr, expr.args)
-        return self._call("lego_isqrt", width, x)
 
     def print_extreme(self, expr: Expr) -> Text:
         width, (a, b) = self.operands(expr, expr.args)

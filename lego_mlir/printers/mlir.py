@@ -54,7 +54,6 @@ from lego_mlir.printers.constant_tables import constant_table
 from lego_mlir.printers.isqrt import emit_isqrt
 from lego_mlir.printers.mlir_names import (
     BINARY,
-    COMMUTATIVE,
     COMPARISONS,
     FORMS,
     INTEGERS,
@@ -62,8 +61,10 @@ from lego_mlir.printers.mlir_names import (
     OPERATIONS,
     Form,
     Integer,
+    Names,
     fitting,
 )
+from lego_mlir.printers.target_functions import CALLS
 
 
 class MlirPrinter:
@@ -182,8 +183,10 @@ class MlirPrinter:
         return "i32" if narrow else "i64"
 
     def _operation(self, name: str, kind: str, *operands: Value) -> Value:
+        return self._named(OPERATIONS[name], kind, *operands)
+
+    def _named(self, names: Names, kind: str, *operands: Value) -> Value:
         operands = tuple(self._cast(o, kind) for o in operands)
-        names = OPERATIONS[name]
         return self.build.value(names.arith if self.form == "arith" else names.index, operands, kind)
 
     def _not_negative(self, expr: Expr) -> bool:
@@ -220,14 +223,18 @@ class MlirPrinter:
             return self._emit_pow(expr)
         name = BINARY.get(type(expr))
         if name is not None:
-            ordered = type(expr)(*sorted(expr.args, key=self._beginning)) if name in COMMUTATIVE else expr
+            commutes = type(expr).operation.commutes
+            ordered = type(expr)(*sorted(expr.args, key=self._beginning)) if commutes else expr
             if ordered != expr:
                 return self._emit(ordered)
             return self._operation(name, self._kind(expr, *expr.args), *map(self._emit, expr.args))
         emit = _EXCEPTIONS.get(type(expr))
-        if emit is None:
+        if emit is not None:
+            return emit(self, expr)
+        call = CALLS.get(type(expr).__name__)
+        if call is None or call.mlir is None:
             raise PrintError(f"mlir: no form for {type(expr).__name__} in {expr}")
-        return emit(self, expr)
+        return self._named(call.mlir, self._kind(expr, *expr.args), *map(self._emit, expr.args))
 
     def _known(self) -> str:
         return ", ".join(str(k) for scope in self._memo for k in scope if getattr(k, "is_Symbol", False)) or "none"
@@ -415,12 +422,7 @@ _EXCEPTIONS: dict[type[Any], Callable[[MlirPrinter, Any], Any]] = {
 
 
 _EXACT: tuple[type[Any], ...] = (
-    nodes.FloorDiv,
-    nodes.FloorMod,
-    nodes.ShiftRight,
-    nodes.ISqrt,
-    nodes.Smaller,
-    nodes.Larger,
+    *(node for node in nodes.OPERATION_NODES if not node.operation.modular),
     *nodes.COMPARISONS,
 )
 """Operations whose result is wrong if an operand has wrapped around."""

@@ -57,7 +57,6 @@ BINARY: Final[dict[type[Any], str]] = {
     nodes.Smaller: "min",
     nodes.Larger: "max",
 }
-COMMUTATIVE: Final = frozenset({"and", "or", "xor", "min", "max"})
 
 
 @dataclass(frozen=True, slots=True)

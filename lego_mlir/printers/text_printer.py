@@ -27,6 +27,7 @@ from lego_mlir.expr.intervals import Bounds, bounds, value_beyond
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.printers.target_functions import FUNCTIONS
 
 ATOM: Final = 4
 PRODUCT: Final = 3
@@ -236,8 +237,8 @@ class TextPrinter:
             return self.print_product(expr)
         if expr.is_Pow:
             return self.print_factors(expr, [expr.base] * int(expr.exp))
-        method = _METHODS.get(type(expr))
-        if method is None:
+        method = _METHODS.get(type(expr), "print_call")
+        if method == "print_call" and type(expr).__name__ not in FUNCTIONS[self.target]:
             raise PrintError(f"{self.target}: no form for {type(expr).__name__} in {self.short(expr)}")
         result: Text = getattr(self, method)(expr)
         return result
@@ -355,11 +356,20 @@ class TextPrinter:
             )
         return amount.hi
 
-    def print_root(self, expr: Expr) -> Text:
-        raise NotImplementedError  # target-specific
+    def called(self, expr: Expr, width: Width, *arguments: Text, suffix: str = "") -> Text:
+        """The call of a node's function; one with a definition is added to the helpers."""
+        function = FUNCTIONS[self.target][type(expr).__name__]
+        if function.definition:
+            self.helpers[function.name] = None
+        return Text(f"{function.name}{suffix}({', '.join(a.text for a in arguments)})", ATOM, width)
+
+    def print_call(self, expr: Expr) -> Text:
+        """A function of integers of one type."""
+        width, arguments = self.operands(expr, expr.args)
+        return self.called(expr, width, *arguments)
 
     def print_extreme(self, expr: Expr) -> Text:
-        raise NotImplementedError  # target-specific
+        return self.print_call(expr)
 
     def print_select(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
@@ -462,7 +472,6 @@ _METHODS: Final[dict[type[Any], str]] = {
     nodes.BitOr: "print_bits",
     nodes.ShiftLeft: "print_shift",
     nodes.ShiftRight: "print_shift",
-    nodes.ISqrt: "print_root",
     nodes.Smaller: "print_extreme",
     nodes.Larger: "print_extreme",
     nodes.Select: "print_select",

@@ -33,6 +33,7 @@ from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, within
 from lego_mlir.expr.ranges import Range
+from lego_mlir.printers.target_functions import FUNCTIONS
 from lego_mlir.printers.text_printer import (
     ATOM,
     HOLDS,
@@ -47,31 +48,7 @@ from lego_mlir.printers.text_printer import (
     power_of_two,
 )
 
-HELPERS: Final[dict[str, str]] = {
-    "_lego_floor_div": '''\
-@triton.jit
-def _lego_floor_div(x, d):
-    """x // d rounded down; Triton's own division rounds towards zero."""
-    q = x // d
-    r = x - q * d
-    return tl.where((r != 0) & ((r < 0) != (d < 0)), q - 1, q)
-''',
-    "_lego_floor_mod": '''\
-@triton.jit
-def _lego_floor_mod(x, d):
-    """x % d with the sign of d; Triton's own remainder has the sign of x."""
-    r = x - x // d * d
-    return tl.where((r != 0) & ((r < 0) != (d < 0)), r + d, r)
-''',
-    "_lego_isqrt": '''\
-@triton.jit
-def _lego_isqrt(x):
-    """The floor of the square root of x >= 0: a rounded float root is off by one at most, which is repaired."""
-    r = tl.sqrt(x.to(tl.float64)).to(tl.int64)
-    r = tl.where(r * r > x, r - 1, r)
-    return tl.where(x - r * r > 2 * r, r + 1, r).to(x.dtype)  # (r + 1) * (r + 1) may exceed int64
-''',
-}
+HELPERS: Final = {f.name: f.definition for f in FUNCTIONS["triton"].values() if f.definition}
 """Functions that printed code may call, to be defined in the module of the kernel."""
 
 CALLED: Final = frozenset(("abs", "bool", "float", "int", "isinstance", "len", "max", "min", "print", "range", "tuple"))
@@ -252,7 +229,7 @@ class TritonPrinter(TextPrinter):
             return Text(f"{a.at(PRODUCT)} // {b.at(ATOM)}", PRODUCT, width)
         if exponent is not None:
             return Text(f"{a.at(ATOM)} >> {exponent}", LOOSE, width)
-        return self._call("_lego_floor_div", width, a, b)
+        return self.called(expr, width, a, b)
 
     def print_remainder(self, expr: Expr) -> Text:
         x, d = expr.args
@@ -262,25 +239,12 @@ class TritonPrinter(TextPrinter):
             return Text(f"{a.at(ATOM)} & {int(d) - 1}", LOOSE, width)
         if self.not_negative(x) and self.positive(d):
             return Text(f"{a.at(PRODUCT)} % {b.at(ATOM)}", PRODUCT, width)
-        return self._call("_lego_floor_mod", width, a, b)
-
-    def _call(self, function: str, width: Width, *arguments: Text) -> Text:
-        if function in HELPERS:
-            self.helpers[function] = None
-        return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
-
-    def print_root(self, expr: Expr) -> Text:
-        width, (x,) = self.operands(expr, expr.args)
-        return self._call("_lego_isqrt", width, x)
-
-    def print_extreme(self, expr: Expr) -> Text:
-        width, (a, b) = self.operands(expr, expr.args)
-        return self._call(f"tl.{expr.symbol}", width, a, b)
+        return self.called(expr, width, a, b)
 
     def print_select(self, expr: Expr) -> Text:
         condition = self.operand(expr.args[0], expr)
         width, (a, b) = self.operands(expr, expr.args[1:])
-        return self._call("tl.where", width, condition, a, b)
+        return self.called(expr, width, condition, a, b)
 
     def print_table(self, expr: Expr) -> Text:
         """A table is a kernel argument of its name: a pointer to int32, or to int64 for larger entries."""

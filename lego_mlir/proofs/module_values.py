@@ -10,52 +10,32 @@ negative. Otherwise its result is unread, None.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
 
 import sympy
 
 from lego_mlir.aliases import Attribute, Cond, Expr, IndexLike, Op, Symbol
-from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Select, Smaller
+from lego_mlir.expr.nodes import Larger, Le, Select, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.printers.affine import affine_function
-
-Binary = Callable[[Any, Any], Any]
-_PLAIN: Final[dict[str, Binary]] = {
-    "addi": operator.add, "subi": operator.sub, "muli": operator.mul, "andi": operator.and_, "ori": operator.or_,
-    "xori": operator.xor, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,
-    "or": operator.or_, "xor": operator.xor, "floordivsi": operator.floordiv, "floordivs": operator.floordiv,
-}  # fmt: skip
-_POSITIVE: Final[dict[str, Binary]] = {  # of operands that are not negative
-    "divui": operator.floordiv, "divsi": operator.floordiv, "divu": operator.floordiv, "divs": operator.floordiv,
-    "remui": operator.mod, "remsi": operator.mod, "remu": operator.mod, "rems": operator.mod,
-    "shrui": operator.rshift, "shrsi": operator.rshift, "shru": operator.rshift, "shrs": operator.rshift,
-    "shli": operator.lshift, "shl": operator.lshift,
-    "ceildivui": lambda a, b: -(-a // b), "ceildivsi": lambda a, b: -(-a // b), "ceildivs": lambda a, b: -(-a // b),
-}  # fmt: skip
-_EXTREMES: Final = {
-    "minsi": Smaller, "mins": Smaller, "minui": Smaller, "minu": Smaller,
-    "maxsi": Larger, "maxs": Larger, "maxui": Larger, "maxu": Larger,
-}  # fmt: skip
-_CASTS: Final = frozenset({"index_cast", "extsi", "trunci", "casts"})
-_ZERO_EXTENSIONS: Final = frozenset({"index_castui", "extui", "castu"})
-"""A negative number becomes a large one."""
-_COMPARE: Final[dict[str, Callable[[Expr, Expr], Cond]]] = {
-    "eq": Eq, "ne": Ne, "lt": Lt, "le": Le, "gt": lambda a, b: Lt(b, a), "ge": lambda a, b: Le(b, a),
-}  # fmt: skip
-_PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+from lego_mlir.transforms.index_operations import (
+    COMPARISONS,
+    KIND_OF,
+    OPERATIONS,
+    SIGNED_CASTS,
+    ZERO_EXTENSIONS,
+    predicate_of,
+)
 
 
 def arithmetic_of(op: Op, operands: Sequence[Expr | None], ranges: Mapping[Symbol, Range]) -> Expr | None:
     """The value of an operation with one integer result; None if it is not read."""
     if any(value is None for value in operands):
         return None
-    name = op.name.split(".", 1)[1]
     values = [Index(value) for value in operands]
     if op.name == "affine.apply":
         map_ = map_of(op.attributes["map"])
@@ -67,20 +47,15 @@ def arithmetic_of(op: Op, operands: Sequence[Expr | None], ranges: Mapping[Symbo
         for part in parts[1:]:
             found = (Smaller if op.name == "affine.min" else Larger)(found, part)
         return found
-    found = _binary(name, values, ranges)
+    found = _binary(op.name, values, ranges)
     return found if found is not None and _fits(op, found, ranges) else None
 
 
 def _binary(name: str, values: Sequence[Index], ranges: Mapping[Symbol, Range]) -> Expr | None:
-    if name in _PLAIN:
-        signed = name in ("addi", "subi", "muli", "add", "sub", "mul", "floordivsi", "floordivs")
-        return as_expr(_PLAIN[name](*values)) if signed or not_negative(values, ranges) else None
-    if name in _POSITIVE:
-        return as_expr(_POSITIVE[name](*values)) if not_negative(values, ranges) else None
-    if name in _EXTREMES:
-        fits = name.endswith(("si", "s")) or not_negative(values, ranges)
-        return _EXTREMES[name](*map(as_expr, values)) if fits else None
-    kept = name in _CASTS or (name in _ZERO_EXTENSIONS and not_negative(values, ranges))
+    if name in KIND_OF:
+        row = OPERATIONS[KIND_OF[name]]
+        return as_expr(row.meaning(*values)) if not row.natural or not_negative(values, ranges) else None
+    kept = name in SIGNED_CASTS or name == "arith.trunci" or (name in ZERO_EXTENSIONS and not_negative(values, ranges))
     return as_expr(values[0]) if kept else None
 
 
@@ -114,14 +89,10 @@ def comparison_of(op: Op, operands: Sequence[Expr | None], ranges: Mapping[Symbo
     one, other = operands
     if one is None or other is None:
         return None
-    if op.name == "arith.cmpi":
-        predicate = _PREDICATES[int(op.attributes["predicate"].value)]
-    else:
-        predicate = str(op.attributes["pred"]).rstrip(">").split()[-1].rstrip(")").split("(")[-1]
-    plain = predicate if predicate in _COMPARE else predicate[1:]
+    predicate = predicate_of(op)
     if predicate.startswith("u") and not not_negative((one, other), ranges):
         return None
-    return _COMPARE[plain](one, other)
+    return as_condition(COMPARISONS[predicate](Index(one), Index(other)))
 
 
 def select_of(condition: Cond | None, one: Expr | None, other: Expr | None) -> Expr | None:

@@ -26,7 +26,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.errors import brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.intervals import Bounds, bounds
-from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Smaller
+from lego_mlir.expr.nodes import Larger, Le, Lt, Ne, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -45,6 +45,7 @@ from lego_mlir.tracing.trace import (
     Statement,
     Value,
 )
+from lego_mlir.transforms.index_operations import OPERATIONS
 
 Span = tuple[int, int]  # both ends inclusive
 SHUFFLE: Final = "gpu.shuffle"  # moves a value of another thread
@@ -204,8 +205,10 @@ class DataRanges:
                 return expr
             case Convert(operand=operand) if exact and operand.dtype.family == "int":
                 return self.expression(operand, leaf, depth - 1)
-            case Compute(operation=operation, operands=operands) if exact and operation in _NODES:
-                return _NODES[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
+            case Compute(operation=operation, operands=operands) if (
+                exact and operation in _EXACT and operation in nodes.OF_OPERATORS
+            ):
+                return nodes.OF_OPERATORS[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
             case _:
                 return leaf(value)
 
@@ -223,7 +226,7 @@ class DataRanges:
             case Constant(number=number):
                 return sympy.true if number else sympy.false
             case Compute(operation=operation, operands=(a, b)) if operation in _COMPARED and a.dtype.family == "int":
-                return _COMPARED[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
+                return nodes.OF_OPERATORS[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
             case _:
                 return Ne(leaf(value), 0)
 
@@ -263,71 +266,16 @@ def _hull(*spans: Span) -> Span:
     return min(low for low, _ in spans), max(high for _, high in spans)
 
 
-def _products(a: Span, b: Span) -> Span:
-    corners = [m * n for m in a for n in b]
-    return min(corners), max(corners)
-
-
-def _and(a: Span, b: Span) -> Span | None:
-    ends = [high for low, high in (a, b) if low >= 0]
-    return (0, min(ends)) if ends else None
-
-
-def _or(a: Span, b: Span) -> Span | None:
-    return (max(a[0], b[0]), _ones(a, b)) if a[0] >= 0 and b[0] >= 0 else None
-
-
-def _xor(a: Span, b: Span) -> Span | None:
-    return (0, _ones(a, b)) if a[0] >= 0 and b[0] >= 0 else None
-
-
-def _ones(a: Span, b: Span) -> int:
-    """The least 2**n - 1 that is an upper bound of both."""
-    return (1 << max(a[1], b[1]).bit_length()) - 1
-
-
-def _quotient(a: Span, b: Span) -> Span | None:
-    return _hull(*((m // n, m // n) for m in a for n in b)) if b[0] > 0 else None
-
-
-def _remainder(a: Span, b: Span) -> Span | None:
-    if b[0] <= 0:
-        return None
-    return a if a[0] >= 0 and a[1] < b[0] else (0, min(b[1] - 1, a[1]) if a[0] >= 0 else b[1] - 1)
-
-
-def _shifted(a: Span, b: Span, shift: Callable[[int, int], int]) -> Span | None:
-    amounts = range(b[0], b[1] + 1) if b[0] >= 0 and b[1] < 64 else ()
-    return _hull(*((shift(m, n), shift(m, n)) for m in a for n in (amounts[0], amounts[-1]))) if amounts else None
+def _by_known(divided: Callable[[Span, Span], Span | None]) -> Callable[[Span, Span], Span | None]:
+    """A division whose divisor is known not to be 0, for which data have some value."""
+    return lambda a, b: divided(a, b) if b[0] > 0 else None
 
 
 def _absolute(a: Span) -> Span:
     return (0 if a[0] <= 0 <= a[1] else min(map(abs, a))), max(map(abs, a))
 
 
-_NODES: Final[dict[str, Callable[..., Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "floordiv": nodes.FloorDiv,
-    "mod": nodes.FloorMod,
-    "and": nodes.BitAnd,
-    "or": nodes.BitOr,
-    "xor": nodes.BitXor,
-    "lshift": nodes.ShiftLeft,
-    "rshift": nodes.ShiftRight,
-    "minimum": nodes.Smaller,
-    "maximum": nodes.Larger,
-}
-_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "eq": Eq,
-    "ne": Ne,
-    "lt": Lt,
-    "le": Le,
-    "gt": lambda a, b: Lt(b, a),
-    "ge": lambda a, b: Le(b, a),
-}
+_COMPARED: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _SHIFTS: Final = ("lshift", "rshift")
 _COUNTS: Final = ("popcount", "clz", "ctz")  # of an integer's bits
 _ON_BITS: Final = (
@@ -342,23 +290,19 @@ def _operations(dtype: DType) -> Container[str]:
     return _ON_BITS if dtype.family == "bool" else _EXACT
 
 
+_DIVISIONS: Final = {"floordiv": "floordivs", "mod": "mod", "div_trunc": "divs", "rem_trunc": "rems"}
+_KINDS: Final = {
+    "add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "lshift": "shl", "rshift": "shrs",
+    "minimum": "mins", "maximum": "maxs",
+}  # fmt: skip
+"""The operations of integers by their row of `index_operations`; the type's bits decide what fits."""
 _EXACT: dict[str, Callable[..., Span | None]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "mul": _products,
+    **{name: OPERATIONS[kind].bounds for name, kind in _KINDS.items()},
+    **{name: _by_known(OPERATIONS[kind].bounds) for name, kind in _DIVISIONS.items()},
     "neg": lambda a: (-a[1], -a[0]),
     "abs": _absolute,
-    "floordiv": _quotient,
-    "mod": _remainder,
-    "div_trunc": lambda a, b: _quotient(a, b) if a[0] >= 0 else None,
-    "rem_trunc": lambda a, b: _remainder(a, b) if a[0] >= 0 else None,
     "sign": lambda a: ((a[0] > 0) - (a[0] < 0), (a[1] > 0) - (a[1] < 0)),
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "lshift": lambda a, b: _shifted(a, b, lambda m, n: m << n),
-    "rshift": lambda a, b: _shifted(a, b, lambda m, n: m >> n),
-    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "select": _hull,
 }
+_WRITTEN: Final = _EXACT.keys() & nodes.OF_OPERATORS.keys() - {"select"}
+"""The operations that are operations of expressions where their results are exact."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import shutil
 import tempfile
 import threading
@@ -198,12 +197,8 @@ def _positions(parameter: Json, sizes: Mapping[str, int], index: Sequence[numpy.
         shape = tuple(text.evaluate(n, sizes) for n in parameter["dims"])
         return numpy.ravel_multi_index(tuple(index), shape)
     names = dict(zip(_axes(len(index)), index, strict=True))
-    operations: dict[str, Callable[..., Any]] = {
-        **text.PYTHON, "minimum": numpy.minimum, "maximum": numpy.maximum, "where": numpy.where,
-        "isqrt": numpy.vectorize(math.isqrt, otypes=[numpy.int64]),
-    }  # fmt: skip
     given: dict[str, Any] = {**sizes, **names}
-    (found,) = text.parse(parameter["position"], given).fold(given, int, operations)
+    (found,) = text.parse(parameter["position"], given).fold(given, int, text.ON_ARRAYS)
     return numpy.broadcast_to(found, numpy.broadcast_shapes(*(i.shape for i in index)))
 
 

@@ -46,18 +46,6 @@ SYMBOLIC = [
     as_layout(Row(M * N - N // 2 + 3, N % 7 + 2, M * M)),
 ]
 
-OF_GALLERY = {
-    "antidiagonal": gallery.antidiagonal(5),
-    "block_cyclic": gallery.block_cyclic(12, 2, 3),
-    "hilbert": gallery.hilbert(8),
-    "morton": gallery.morton(4, 8),
-    "padded": gallery.padded(4, 8, pad=2),
-    "reverse": gallery.reverse(2, 3),
-    "table": gallery.table([2, 2], [3, 1, 0, 2]),
-    "tabulated": gallery.tabulated(GenP([2, 3], lambda i, j: i * 3 + 2 - j, lambda p: (p // 3, 2 - p % 3))),
-    "xor_swizzle": gallery.xor_swizzle(8, 8, vec=2),
-}
-
 
 def named(layout):
     """Names for the permutations of a layout that are made of functions."""
@@ -86,13 +74,6 @@ def test_a_repr_reads_back_as_its_layout(layout):
 def test_the_repr_of_a_table_with_a_name_reads_back():
     named = gallery.table([2, 2], [3, 1, 0, 2], name="order")
     assert repr(parse_layout(repr(named))) == repr(named)
-
-
-@pytest.mark.parametrize("name", gallery.__all__)
-def test_every_layout_of_the_gallery_has_a_text_in_python_and_in_mlir(name):
-    layout = OF_GALLERY[name]
-    assert parse_layout(str(layout)) == layout
-    assert parse_layout(layout.to_mlir()) == layout
 
 
 @pytest.mark.parametrize("layout", SYMBOLIC, ids=repr)

@@ -1,4 +1,6 @@
-"""`arith`: integers wrap at their width, floating point rounds once, and each division has its own rounding.
+"""`arith` and `index`: integers wrap at their width, floating point rounds once, each division has its own rounding.
+
+The integer operations of `index` are those of `arith` on 64-bit indices, named without the final i.
 
 `divsi` truncates and `floordivsi` floors; division by zero is undefined in MLIR and a fault here, in active lanes.
 """
@@ -103,7 +105,7 @@ INTEGER: Final = {
     "minui": _min_max(np.minimum, False),
 }
 for _name, _build in INTEGER.items():
-    implements(f"arith.{_name}")(_build)
+    implements(f"arith.{_name}", f"index.{_name.removesuffix('i')}")(_build)
 
 
 def truncating(a: Array, b: Array) -> tuple[Array, Array]:
@@ -171,7 +173,7 @@ def report_lanes(m: Machine, where: Array, place: SourceLocation, message: str, 
 
 
 for _name, _compute in DIVISIONS.items():
-    implements(f"arith.{_name}i")(
+    implements(f"arith.{_name}i", f"index.{_name}")(
         lambda op, _compute=_compute: division(op, _compute)  # type: ignore[misc]
     )
 
@@ -198,6 +200,14 @@ def cmpi(op: Operation) -> Step:
         compare = COMPARE[predicate if predicate < 6 else predicate - 4]
         return op.elementwise((lambda a, b: compare(b, a)) if signed else compare)
     return op.elementwise(COMPARE[predicate])
+
+
+PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+@implements("index.cmp")
+def compare_indices(op: Operation) -> Step:
+    return op.elementwise(COMPARE[PREDICATES.index(op.keyword("pred"))])
 
 
 def _unordered(a: Array, b: Array) -> Array:

@@ -20,7 +20,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Larger, Le, Lt, Ne, Select, Smaller
+from lego_mlir.expr.nodes import OF_OPERATORS, Eq, FloorDiv, Le, Select
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
@@ -89,21 +89,24 @@ ALL_BLOCKS: Final = -1
 """The block of an arrival in every block of the cluster."""
 MOST_CLUSTERS: Final = 2**24
 _INTEGERS: Final = ("i32", "i64", "index")
+_FOLLOWED: Final = [
+    "add",
+    "sub",
+    "mul",
+    "minimum",
+    "maximum",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "floordiv",
+    "mod",
+    "select",
+]
 _MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "minimum": Smaller,
-    "maximum": Larger,
-    "eq": Eq,
-    "ne": Ne,
-    "lt": Lt,
-    "le": Le,
-    "gt": lambda a, b: Lt(b, a),
-    "ge": lambda a, b: Le(b, a),
-    "floordiv": FloorDiv,
-    "mod": FloorMod,
-    "select": Select,
+    **{name: OF_OPERATORS[name] for name in _FOLLOWED},
     "and": sympy.And,
     "or": sympy.Or,
 }

@@ -9,13 +9,15 @@ The readers differ in grammar, in types and in shapes; what is the same in both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
+from lego_mlir.expr.integer_operations import OPERATIONS
+from lego_mlir.printers.target_functions import FUNCTIONS
 
 T = TypeVar("T")
 
@@ -55,16 +57,18 @@ def entries(name: str, index: Array, tables: Mapping[str, Sequence[int]], text: 
     return table[index], table
 
 
-def _root(x: Array) -> Array:
-    from lego_mlir.expr.index import isqrt
+def called(target: str, function: str, parts: Sequence[Array], text: str) -> Array:
+    """The value of a function that printed code calls. Raises TemplateError for another, and where it has no value."""
+    operation = FUNCTIONS_READ[target].get(function)
+    if operation is None:
+        raise TemplateError(f"cannot read the call of {function} in {text!r}")
+    if operation.undefined is not None and np.any(operation.undefined.where(*parts)):
+        raise TemplateError(f"{text}: {operation.undefined.reason}")
+    return operation.of_arrays(*parts)
 
-    found: Array = isqrt(x)
-    return found
 
-
-HELPERS: Final[dict[str, Callable[..., Any]]] = {
-    "lego_floor_div": np.floor_divide,
-    "lego_floor_mod": np.mod,
-    "lego_isqrt": _root,
+FUNCTIONS_READ: Final = {
+    target: {function.name: OPERATIONS[node] for node, function in functions.items()}
+    for target, functions in FUNCTIONS.items()
 }
-"""The functions that printed texts define; their names begin with an underscore in Triton."""
+"""The operations of the functions that printed texts call."""

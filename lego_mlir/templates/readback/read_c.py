@@ -26,7 +26,7 @@ import numpy as np
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates.readback.common_rules import HELPERS, column, entries, truncated, value_of
+from lego_mlir.templates.readback.common_rules import FUNCTIONS_READ, called, column, entries, truncated, value_of
 
 LIMITS: Final = {
     "int": (-(2**31), 2**31 - 1),
@@ -152,7 +152,7 @@ class _Reader:
             raise TemplateError(f"cannot read {self.text!r} at {token!r}")
         if self.peek() == "[":
             return self._element(token)
-        if self.peek() in ("(", "<") and token in _CALLS:
+        if self.peek() in ("(", "<") and token in FUNCTIONS_READ["cuda"]:
             return self._call(token)
         given = value_of(token, self.values)
         if isinstance(given, TypedValue):
@@ -181,7 +181,9 @@ class _Reader:
             self.take(",")
             arguments.append(self.ternary())
         self.take(")")
-        return self._checked(_CALLS[name](*(a.values for a in arguments)), kind or _common(*arguments))
+        return self._checked(
+            called("cuda", name, [a.values for a in arguments], repr(self.text)), kind or _common(*arguments)
+        )
 
     def _apply(self, operator: str, a: TypedValue, b: TypedValue) -> TypedValue:
         if operator in _TRUTHS:
@@ -239,4 +241,3 @@ _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "|": np.bitwise_or,
     "^": np.bitwise_xor,
 }
-_CALLS: Final = HELPERS

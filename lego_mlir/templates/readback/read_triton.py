@@ -27,7 +27,7 @@ import numpy as np
 from lego_mlir import syntax_tree
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates.readback.common_rules import HELPERS, column, entries, floored, truncated, value_of
+from lego_mlir.templates.readback.common_rules import called, column, entries, floored, truncated, value_of
 
 INT32: Final = (-(2**31), 2**31 - 1)
 _BITS: Final = {"int32": 32, "int64": 64, "bool": 1}
@@ -142,13 +142,9 @@ class _Reader:
             return self._promise(node, function, self.read(arguments[0]), ast.literal_eval(arguments[1]))
         if function == "tl.load":
             return self._load(node, arguments[0])
-        operation = _CALLS.get(function)
-        if operation is None:
-            raise TemplateError(f"cannot read the call of {function} in {ast.unparse(node)!r}")
         parts = _aligned(node, *(self.read(a) for a in arguments))
-        if function == "_lego_isqrt" and np.any(parts[0].values < 0):
-            raise TemplateError(f"{ast.unparse(node)} takes the root of a negative number")
-        return TypedBlock(operation(*(p.values for p in parts)), max(p.bits for p in parts))
+        found = called("triton", function, [p.values for p in parts], ast.unparse(node))
+        return TypedBlock(found, max(p.bits for p in parts))
 
     def _promise(self, node: ast.Call, function: str, block: TypedBlock, lengths: list[int]) -> TypedBlock:
         """Verify a hint: contiguous segments, or the divisor of their first elements."""
@@ -215,10 +211,4 @@ _COMPARE: Final[dict[type[ast.cmpop], Callable[..., Any]]] = {
     ast.GtE: np.greater_equal,
     ast.Eq: np.equal,
     ast.NotEq: np.not_equal,
-}
-_CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "tl.where": lambda c, a, b: np.where(c != 0, a, b),
-    "tl.minimum": np.minimum,
-    "tl.maximum": np.maximum,
-    **{f"_{name}": helper for name, helper in HELPERS.items()},
 }

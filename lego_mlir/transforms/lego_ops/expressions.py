@@ -14,58 +14,26 @@ non-negative operands; where that is not proved, the reading ends as well.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import IndexLike, Op, Symbol, Value
-from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic, maximum, minimum, where
+from lego_mlir.expr.index import Index, as_expr, index_symbol, is_symbolic, where
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.affine import affine_function
+from lego_mlir.transforms.index_operations import COMPARISONS, DIVISIONS, KIND_OF, OPERATIONS, predicate_of
 
 DEEPEST: Final = 60
 """Operations read one above the other; beyond, a value is a symbol."""
-_ANY_SIGN: Final[dict[str, Callable[..., Any]]] = {
-    "arith.addi": operator.add, "arith.subi": operator.sub, "arith.muli": operator.mul,
-    "index.add": operator.add, "index.sub": operator.sub, "index.mul": operator.mul,
-    "arith.xori": operator.xor, "arith.andi": operator.and_, "arith.ori": operator.or_,
-    "index.xor": operator.xor, "index.and": operator.and_, "index.or": operator.or_,
-    "arith.minsi": minimum, "arith.maxsi": maximum, "index.mins": minimum, "index.maxs": maximum,
-}  # fmt: skip
-_NOT_NEGATIVE: Final[dict[str, Callable[..., Any]]] = {
-    "arith.minui": minimum, "arith.maxui": maximum, "index.minu": minimum, "index.maxu": maximum,
-    "arith.shli": operator.lshift, "index.shl": operator.lshift,
-    "arith.shrui": operator.rshift, "index.shru": operator.rshift,
-    "arith.shrsi": operator.rshift, "index.shrs": operator.rshift,
-}  # fmt: skip
-_DIVISIONS: Final[dict[str, Callable[..., Any]]] = {
-    "arith.divui": operator.floordiv, "index.divu": operator.floordiv,
-    "arith.divsi": operator.floordiv, "index.divs": operator.floordiv,
-    "arith.floordivsi": operator.floordiv, "index.floordivs": operator.floordiv,
-    "arith.remui": operator.mod, "index.remu": operator.mod,
-    "arith.remsi": operator.mod, "index.rems": operator.mod,
-    "arith.ceildivsi": cdiv, "index.ceildivs": cdiv, "arith.ceildivui": cdiv, "index.ceildivu": cdiv,
-}  # fmt: skip
-_COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
-    "eq": operator.eq, "ne": operator.ne, "slt": operator.lt, "sle": operator.le, "sgt": operator.gt,
-    "sge": operator.ge, "ult": operator.lt, "ule": operator.le, "ugt": operator.gt, "uge": operator.ge,
-}  # fmt: skip
-_PREDICATES: Final = tuple(_COMPARISONS)  # in the order of arith.cmpi's numbers
-CASTS: Final = (
-    "arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "index.casts", "index.castu",
-)  # fmt: skip
 IDS: Final = {"gpu.thread_id": ("t", "known_block_size"), "gpu.block_id": ("b", "known_grid_size")}
-OPERATIONS: Final = (*_ANY_SIGN, *_NOT_NEGATIVE, *_DIVISIONS)
 
 
 def computed(name: str, operands: Sequence[IndexLike]) -> IndexLike:
-    """The value of an operation of two integers. Raises KeyError for a name that is not in OPERATIONS."""
-    for table in (_ANY_SIGN, _NOT_NEGATIVE, _DIVISIONS):
-        if name in table:
-            return table[name](*operands)
-    raise KeyError(name)
+    """The value of an operation of two integers. Raises KeyError for a name that is not in KIND_OF."""
+    value: IndexLike = OPERATIONS[KIND_OF[name]].meaning(*operands)
+    return value
 
 
 def constant_of(operation: Op) -> int | None:
@@ -86,11 +54,7 @@ def affine_result(operation: Op) -> Callable[[Sequence[IndexLike]], IndexLike]:
 
 def compared(operation: Op) -> Callable[[Sequence[IndexLike]], IndexLike]:
     """The function of an arith.cmpi or index.cmp."""
-    if operation.name == "arith.cmpi":
-        predicate = _PREDICATES[int(str(operation.attributes["predicate"]).split()[0])]
-    else:
-        predicate = str(operation.attributes["pred"]).rstrip(">)").split()[-1].split("(")[-1]
-    compare = _COMPARISONS[predicate]
+    compare = COMPARISONS[predicate_of(operation)]
     return lambda operands: compare(*operands)
 
 
@@ -119,7 +83,7 @@ class IndexExpressions:
         operation = _operation(value)
         if value in self._read:
             return False
-        return operation is None or operation.name not in ("arith.constant", "index.constant", *OPERATIONS)
+        return operation is None or operation.name not in ("arith.constant", "index.constant", *KIND_OF)
 
     def __call__(self, value: Value, depth: int = 0) -> IndexLike:
         """The expression of an index value."""
@@ -140,14 +104,15 @@ class IndexExpressions:
             return constant_of(operation)
         if operation.name == "affine.apply":
             return affine_result(operation)([self(operand, depth + 1) for operand in operation.operands])
-        if operation.name not in OPERATIONS:
+        if operation.name not in KIND_OF:
             return None
         operands = [self(operand, depth + 1) for operand in operation.operands]
-        if operation.name in _ANY_SIGN or all(map(self._is_natural, operands)):
-            if operation.name in _DIVISIONS and not self._is_positive(operands[1]):
-                return None
-            return computed(operation.name, operands)
-        return None
+        kind = KIND_OF[operation.name]
+        if OPERATIONS[kind].natural and not all(map(self._is_natural, operands)):
+            return None
+        if kind in DIVISIONS and not self._is_positive(operands[1]):
+            return None
+        return computed(operation.name, operands)
 
     def _is_natural(self, value: IndexLike) -> bool:
         low = bounds(as_expr(value), self.ranges).lo

@@ -15,9 +15,8 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import isqrt
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.permutations import GenP
+from lego_mlir.transforms.index_operations import KIND_OF, SIGNED_CASTS, ZERO_EXTENSIONS
 from lego_mlir.transforms.lego_ops.expressions import (
-    CASTS,
-    OPERATIONS,
     affine_result,
     compared,
     computed,
@@ -87,9 +86,9 @@ def _step(operation: Op) -> Callable[[Sequence[IndexLike]], IndexLike]:
         return lambda values: number
     if name == "math.sqrt":
         return lambda values: isqrt(values[0])
-    if name in (*CASTS, *_AROUND_A_ROOT):
+    if name in SIGNED_CASTS | ZERO_EXTENSIONS or name in _AROUND_A_ROOT:
         return lambda values: values[0]
-    if name in OPERATIONS:
+    if name in KIND_OF:
         return lambda values: computed(name, values)
     if name == "affine.apply":
         return affine_result(operation)

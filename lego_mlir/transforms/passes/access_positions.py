@@ -21,7 +21,7 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
-from lego_mlir.transforms.index_ranges import I32, within
+from lego_mlir.transforms.index_operations import I32, within
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.index_numbers import RING, IndexNumber, IndexNumbers
 from lego_mlir.transforms.passes.operations import is_shared

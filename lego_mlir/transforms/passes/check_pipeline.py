@@ -12,7 +12,7 @@ from typing import Final
 
 from lego_mlir.aliases import Module, Op, Value
 from lego_mlir.hardware.targets import Target
-from lego_mlir.transforms.index_ranges import I64
+from lego_mlir.transforms.index_operations import I64
 from lego_mlir.transforms.passes.base import Pass, PassError, UnreadError
 from lego_mlir.transforms.passes.bypass_l1 import COPY
 from lego_mlir.transforms.passes.known_ranges import range_of

@@ -7,7 +7,7 @@ modulo 2^32. If its range fits i32, the two are the same integer. Arithmetic is 
   - for additions, products and bitwise operations, if the result fits, whatever the operands: their low 32 bits depend
     only on the low 32 bits of the operands, so wrap-around on the way does no harm.
 
-Everything else is computed in 64 bits, from operands that may be narrow. `index_ranges` names the operations.
+Everything else is computed in 64 bits, from operands that may be narrow. `index_operations` names the operations.
 """
 
 from __future__ import annotations
@@ -18,17 +18,12 @@ from typing import Any, Final, TypeVar
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Block, Type, Value
-from lego_mlir.transforms.index_ranges import I32, I64, Interval, bounds, union, within
+from lego_mlir.transforms.index_operations import FLOORS, I32, I64, OPERATIONS, Interval, bounds, union, within
 
 T = TypeVar("T")
 # Operations whose low bits depend on the low bits of their operands only.
 RING: Final = frozenset({"add", "sub", "mul", "and", "or", "xor"})
-ARITH: Final = {
-    "add": "arith.addi", "sub": "arith.subi", "mul": "arith.muli", "and": "arith.andi", "or": "arith.ori",
-    "xor": "arith.xori", "shl": "arith.shli", "shrs": "arith.shrsi", "shru": "arith.shrui", "divs": "arith.divsi",
-    "divu": "arith.divui", "rems": "arith.remsi", "remu": "arith.remui", "mins": "arith.minsi", "maxs": "arith.maxsi",
-    "minu": "arith.minui", "maxu": "arith.maxui",
-}  # fmt: skip
+ARITH: Final = {kind: row.arith for kind, row in OPERATIONS.items() if row.arith and kind not in FLOORS}
 _EXACT: Final = ("add", "sub", "mul")  # take overflow flags
 _SHIFTS: Final = ("shl", "shrs", "shru")
 _SHIFT_AMOUNTS: Final[Interval] = (0, 31)  # of an i32

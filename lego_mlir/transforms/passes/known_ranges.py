@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from lego_mlir import bindings
 from lego_mlir.aliases import AffineExpr, Value
-from lego_mlir.transforms.index_ranges import I64, Interval, bounds, within
+from lego_mlir.transforms.index_operations import AFFINE, I64, KIND_OF, Interval, bounds, within
 from lego_mlir.transforms.kernel_facts import RANGE_ATTRIBUTE
-from lego_mlir.transforms.passes.index_numbers import ARITH
 from lego_mlir.transforms.passes.operations import producer
-
-_KINDS = {name: kind for kind, name in ARITH.items()} | {f"index.{kind}": kind for kind in ARITH}
 
 
 def range_of(value: Value) -> Interval:
@@ -27,8 +24,8 @@ def range_of(value: Value) -> Interval:
     if source.name == "affine.apply":
         affine = ir.AffineMapAttr(source.attributes["map"]).value
         return _affine(affine.results[0], operands, affine.n_dims)
-    if source.name in _KINDS:
-        return _combined(_KINDS[source.name], *map(range_of, operands))
+    if source.name in KIND_OF:
+        return _combined(KIND_OF[source.name], *map(range_of, operands))
     return I64
 
 
@@ -59,8 +56,4 @@ def _affine(expr: AffineExpr, operands: list[Value], dims: int) -> Interval:
             return range_of(operands[expr.position])
         case ir.AffineSymbolExpr():
             return range_of(operands[dims + expr.position])
-    kinds = {
-        ir.AffineAddExpr: "add", ir.AffineMulExpr: "mul", ir.AffineModExpr: "mod",
-        ir.AffineFloorDivExpr: "floordivs", ir.AffineCeilDivExpr: "ceildivs",
-    }  # fmt: skip
-    return _combined(kinds[type(expr)], *(_affine(side, operands, dims) for side in (expr.lhs, expr.rhs)))
+    return _combined(AFFINE[type(expr).__name__], *(_affine(side, operands, dims) for side in (expr.lhs, expr.rhs)))

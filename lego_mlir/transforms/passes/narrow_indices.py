@@ -22,7 +22,19 @@ from typing import Final, TypeVar
 from lego_mlir import bindings
 from lego_mlir.aliases import AffineExpr, Block, Op, Type, Value
 from lego_mlir.hardware.limits import LARGEST_BLOCK, LARGEST_GRID, THREADS_PER_BLOCK, WARP
-from lego_mlir.transforms.index_ranges import I32, I64, Interval, bounds, union, within
+from lego_mlir.transforms.index_operations import (
+    AFFINE,
+    FLOORS,
+    I32,
+    I64,
+    KIND_OF,
+    PREDICATES,
+    Interval,
+    bounds,
+    predicate_of,
+    union,
+    within,
+)
 from lego_mlir.transforms.kernel_facts import (
     LARGEST_GRID_ATTRIBUTE,
     LARGEST_TENSOR_ATTRIBUTE,
@@ -32,22 +44,14 @@ from lego_mlir.transforms.kernel_facts import (
 from lego_mlir.transforms.modules import parse, session, to_text
 from lego_mlir.transforms.passes.access_positions import ACCESSES, AccessPositions
 from lego_mlir.transforms.passes.base import FunctionPass
-from lego_mlir.transforms.passes.index_numbers import ARITH, IndexNumber, IndexNumbers
+from lego_mlir.transforms.passes.index_numbers import IndexNumber, IndexNumbers
 
 T = TypeVar("T")
 ROUNDS: Final = 3  # to find the range of what a loop carries, beyond one for each value that is passed on
 _AXES: Final = "xyz"
-KINDS: Final = {name: kind for kind, name in ARITH.items()} | {f"index.{kind}": kind for kind in ARITH}
+KINDS: Final = {name: kind for name, kind in KIND_OF.items() if kind not in FLOORS}
 # Their divisor must be known to be positive, and the dividend of an unsigned one not to be negative.
-_FLOORS: Final = {
-    "index.floordivs": "floordivs", "index.ceildivs": "ceildivs", "index.ceildivu": "ceildivu",
-    "arith.floordivsi": "floordivs", "arith.ceildivsi": "ceildivs", "arith.ceildivui": "ceildivu",
-}  # fmt: skip
-_AFFINE: Final = {
-    "AffineAddExpr": "add", "AffineMulExpr": "mul", "AffineModExpr": "mod", "AffineFloorDivExpr": "floordivs",
-    "AffineCeilDivExpr": "ceildivs",
-}  # fmt: skip
-_PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_FLOORS: Final = {name: kind for name, kind in KIND_OF.items() if kind in FLOORS}
 _BOUNDS: Final = 3  # of a loop, before what it carries
 
 
@@ -189,7 +193,7 @@ class Narrowing:
                     return operand(operands[expr.position])
                 case ir.AffineSymbolExpr():
                     return operand(operands[affine.n_dims + expr.position])
-            return compute(_AFFINE[type(expr).__name__], made(expr.lhs), made(expr.rhs))
+            return compute(AFFINE[type(expr).__name__], made(expr.lhs), made(expr.rhs))
 
         return made(affine.results[0])
 
@@ -235,10 +239,7 @@ class Narrowing:
         a, b = map(self.number, operation.operands)
         if not (a.fits and b.fits):
             return
-        if operation.name == "arith.cmpi":
-            predicate = self.ir.IntegerAttr(operation.attributes["predicate"]).value
-        else:
-            predicate = _PREDICATES.index(str(operation.attributes["pred"]).split("cmp_predicate ")[1].rstrip(">"))
+        predicate = PREDICATES.index(predicate_of(operation))
         made = self.make.compare(predicate, self.make.narrow(a), self.make.narrow(b))
         operation.results[0].replace_all_uses_with(made)
         operation.erase()

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, interp
+from lego_mlir import Row, bindings, f16, f32, interp
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.kernels import matmul, transpose
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel, lowering
-from lego_mlir.transforms import index_ranges, modules
+from lego_mlir.transforms import index_operations, modules
 from lego_mlir.transforms.passes.narrow_indices import narrowed
 
 MLIR_OPT = shutil.which("mlir-opt-22")
@@ -117,7 +117,7 @@ def test_narrow_arithmetic_computes_the_same_numbers(case):
     compare(*case)
 
 
-@given(st.sampled_from(index_ranges.KINDS), st.data())
+@given(st.sampled_from(list(index_operations.OPERATIONS)), st.data())
 def test_bounds_hold_every_result(kind, data):
     def drawn(least=-(2**35)):
         low = data.draw(st.integers(least, 2**35))
@@ -131,7 +131,7 @@ def test_bounds_hold_every_result(kind, data):
         else drawn(1 if "div" in kind or "rem" in kind else 0)
     )
     x, y = data.draw(st.integers(*a)), data.draw(st.integers(*b))
-    found = index_ranges.bounds(kind, a, b)
+    found = index_operations.bounds(kind, a, b)
     if found is not None and not (y == 0 and kind in ("mod", "divs", "rems")):
         assert found[0] <= EXACT[kind](x, y) <= found[1], (kind, a, b, x, y)
 
@@ -150,11 +150,31 @@ EXACT = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", index_operations.OPERATIONS)
+def test_the_meaning_of_an_operation_holds_where_the_table_says(kind):
+    row = index_operations.OPERATIONS[kind]
+    for x in range(0 if row.natural else -9, 10):
+        for y in range(0 if row.natural else -9, 10):
+            if y or not ("div" in kind or "rem" in kind or kind == "mod"):
+                assert row.meaning(x, y) == EXACT[kind](x, y), (x, y)
+
+
+def test_the_names_of_the_table_are_operations_of_mlir():
+    mlir = bindings.load()
+    for name, kind in index_operations.KIND_OF.items():
+        assert name.split(".")[0] in ("arith", "index")
+        with mlir.ir.Context(), mlir.ir.Location.unknown():
+            tail = ": index" if name.startswith("arith") else ""
+            text = f"func.func @f(%a: index, %b: index) {{\n %c = {name} %a, %b {tail}\n return }}"
+            mlir.ir.Module.parse(text).operation.verify()
+        assert kind in index_operations.OPERATIONS
+
+
 def test_unsigned_operations_know_nothing_of_negative_numbers():
     for kind in ("divu", "remu", "shru", "minu", "maxu", "ceildivu"):
-        assert index_ranges.bounds(kind, (-1, 5), (2, 3)) is None
+        assert index_operations.bounds(kind, (-1, 5), (2, 3)) is None
     for kind in ("floordivs", "ceildivs", "divs", "rems", "mod"):
-        assert index_ranges.bounds(kind, (-1, 5), (-2, 3)) is None
+        assert index_operations.bounds(kind, (-1, 5), (-2, 3)) is None
 
 
 # ---- the limit
