@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from lego_mlir.expr.simplify import Deferred
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.marks import WarpRole
@@ -112,7 +113,8 @@ class ScalarParameter:
 class TensorAccess:
     """The address of a load or store.
 
-    `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
+    `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail), from the
+    start or when it is first read. The `width`
     elements from there on are accessed at once; the position is a multiple of `width`. In the index they follow one
     `axis`, or several (None). The element exists only where `mask` holds. Of a vector of two axes in a module, each row
     is accessed by the lanes of a warp together (`by_warp`). With a `block` it is in the shared memory of the block of
@@ -124,7 +126,7 @@ class TensorAccess:
     layout: Layout
     index: tuple[Any, ...]
     mask: Any
-    derivation: Derivation
+    derived: Derivation | Deferred
     width: int
     source: Source
     by_warp: bool = False
@@ -133,9 +135,19 @@ class TensorAccess:
     axis: int | None = -1
 
     @property
+    def derivation(self) -> Derivation:
+        """The derivation of the physical position."""
+        return self.derived.derivation if isinstance(self.derived, Deferred) else self.derived
+
+    @property
     def position(self) -> Any:
         """The simplified physical position, in elements."""
         return self.derivation.expr
+
+    @property
+    def stated(self) -> Any:
+        """The position as it is known without deriving it, which has the same symbols and tables."""
+        return self.derived.raw if isinstance(self.derived, Deferred) else self.derived.expr
 
     @property
     def is_masked(self) -> bool:
