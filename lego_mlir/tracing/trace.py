@@ -535,16 +535,16 @@ class KernelTrace:
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""
-        yield from _walk(self.body)
+        yield from statements_in(self.body)
         for function in self.functions():
-            yield from _walk(function.body)
+            yield from statements_in(function.body)
 
     def functions(self) -> tuple[FunctionTrace, ...]:
         """The functions that are called, each once."""
         found: dict[FunctionTrace, None] = {}
         pending = [self.body]
         while pending:
-            for statement in _walk(pending.pop()):
+            for statement in statements_in(pending.pop()):
                 if isinstance(statement, FunctionCall) and statement.function not in found:
                     found[statement.function] = None
                     pending.append(statement.function.body)
@@ -585,7 +585,7 @@ def accesses_of(statement: Statement) -> tuple[TensorAccess, ...]:
 
 def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
     """The accesses of a function and of those that it calls."""
-    for statement in _walk(function.body):
+    for statement in statements_in(function.body):
         yield from accesses_of(statement)
         if isinstance(statement, FunctionCall):
             yield from accesses_in(statement.function)
@@ -593,17 +593,15 @@ def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
 
 def statements_in(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Every statement of a body in pre-order, without those of functions that are called."""
-    yield from _walk(body)
-
-
-def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    for statement in body:
+    pending = [*reversed(body)]
+    while pending:
+        statement = pending.pop()
         yield statement
         if isinstance(statement, (For, While)):
-            yield from _walk(statement.body)
+            pending += reversed(statement.body)
         elif isinstance(statement, If):
-            yield from _walk(statement.then)
-            yield from _walk(statement.otherwise)
+            pending += reversed(statement.otherwise)
+            pending += reversed(statement.then)
 
 
 def operands_of(statement: Statement) -> Iterator[Value]:
@@ -616,4 +614,4 @@ def operands_of(statement: Statement) -> Iterator[Value]:
 
 def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:
     """The registers that a region writes, in order of their first write."""
-    return tuple(dict.fromkeys(s.register for s in _walk(body) if isinstance(s, Write)))
+    return tuple(dict.fromkeys(s.register for s in statements_in(body) if isinstance(s, Write)))

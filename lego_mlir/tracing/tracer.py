@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -60,6 +61,18 @@ AXES = "xyz"
 MOST_STATEMENTS = 100_000  # of a traced kernel; compilers handle thousands
 
 _current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
+
+
+@lru_cache(maxsize=4096)
+def negation(condition: Cond) -> Cond:
+    """The negation of a condition; a region's are negated for each claim in it."""
+    return sympy.Not(condition)
+
+
+@lru_cache(maxsize=4096)
+def is_within(index: Expr, size: Expr) -> Cond:
+    """The claim that an index is inside 0 .. size - 1."""
+    return sympy.And(Le(0, index), Lt(index, size))
 
 
 class Tracer:
@@ -437,7 +450,7 @@ class Tracer:
         plain = prove(claim, ranges)
         if isinstance(plain, Proved) or not self.path:
             return self._unless_from_data(plain, claim)
-        implied = sympy.Or(claim, *map(sympy.Not, self.path))
+        implied = sympy.Or(claim, *map(negation, self.path))
         return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
 
     def holds(self, claim: Expr, also: Mapping[Symbol, Range] | None = None) -> bool:
@@ -459,7 +472,7 @@ class Tracer:
         named = set().union(claim.free_symbols, *(c.free_symbols for c in self.path))
         ranges = SizeRanges(PlainRanges(self.known(named, also)))
         groups: list[tuple[set[Any], list[Expr]]] = []
-        for part in (claim, *map(sympy.Not, self.path)):
+        for part in (claim, *map(negation, self.path)):
             symbols, parts = involved(part, ranges), [part]
             for group in [group for group in groups if group[0] & symbols]:
                 groups.remove(group)
