@@ -25,6 +25,7 @@ from lego_mlir.tracing.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.marks import WarpRole
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Expr
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
@@ -145,7 +146,7 @@ class TensorAccess:
         return self.derivation.expr
 
     @property
-    def stated(self) -> Any:
+    def stated(self) -> Expr:
         """The position as it is known without deriving it, which has the same symbols and tables."""
         return self.derived.raw if isinstance(self.derived, Deferred) else self.derived.expr
 
