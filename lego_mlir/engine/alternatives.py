@@ -60,6 +60,10 @@ class Way(NamedTuple):
     moved: tuple[tuple[int, int], ...]
 
 
+Computed = dict[tuple[frozenset[int], ...], tuple[float, tuple[StateOption, ...]]]
+"""The slots of states, and the states, by what they need of each operand."""
+
+
 class Alternatives:
     """All ways of a graph, for candidate layouts of its values.
 
@@ -73,6 +77,7 @@ class Alternatives:
         self.users = {n: [m for m in self.nodes if n in self.operands[m]] for n in self.nodes}
         self._number = {n: {layout: k for k, layout in enumerate(found)} for n, found in layouts.items()}
         self.options = {n: self._options(n) for n in self.nodes}
+        self._states: dict[TileNode, tuple[list[StateOption], dict[int, list[StateOption]], dict[Group, Computed]]] = {}
         self._tables: dict[tuple[object, ...], np.ndarray] = {}
         self.bounds = {n: self._bounds(n) for n in self.nodes}
         self.planned: set[tuple[TileNode, int, int]] = set()
@@ -115,14 +120,17 @@ class Alternatives:
         is_fixed = isinstance(n.operation, TileState)
         alike = (tuple(found), n.bits, n.weight, n.movable, is_fixed)  # values of one shape often have the same layouts
         if alike not in self._tables:
-            rows = [[0.0 if a is b else self._bound(n, a, b, is_fixed) for b in found] for a in found]
-            self._tables[alike] = np.array(rows).reshape(len(found), len(found))
+            table = np.full((len(found), len(found)), float(IMPOSSIBLE))
+            # A tile is staged by copies, and loaded again where it is needed in registers.
+            held = [(k, layout) for k, layout in enumerate(found) if not is_shared(layout)]
+            for (i, a), (j, b) in product(held, held):
+                table[i, j] = self._bound(n, a, b, is_fixed)
+            np.fill_diagonal(table, 0.0)
+            self._tables[alike] = table
         return self._tables[alike].copy()
 
     @staticmethod
     def _bound(n: TileNode, a: LinearLayout, b: LinearLayout, is_fixed: bool) -> float:
-        if is_shared(a) or is_shared(b):
-            return IMPOSSIBLE  # a tile is staged by copies, and loaded again where it is needed in registers
         if is_fixed or not n.movable:
             return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
         return n.weight * conversion_bound(a, b, n.bits)
@@ -163,16 +171,13 @@ class Alternatives:
 
     def ways(self, n: TileNode, group: Group) -> list[Way]:
         """The ways to have a value in all layouts of a group, the cheapest of those that need the same."""
-        by_result: dict[int, list[StateOption]] = {}
-        for option in self.options[n]:
-            by_result.setdefault(option.result, []).append(option)
         ways = dict[tuple[frozenset[int], ...], Way]()
         once = isinstance(n.operation, MultiplyTiles | TileState | ReadTile | GivenTile)
         for size in range(1, len(group) + 1):
             if size > 1 and once:
                 break
             for computed in combinations(group, size):
-                if any(k not in by_result for k in computed):
+                if not (cheapest := self._computed(n, computed)):
                     continue
                 moved, slots = [], 0.0
                 for k in group:
@@ -182,12 +187,29 @@ class Alternatives:
                         moved.append((source, k))
                 if slots >= IMPOSSIBLE:
                     continue
-                for chosen in product(*(by_result[k] for k in computed)):
-                    needs = tuple(map(frozenset, zip(*(o.needs for o in chosen), strict=True)))
-                    total = slots + sum(o.slots for o in chosen)
+                for needs, (of_states, chosen) in cheapest.items():
+                    total = slots + of_states
                     if needs not in ways or total < ways[needs].slots:
                         ways[needs] = Way(total, needs, chosen, tuple(moved))
         return list(ways.values())
+
+    def _computed(self, n: TileNode, computed: Group) -> Computed:
+        """The cheapest states that compute a value in each of these layouts, by what they need: of many groups."""
+        options = self.options[n]
+        of, by_result, known = self._states.get(n, (None, {}, {}))
+        if of is not options:  # a round leaves options out
+            by_result, known = {}, {}
+            for option in options:
+                by_result.setdefault(option.result, []).append(option)
+            self._states[n] = options, by_result, known
+        if computed not in known:
+            found = known[computed] = Computed()
+            for chosen in product(*(by_result.get(k, ()) for k in computed)):
+                needs = tuple(map(frozenset, zip(*(o.needs for o in chosen), strict=True)))
+                slots = sum(o.slots for o in chosen)
+                if needs not in found or slots < found[needs][0]:
+                    found[needs] = slots, chosen
+        return known[computed]
 
 
 def _value_of(node: TileNode) -> TileNode | None:

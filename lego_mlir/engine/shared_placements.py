@@ -41,7 +41,7 @@ def swizzled(shape: tuple[int, int], bits: int, axis: int) -> LinearLayout:
 
 def is_shared(layout: LinearLayout) -> bool:
     """Whether a placement is in shared memory, and not in registers."""
-    return any(name == OFFSET for name, _ in layout.ins)
+    return layout.ins[0][0] == OFFSET if len(layout.ins) == 1 else any(name == OFFSET for name, _ in layout.ins)
 
 
 def contiguous_axis(placement: LinearLayout) -> int:

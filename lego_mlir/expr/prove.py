@@ -84,7 +84,7 @@ def _prove(context: Context, claim: Cond, timeout_ms: int, more: range = range(0
         tried = by_enumeration(claim, context.ranges)
         if tried is not None:
             return tried
-        found = _sampled_counter_example(context, claim, truth, more)
+        found = _sampled_counter_example(context, claim, truth, more) or _first_counter_example(context, claim, more)
     if found is None:
         from lego_mlir.expr.solver import solve
 
@@ -181,6 +181,22 @@ def _sampled_counter_example(
             values = {s: context.facts.samples.value(context.terms.read(s), point) for s in symbols}
             if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
                 return values  # type: ignore[return-value]  # checked just now
+    return None
+
+
+def _first_counter_example(context: Context, claim: Cond, points: range) -> dict[Symbol, int] | None:
+    """Values that make `not (first <= s) or ..` false, with s at `first`: a symbol between expressions of others.
+
+    Its own range is wide where these have many values, and few samples of it are between them.
+    """
+    parts = claim.args if isinstance(claim, sympy.Or) else ()
+    given = [part.args[0] for part in parts if isinstance(part, sympy.Not)]
+    bounds = {c.args[1]: c.args[0] for c in given if isinstance(c, Le) and c.args[1].is_Symbol and c.args[0].args}
+    symbols = involved(claim, context.ranges) if bounds else set()
+    for point in points if bounds else ():
+        values = {s: context.facts.samples.value(context.terms.read(bounds.get(s, s)), point) for s in symbols}
+        if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
+            return values  # type: ignore[return-value]  # checked just now
     return None
 
 

@@ -18,6 +18,7 @@ POINTS = 10
 MORE_POINTS = 40
 """Points before a search by Z3, which takes as long as thousands: sizes are larger, symbols mixed at both ends."""
 LIKELY_SIZES = (8, 128, 4096)  # sizes at which a claim about tiles is likely to fail if it is false
+LARGE_SIZE = 1 << 16  # of every second point before a search by Z3: many groups of tiles
 
 
 class Samples:
@@ -61,7 +62,8 @@ class Samples:
             low = -(-symbol.min // atom.scale)
             high = None if symbol.max is None else symbol.max // atom.scale
             places = (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))
-            likely = max(low, places[-1 if mixed else point % 5])
+            large = -(-LARGE_SIZE // atom.scale) if mixed and point % 2 else places[-1]
+            likely = max(low, large if mixed else places[point % 5])
             high = likely if high is None else min(high, likely)
             if mixed:
                 return (low, high, source.randint(low, high))[source.randint(0, 2)]

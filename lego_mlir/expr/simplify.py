@@ -144,6 +144,29 @@ def simplify_all(
         return known
 
 
+class Deferred:
+    """An expression that is simplified when its derivation is first read."""
+
+    __slots__ = ("_found", "_ranges", "raw")
+
+    def __init__(self, raw: Expr, ranges: Ranges) -> None:
+        self.raw, self._ranges = raw, ranges
+        self._found: Derivation | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.raw == other.raw) if isinstance(other, Deferred) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    @property
+    def derivation(self) -> Derivation:
+        """The derivation, the same whatever was derived before it is read."""
+        if self._found is None:
+            self._found = simplify(self.raw, self._ranges)
+        return self._found
+
+
 def _plain(expr: IndexLike) -> Expr:
     if isinstance(expr, (Condition, bool, sympy.logic.boolalg.Boolean)):
         return expr if isinstance(expr, sympy.Symbol) else as_condition(expr)
@@ -155,7 +178,8 @@ def _forms(
 ) -> list[list[Derivation]]:
     """For each strategy of rewriting and writing, a form of each expression, never costlier than the input.
 
-    Both whole and piecewise rewriting are tried: what saves in one place may cost in another.
+    Both whole and piecewise rewriting are tried: what saves in one place may cost in another. Where the writer finds
+    nothing cheaper than the input, which it has compared over the cheapest forms of all parts, the pieces give nothing.
     """
     before = list(map(count, raws))
     as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
@@ -173,6 +197,10 @@ def _forms(
             writer.learn(raw)
         pieces = Pieces(tried, writer)
         ways.append([derived(as_is, pieces.whole(as_is.raw), tried) for as_is in as_written])
+        if all(pieces.whole(raw).expr == raw for raw in raws):
+            if not context.terms.expanded:
+                break
+            continue
         ways.insert(1, [derived(as_is, pieces.form(as_is.raw), tried) for as_is in as_written])  # ties: to later ones
         if writer.divided:
             pieces = Pieces(tried, writer.without_whole_numbers())

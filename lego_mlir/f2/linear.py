@@ -137,9 +137,11 @@ class LinearLayout(Frozen):
 
     def columns_of(self, *names: str) -> tuple[int, ...]:
         """The flat columns of some inputs, in the order of the names given; none for an input that is absent."""
-        start = self._starts()
-        sizes = dict(self.ins)
-        return tuple(c for n in names if n in start for c in self.columns[start[n] : start[n] + sizes[n]])
+        found, start = {}, 0
+        for name, bits in self.ins:
+            found[name] = self.columns[start : start + bits]
+            start += bits
+        return tuple(c for n in names for c in found.get(n, ()))
 
     def _starts(self) -> dict[str, int]:
         """The first column of each input."""
@@ -256,6 +258,8 @@ class LinearLayout(Frozen):
         missing = [name for name, bits in self.outs if bits > dict(outs).get(name, -1)]
         if missing:
             raise LayoutError(f"LinearLayout: outputs {missing} are larger than, or missing in, {dict(outs)} (bits)")
+        if outs == self.outs:
+            return LinearLayout.of(self.ins, outs, self.columns)
         at = [name for name, _ in self.outs]
         columns = []
         for column in self.columns:

@@ -23,7 +23,7 @@ from lego_mlir.aliases import Cond
 from lego_mlir.expr.evaluate import admissible, evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Le, Lt
-from lego_mlir.expr.prove import prove
+from lego_mlir.expr.prove import holds, prove
 from lego_mlir.expr.related import with_related
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, is_static, unflatten
@@ -65,9 +65,10 @@ def judged(dims: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[tuple[int
     if is_static((*dims, *strides)):
         return _judged_ints([int(n) for n in dims], [int(s) for s in strides])
     for order in islice(_orders(len(dims)), ORDERS):
-        verdicts = [prove(condition, {}) for condition in _in_order(dims, strides, order)]
-        proofs = [verdict.by for verdict in verdicts if isinstance(verdict, Proved)]
-        if len(proofs) == len(verdicts):
+        conditions = list(_in_order(dims, strides, order))
+        if all(holds(condition, {}) for condition in conditions):  # a refuted order tells no counter-example
+            verdicts = (prove(condition, {}) for condition in conditions)
+            proofs = [verdict.by for verdict in verdicts if isinstance(verdict, Proved)]
             by = ", ".join(dict.fromkeys(proofs)) or "arithmetic"
             return order, Proved(f"each stride exceeds the reach of the smaller ones, by {by}")
     return None, _sought(dims, strides)

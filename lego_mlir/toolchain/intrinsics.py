@@ -30,7 +30,8 @@ _OF_F8: Final = tuple(
 )
 _FROM_90: Final = (
     "cp.async.bulk.commit.group", "cp.async.bulk.tensor.g2s.tile.2d", "cp.async.bulk.tensor.g2s.tile.3d",
-    "cp.async.bulk.tensor.s2g.tile.2d", "cp.async.bulk.wait.group.read", "elect.sync",
+    "cp.async.bulk.tensor.g2s.tile.4d", "cp.async.bulk.tensor.s2g.tile.2d", "cp.async.bulk.tensor.s2g.tile.4d",
+    "cp.async.bulk.wait.group.read", "elect.sync",
     "fence.mbarrier_init.release.cluster", "fence.proxy.async.shared_cta", "griddepcontrol.launch.dependents",
     "griddepcontrol.wait", "mapa.shared.cluster", "mbarrier.arrive.expect.tx.scope.cta.space.cta",
     "mbarrier.arrive.scope.cta.space.cluster", "mbarrier.expect.tx.scope.cta.space.cta",

@@ -20,7 +20,7 @@ import sympy
 from lego_mlir.aliases import Cond, Expr, Operand, Symbol
 from lego_mlir.errors import LayoutError, RefutedAccessError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
-from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
@@ -31,7 +31,7 @@ from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.layout.current_names import formulas
 from lego_mlir.tracing.halos import Halo
 from lego_mlir.tracing.trace import Buffer, TensorAccess
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.tracer import Tracer, is_within
 from lego_mlir.tracing.uncompared import Uncompared
 
 LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in claims about all of them
@@ -183,7 +183,7 @@ class Place(Uncompared):
 
     def _require_inside(self) -> None:
         for axis, (i, n) in enumerate(zip(self.index, self.dims, strict=True)):
-            verdict = self.tracer.prove(sympy.And(Le(0, i), Lt(i, n)))
+            verdict = self.tracer.prove(is_within(i, n))
             if isinstance(verdict, Refuted):
                 raise self.tracer.error(
                     f"{self._text()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
@@ -40,8 +41,9 @@ def warn_of_second_names(function: Callable[..., object]) -> None:
 @lru_cache(maxsize=MOST_KEPT)
 def _found(code: CodeType) -> tuple[tuple[str, str, int], ...]:
     """Second names, the register, and the line, of a function's text: read once for all kernels that it makes."""
+    first = code.co_firstlineno  # inspect.getsourcelines looks for the module first, among all that are loaded
     try:
-        lines, first = inspect.getsourcelines(code)
+        lines = inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :])
         tree = parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return ()  # a function without a text, or with one that is not a statement

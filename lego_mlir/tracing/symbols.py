@@ -32,13 +32,13 @@ from lego_mlir.tracing.trace import (
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """Every index expression and condition that emission will print, in program order."""
+    """Every index expression and condition that emission will print, or one in the same symbols, in program order."""
     for statement in body:
         match statement:
             case Load() | Store() | Atomic() | MatrixLoad() | AsyncCopy():
                 for access in accesses_of(statement):
                     yield access.mask
-                    yield access.position
+                    yield access.stated
                     if access.block is not None:
                         yield access.block
             case TileLoad(at=at) | TileStore(at=at):

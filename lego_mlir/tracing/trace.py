@@ -19,11 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from lego_mlir.expr.simplify import Deferred
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.marks import WarpRole
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Expr
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
@@ -112,7 +114,8 @@ class ScalarParameter:
 class TensorAccess:
     """The address of a load or store.
 
-    `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
+    `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail), from the
+    start or when it is first read. The `width`
     elements from there on are accessed at once; the position is a multiple of `width`. In the index they follow one
     `axis`, or several (None). The element exists only where `mask` holds. Of a vector of two axes in a module, each row
     is accessed by the lanes of a warp together (`by_warp`). With a `block` it is in the shared memory of the block of
@@ -124,7 +127,7 @@ class TensorAccess:
     layout: Layout
     index: tuple[Any, ...]
     mask: Any
-    derivation: Derivation
+    derived: Derivation | Deferred
     width: int
     source: Source
     by_warp: bool = False
@@ -133,9 +136,19 @@ class TensorAccess:
     axis: int | None = -1
 
     @property
+    def derivation(self) -> Derivation:
+        """The derivation of the physical position."""
+        return self.derived.derivation if isinstance(self.derived, Deferred) else self.derived
+
+    @property
     def position(self) -> Any:
         """The simplified physical position, in elements."""
         return self.derivation.expr
+
+    @property
+    def stated(self) -> Expr:
+        """The position as it is known without deriving it, which has the same symbols and tables."""
+        return self.derived.raw if isinstance(self.derived, Deferred) else self.derived.expr
 
     @property
     def is_masked(self) -> bool:
@@ -523,16 +536,16 @@ class KernelTrace:
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""
-        yield from _walk(self.body)
+        yield from statements_in(self.body)
         for function in self.functions():
-            yield from _walk(function.body)
+            yield from statements_in(function.body)
 
     def functions(self) -> tuple[FunctionTrace, ...]:
         """The functions that are called, each once."""
         found: dict[FunctionTrace, None] = {}
         pending = [self.body]
         while pending:
-            for statement in _walk(pending.pop()):
+            for statement in statements_in(pending.pop()):
                 if isinstance(statement, FunctionCall) and statement.function not in found:
                     found[statement.function] = None
                     pending.append(statement.function.body)
@@ -573,7 +586,7 @@ def accesses_of(statement: Statement) -> tuple[TensorAccess, ...]:
 
 def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
     """The accesses of a function and of those that it calls."""
-    for statement in _walk(function.body):
+    for statement in statements_in(function.body):
         yield from accesses_of(statement)
         if isinstance(statement, FunctionCall):
             yield from accesses_in(statement.function)
@@ -581,17 +594,15 @@ def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
 
 def statements_in(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Every statement of a body in pre-order, without those of functions that are called."""
-    yield from _walk(body)
-
-
-def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    for statement in body:
+    pending = [*reversed(body)]
+    while pending:
+        statement = pending.pop()
         yield statement
         if isinstance(statement, (For, While)):
-            yield from _walk(statement.body)
+            pending += reversed(statement.body)
         elif isinstance(statement, If):
-            yield from _walk(statement.then)
-            yield from _walk(statement.otherwise)
+            pending += reversed(statement.otherwise)
+            pending += reversed(statement.then)
 
 
 def operands_of(statement: Statement) -> Iterator[Value]:
@@ -604,4 +615,4 @@ def operands_of(statement: Statement) -> Iterator[Value]:
 
 def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:
     """The registers that a region writes, in order of their first write."""
-    return tuple(dict.fromkeys(s.register for s in _walk(body) if isinstance(s, Write)))
+    return tuple(dict.fromkeys(s.register for s in statements_in(body) if isinstance(s, Write)))

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -20,12 +21,14 @@ from sympy.logic.boolalg import Boolean
 
 from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import LegoError, RefutedAccessError, TraceError
+from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import Index, as_condition, as_expr, in_kernel
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt, Ne, Size
 from lego_mlir.expr.prove import holds, prove
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.simplify import Derivation, simplify
+from lego_mlir.expr.related import SizeRanges, involved
+from lego_mlir.expr.simplify import Deferred, Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.tracing.contraction import Contraction, contracted
 from lego_mlir.tracing.data_ranges import DataRanges
@@ -58,6 +61,18 @@ AXES = "xyz"
 MOST_STATEMENTS = 100_000  # of a traced kernel; compilers handle thousands
 
 _current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
+
+
+@lru_cache(maxsize=4096)
+def negation(condition: Cond) -> Cond:
+    """The negation of a condition; a region's are negated for each claim in it."""
+    return sympy.Not(condition)
+
+
+@lru_cache(maxsize=4096)
+def is_within(index: Expr, size: Expr) -> Cond:
+    """The claim that an index is inside 0 .. size - 1."""
+    return sympy.And(Le(0, index), Lt(index, size))
 
 
 class Tracer:
@@ -435,7 +450,7 @@ class Tracer:
         plain = prove(claim, ranges)
         if isinstance(plain, Proved) or not self.path:
             return self._unless_from_data(plain, claim)
-        implied = sympy.Or(claim, *map(sympy.Not, self.path))
+        implied = sympy.Or(claim, *map(negation, self.path))
         return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
 
     def holds(self, claim: Expr, also: Mapping[Symbol, Range] | None = None) -> bool:
@@ -444,10 +459,28 @@ class Tracer:
             return bool(claim)
         if holds(claim, self.known(claim.free_symbols, also)):
             return True
+        return any(holds(part, self.known(part.free_symbols, also)) for part in self._implications(claim, also))
+
+    def _implications(self, claim: Expr, also: Mapping[Symbol, Range] | None) -> Iterator[Expr]:
+        """Claims without a common symbol, one of which holds if and only if the region's conditions imply the claim.
+
+        The first has the claim and the conditions that bear on it; another holds where conditions contradict each
+        other, whatever is claimed there, so that it is decided once.
+        """
         if not self.path:
-            return False
-        implied = sympy.Or(claim, *map(sympy.Not, self.path))
-        return holds(implied, self.known(implied.free_symbols, also))
+            return
+        named = set().union(claim.free_symbols, *(c.free_symbols for c in self.path))
+        ranges = SizeRanges(PlainRanges(self.known(named, also)))
+        groups: list[tuple[set[Any], list[Expr]]] = []
+        for part in (claim, *map(negation, self.path)):
+            symbols, parts = involved(part, ranges), [part]
+            for group in [group for group in groups if group[0] & symbols]:
+                groups.remove(group)
+                symbols |= group[0]
+                parts = [*group[1], *parts]
+            groups.append((symbols, parts))
+        groups.sort(key=lambda group: claim not in group[1])
+        yield from (sympy.Or(*parts) for _, parts in groups)
 
     def require_divisors(self, expr: Expr, source: Source | None = None) -> None:
         """Claim that each divisor in an expression is not 0 here. Raises RefutedAccessError where one is refuted."""
@@ -480,6 +513,10 @@ class Tracer:
     def derive(self, expr: Expr, also: Mapping[Symbol, Range] | None = None) -> Derivation:
         """The simplified form of an index expression, with its trail."""
         return simplify(expr, self.known(expr.free_symbols, also))
+
+    def deferred(self, expr: Expr) -> Deferred:
+        """The same when it is first read, where often nothing reads it."""
+        return Deferred(expr, self.known(expr.free_symbols))
 
     def simplified(self, expr: Expr, also: Mapping[Symbol, Range] | None = None) -> Any:
         """An index expression in its simplified form; a condition with its sides in theirs."""

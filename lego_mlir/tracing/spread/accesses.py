@@ -166,7 +166,7 @@ def _store_all(tracer: Tracer, by_mask: dict[Cond, list[Group]], value: Spread) 
 
 def _matrices(tracer: Tracer, tile: _Tile, value: Spread) -> MatrixStores | None:
     """The store as `stmatrix`, where registers and lanes have its structure; the addresses are those of the layout."""
-    from lego_mlir.tracing.spread.fragments import matrix_loads, memory_of, row_position
+    from lego_mlir.tracing.spread.fragments import RowPositions, matrix_loads, memory_of
 
     view, bits = tile.view, value.dtype.bits
     if view.buffer.space != "workgroup" or bits != STORED_BITS or len(tile.at) != 2 or len(value.shape) != 2:
@@ -175,7 +175,7 @@ def _matrices(tracer: Tracer, tile: _Tile, value: Spread) -> MatrixStores | None
     accesses = None if memory is None else matrix_loads(value.layout, memory[0], bits)
     if memory is None or accesses is None or not all(isinstance(v, Scalar) for v in value.registers if v is not None):
         return None
-    each = []
+    each, rows = [], RowPositions(tracer, accesses)
     for access in accesses.each:
         words = [[value.registers[element[0]] for element in word] for word in access.registers]
         made = [tuple(v.value.number for v in word) for word in words if word[0] is not None]
@@ -184,7 +184,7 @@ def _matrices(tracer: Tracer, tile: _Tile, value: Spread) -> MatrixStores | None
             and len(made) & (len(made) - 1) == 0
             and all(v is not None for word in words[: len(made)] for v in word)
         ):
-            each.append((tracer.derive(memory[1] + row_position(tracer, accesses, access)).expr, tuple(made)))
+            each.append((tracer.derive(memory[1] + rows.of(access)).expr, tuple(made)))
         elif made:
             return None
     return MatrixStores(view.buffer, value.dtype, tuple(each), accesses.transposed)

@@ -36,7 +36,7 @@ from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
-from lego_mlir.tracing.spread.fragments import row_position, taken_apart
+from lego_mlir.tracing.spread.fragments import RowPositions, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
 from lego_mlir.tracing.tensor import View
@@ -164,8 +164,9 @@ def load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
 def _load_matrices(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
     side, tracer, view = plan.loaded_matrices, memory.tracer, memory.view
     found: dict[int, Scalar] = {}
+    rows = RowPositions(tracer, side)
     for access in side.each:
-        position = row_position(tracer, side, access) + as_expr(memory.first)
+        position = rows.of(access) + as_expr(memory.first)
         width = ROW_BITS // plan.bits
         where = TensorAccess(
             view.buffer, view.layout, (position,), sympy.true, tracer.derive(position), width, tracer.here()

@@ -12,9 +12,10 @@ not (`f2.matrices`); other tiles are loaded element by element.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from itertools import product
 from math import gcd
 from typing import Any, Final
@@ -106,6 +107,10 @@ class MemoryOperand:
     shape: tuple[int, int]
     made: dict[Block, Value] = field(default_factory=dict)
     loaded: dict[int, tuple[Value, int]] = field(default_factory=dict)
+    rows: RowPositions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = RowPositions(self.tracer, self.accesses)
 
     def fragment(self, block: Block) -> Value:
         """The fragment of a piece as a vector: whole registers of what was loaded."""
@@ -134,13 +139,12 @@ class MemoryOperand:
     def _load(self, access: MatrixAccess) -> Value:
         tracer, view, bits = self.tracer, self.part.view, self.accesses.bits
         result = tracer.value(view.dtype, (self.accesses.count, WORD // bits))
-        derivation = tracer.derive(self.base + row_position(tracer, self.accesses, access))
         place = TensorAccess(
             view.buffer,
             view.buffer.layout,
             tuple(as_expr(i) for i in self.part.at),
             sympy.true,
-            derivation,
+            tracer.deferred(self.base + self.rows.of(access)),  # which wgmma does not read
             ROW_BITS // bits,
             tracer.here(),
         )
@@ -148,22 +152,27 @@ class MemoryOperand:
         return result
 
 
-def row_position(tracer: Tracer, accesses: MatrixAccesses, access: MatrixAccess) -> Expr:
-    """The position of the row that this thread addresses: a part of the thread ^ the bits it shares, + the others."""
-    lanes = [*accesses.rows, *accesses.matrices]
-    lanes += [0] * (5 - len(lanes))
-    size = 1 << max(c.bit_length() for c in (*lanes, *accesses.warps, access.offset, 1))
-    places = LinearLayout({"lane": lanes, "warp": list(accesses.warps)}, {"offset": size})
-    ids = thread_ids(tracer)
-    if "thread" in ids:
-        places = places.flatten_ins("thread")
-    support = 0
-    for column in places.columns:
-        support |= column
-    position = Index(places.apply(**ids)["offset"])
-    if access.offset & support:
-        position = position ^ (access.offset & support)
-    return as_expr(position + (access.offset & ~support))
+class RowPositions:
+    """The position of the row that this thread addresses in an access: a part of the thread ^ the bits it shares, + the
+    others.
+    """
+
+    def __init__(self, tracer: Tracer, accesses: MatrixAccesses) -> None:
+        lanes = [*accesses.rows, *accesses.matrices]
+        lanes += [0] * (5 - len(lanes))
+        offsets = (access.offset for access in accesses.each)
+        size = 1 << max(c.bit_length() for c in (*lanes, *accesses.warps, *offsets, 1))
+        places = LinearLayout({"lane": lanes, "warp": list(accesses.warps)}, {"offset": size})
+        ids = thread_ids(tracer)
+        if "thread" in ids:
+            places = places.flatten_ins("thread")
+        self._shared = reduce(operator.or_, places.columns, 0)
+        self._thread = Index(places.apply(**ids)["offset"])
+
+    def of(self, access: MatrixAccess) -> Expr:
+        """The position in an access."""
+        shared = access.offset & self._shared
+        return as_expr((self._thread ^ shared if shared else self._thread) + (access.offset & ~self._shared))
 
 
 def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:

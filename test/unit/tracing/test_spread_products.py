@@ -220,3 +220,17 @@ def test_a_cpu_refuses_what_only_a_gpu_has():
         kernel(*arrays)
     kernel(*arrays, check=True)
     assert (arrays[2] == K).all()
+
+
+def test_addresses_of_fragments_are_derived_when_they_are_read():
+    """In any order, with one result; warpgroups read none."""
+    shapes = {"dtype": f16, "warps": (4, 1), "tiles": (gallery.xor_swizzle(64, 64, 8), Row(64, 32))}
+    forward, backward, unread = (matmul(**shapes) for _ in range(3))
+
+    def loads(kernel):
+        return [s.access for s in kernel.trace().statements() if isinstance(s, MatrixLoad)]
+
+    found = [access.position for access in loads(forward)]
+    assert len(found) > 4 and found == [access.position for access in loads(backward)[::-1]][::-1]
+    assert [access.derivation.raw for access in loads(forward)] == [access.stated for access in loads(unread)]
+    assert [hash(access.derived) for access in loads(forward)] == [hash(access.derived) for access in loads(unread)]
