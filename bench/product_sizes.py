@@ -93,25 +93,25 @@ def ways_of(part: str) -> Mapping[Product, Mapping[str, Way]]:
 
 def chosen(size: Size, layouts: str) -> tuple[str, Way]:
     """What `matmul` runs, by class or of exactly these sizes."""
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import class_for
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
 
-    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, SMS)
+    found = class_for(size, layouts, DTYPE, DTYPE, TARGET, device_with(SMS))
     if found is not None:
-        tile = getattr(found, "tile", None) or getattr(found, "choice", None)
-        return way(f"{found.name}_{tile.stages}", tile, partial(_of_class, found))
+        return way(f"{found.name}_{found.tile.stages}", found.tile, partial(_of_class, found))
     problem = Problem(*size, DTYPE, DTYPE, layouts, TARGET, SMS)
     return way(problem.name, None, partial(kernel_for, problem))
 
 
 def of_tile(layouts: str, tile: Any) -> tuple[str, Way]:
     """The kernel of all sizes in a tile."""
+    from lego_mlir.choices.product_counts import reached_by
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import ProductClass
-    from lego_mlir.kernels.warpgroup_choices import reached_by
 
-    shared = tile.cluster[0] * tile.cluster[1]
-    one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(shared, SMS) // shared)
+    one = ProductClass(DTYPE, DTYPE, layouts, tile, reached_by(tile.sharing, device_with(SMS)) // tile.sharing)
     return way(f"{one.name}_{tile.stages}", tile, partial(_of_class, one))
 
 
@@ -136,13 +136,13 @@ def tiles(listed: list[tuple[Size, str]]) -> dict[tuple[Size, str], list[Any]]:
 
     Those that differ in stages and groups alone are one kernel, as in a class.
     """
-    from lego_mlir.kernels import warpgroup_choices as choices
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.warpgroup_tiles import Wanted, candidates
 
     near: dict[Any, list[tuple[float, Any]]] = {}
     for size, layouts in listed:
-        timed = [
-            (choices.microseconds(size, tile, SMS, layouts), tile) for tile in choices.candidates(*size, SMS, layouts)
-        ]
+        wanted = Wanted(*size, device_with(SMS), layouts)
+        timed = [(wanted.microseconds(tile), tile) for tile in candidates(wanted)]
         least = min(us for us, _ in timed)
         kinds: dict[Any, tuple[float, Any]] = {}
         for us, tile in sorted(timed, key=lambda entry: entry[0]):

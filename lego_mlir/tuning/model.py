@@ -9,13 +9,13 @@ part of the others does not overlap. An SM with several resident blocks hides th
 
 The last wave is charged by the blocks of its fullest SM, so a grid of one block more than fits costs a wave. The model
 ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/how-to/tuning.md).
-Products of `kernels.matmul` have a model that knows their steps, stages and lines (`kernels.product_time`).
+Products of `kernels.matmul` have a model that knows their steps, stages and lines (`choices.product_time`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.caches.time_model import H200, RTX_2080_SUPER, Chip
@@ -132,10 +132,11 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
 
 def _predicted_product(counts: LaunchCounts, product: TimedProduct, device: DeviceModel) -> PredictedTime:
     """The time of a product by its own model, which has an H200's constants."""
-    from lego_mlir.kernels import product_time
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.product_time import product_time
 
-    on = replace(product_time.H200, sms=device.chip.sms)
-    time, launches = product_time.product_time(product.size, product.tile, on), counts.launches
+    on, launches = device_with(device.chip.sms), counts.launches
+    time = product_time(product.size, product.tile, on, shared=product.shared)
     return PredictedTime(
         microseconds=launches * time.microseconds,
         dram=launches * time.dram,

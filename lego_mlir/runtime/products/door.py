@@ -15,7 +15,7 @@ a call costs little more than its launch.
 
 An array in rows or in columns is used in place; another one is copied. Large products whose rows are not multiples of
 16 bytes are computed on aligned copies (`aligned_products`); small ones load such rows element by element. Products of
-few rows with long sums split K among blocks, and add the parts in a fixed order (`split_choices`).
+few rows with long sums split K among blocks, and add the parts in a fixed order (`choices.warp_tiles`).
 
 The result has the type of `a` unless another is requested, and comes from the library of `a`, from CuPy for arrays
 known by DLPack alone; CuPy has no bfloat16: there such a result comes as its 16-bit words. The product has no

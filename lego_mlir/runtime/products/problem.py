@@ -18,6 +18,7 @@ from lego_mlir.kernels.aligned_products import WideProduct
 from lego_mlir.runtime.calls import target_for
 
 if TYPE_CHECKING:
+    from lego_mlir.choices.product_device import ProductDevice
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue, FusedParts
     from lego_mlir.runtime.arrays import Device
 
@@ -80,6 +81,13 @@ class Problem:
     def size(self) -> tuple[int, int, int]:
         """M, N and K."""
         return self.m, self.n, self.k
+
+    @property
+    def place(self) -> ProductDevice:
+        """The device as the choice of tiles has it."""
+        from lego_mlir.choices.product_device import device_with
+
+        return device_with(self.multiprocessors)
 
     def of_size(self, m: int, n: int, k: int) -> Problem:
         """The same product of other sizes."""
