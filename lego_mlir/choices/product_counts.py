@@ -16,8 +16,9 @@ from typing import Final, NamedTuple
 
 from lego_mlir.choices.product_device import ProductDevice
 from lego_mlir.choices.product_tile import BYTES, LEAST_STEPS, STEP, ProductTile, exchanged
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, RESERVED_SHARED_BYTES, WARP
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
+from lego_mlir.hardware.rounds import rounds_of
 
 PRODUCTS: Final = 16 * 8 * 16
 """Products of one `mma.sync` m16n8k16, the unit of matrix work of both families. PTX ISA."""
@@ -32,8 +33,6 @@ BOX: Final = 128
 SHARED_WAVEFRONT: Final = 128
 """Bytes of shared memory that an SM reads or writes in a clock. CUDA C++ Programming Guide."""
 SHARED_PER_SM: Final = 228 * 1024
-SHARED_RESERVED: Final = 1024
-"""Bytes of shared memory that the system takes for each block. CUDA C++ Programming Guide."""
 THREADS_PER_SM: Final = 2048
 GROUP_ROWS: Final = 2048
 """Rows of C in a group of the tile order."""
@@ -139,7 +138,7 @@ def resident_blocks(tile: ProductTile, shared: int) -> int:
     accumulators = tile.m * tile.n // threads
     registers = min(64 + accumulators * 5 // 4, 255)  # of a thread, close to what ptxas takes
     by_shared, by_registers = (
-        SHARED_PER_SM // (shared + SHARED_RESERVED),
+        SHARED_PER_SM // (shared + RESERVED_SHARED_BYTES),
         REGISTERS_PER_SM // (registers * threads),
     )
     return max(1, min(by_shared, by_registers, THREADS_PER_SM // threads))
@@ -167,8 +166,8 @@ def counts_of(product: ProductSize, tile: ProductTile, device: ProductDevice, sh
     slots = reached_by(blocks, device) * resident // blocks * blocks  # blocks at the same time: whole clusters
     divided = t.parts * t.splits
     units = grid[0] * grid[1] * divided
-    whole, rest = divmod(units, slots)
-    rounds = whole + (rest > 0)
+    whole, last = rounds_of(units, slots, device.sms)
+    rounds = whole + (last > 0)
     fetched, (read, wave) = fetched_by(p, t, k, grid, rounds), waves_of(p, t, grid, slots)
     by_warps = t.m * t.warps[1] + t.n * t.warps[0]
     if t.family == "warpgroups":  # each 64 rows are multiplied by all columns
@@ -178,7 +177,7 @@ def counts_of(product: ProductSize, tile: ProductTile, device: ProductDevice, sh
         matrix=t.m * t.n * k / PRODUCTS, shared=(t.m + t.n + by_warps) * k * BYTES / SHARED_WAVEFRONT,
         **fetched._asdict(), chained=k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (k * divided))),
         stored=p.m / grid[0] * touched(p.n / grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES),
-        units=units, parts=t.parts, whole=whole, last=-(-rest // device.sms), rounds=rounds, resident=resident,
+        units=units, parts=t.parts, whole=whole, last=last, rounds=rounds, resident=resident,
         waves=units / slots, sums=added * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), peers=peers,
         busy=min(units, reached_by(blocks, device)),
         gathered=(t.splits > 1) * t.splits * t.m * t.n / t.parts / SUMS, read=read,

@@ -8,16 +8,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lego_mlir.choices.product_tile import Family
-from lego_mlir.hardware.devices import constants_of
+from lego_mlir.hardware import devices
+from lego_mlir.hardware.devices import DeviceNumbers, constants_of, numbers_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
+
+LOG: Final = logging.getLogger(__name__)
 
 Launches = Literal["flushed", "steady", "rotated"]
 
@@ -172,10 +176,31 @@ def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-H200: Final = device_from(constants_of("NVIDIA H200", "products"))
+REFERENCE: Final = "NVIDIA H200"
+"""The device whose constants stand for those of a device without a file."""
+H200: Final = device_from(constants_of(REFERENCE, "products"))
 
 
 @cache
 def device_with(multiprocessors: int) -> ProductDevice:
-    """The device with this many multiprocessors, otherwise as the one that was fitted."""
+    """The reference with this many multiprocessors, of which nothing else is known."""
     return H200 if multiprocessors == H200.sms else replace(H200, sms=multiprocessors)
+
+
+@cache
+def device_for(numbers: DeviceNumbers) -> ProductDevice:
+    """A device by its numbers: the constants of its file, or the reference's, scaled to its clocks, DRAM and L2.
+
+    >>> h100 = device_for(DeviceNumbers("another device", 132, 1980.0, 3.36e6, 50_000_000))
+    >>> h100.frequency == H200.frequency, round(h100.dram / H200.dram, 3)
+    (True, 0.7)
+    """
+    if "products" in devices.file_of(numbers.name):
+        fitted = H200 if numbers.name == REFERENCE else device_from(constants_of(numbers.name, "products"))
+        return fitted if numbers.multiprocessors == fitted.sms else replace(fitted, sms=numbers.multiprocessors)
+    LOG.info("%s: no constants were fitted to it; tiles are chosen by the model with its own numbers", numbers.name)
+    of = numbers_of(REFERENCE)
+    return replace(
+        H200, sms=numbers.multiprocessors, frequency=H200.frequency * numbers.mhz / of.mhz,
+        dram=H200.dram * numbers.bandwidth / of.bandwidth, l2_bytes=H200.l2_bytes * numbers.l2_bytes / of.l2_bytes,
+    )  # fmt: skip

@@ -46,7 +46,15 @@ from lego_mlir.runtime.products.operands import (
     require_alike,
     require_device,
 )
-from lego_mlir.runtime.products.problem import INPUTS, OTHER_INPUTS, Problem, clusters_of, kernels_folder, place_of
+from lego_mlir.runtime.products.problem import (
+    INPUTS,
+    OTHER_INPUTS,
+    Problem,
+    clusters_of,
+    kernels_folder,
+    numbers_of,
+    place_of,
+)
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:
@@ -224,7 +232,7 @@ def _problem(
     return Problem(
         left.shape[0], right.shape[1], left.shape[1], ALL_INPUTS[left.dtype], ALL_RESULTS[result], orders, target,
         multiprocessors, clusters_of(left.device), epilogue, exact=options.exact_steps(left),
-        rounded=left.dtype == "float32" and options.tf32 != "cut",
+        rounded=left.dtype == "float32" and options.tf32 != "cut", numbers=numbers_of(left.device),
     )  # fmt: skip
 
 
