@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.choices.product_tile import Family
 from lego_mlir.hardware import devices
@@ -162,14 +162,14 @@ def device_from(constants: Json) -> ProductDevice:
     """The device from JSON data, whose names of numbers are text."""
     launches = {name: LaunchKind(**values) for name, values in constants["launches"].items()}
     paths = {name: MatrixPath(**values) for name, values in constants["paths"].items()}
-    rules = {name: _value(value) for name, value in constants["choice"].items()}
-    given = {"launches": launches, "paths": paths, "reached": _value(constants["reached"])}
+    rules: Json = {name: _value(value) for name, value in constants["choice"].items()}
+    given: Json = {"launches": launches, "paths": paths, "reached": _value(constants["reached"])}
     return ProductDevice(
         **{**constants, **given, "choice": ChoiceRules(**rules), "roles": RolePath(**constants["roles"])}
     )
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> object:
     """A list as a tuple, and the keys of a table as numbers."""
     if isinstance(value, dict):
         return {int(key): one for key, one in value.items()}

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
 
 Family = Literal["mma.sync", "warpgroups"]
+Knob = int | str | tuple[int, int]
+"""A value of a field of a tile."""
 BYTES: Final = 2
 """Of an element of A or B of 16 bits, the unit of candidates and of the model of time."""
 STEP: Final = 64
@@ -173,25 +175,24 @@ class ProductTile:
         """The tile of JSON data. Raises UsageError for fields that a tile does not have."""
         if unknown := data.keys() - _defaults().keys():
             raise UsageError(f"a tile has no {', '.join(sorted(unknown))}; it has {', '.join(_defaults())}")
-        given: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
+        given: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
         return cls(**given)
 
 
 @cache
-def _defaults() -> dict[str, Any]:
+def _defaults() -> Json:
     return {field.name: field.default for field in fields(ProductTile)}
 
 
-def warpgroup_tile(m: int, n: int, stages: int, k: int = STEP, **schedule: Any) -> ProductTile:
+def warpgroup_tile(m: int, n: int, stages: int, **schedule: Knob) -> ProductTile:
     """A tile of warpgroups: one to three groups of warps divide the rows of the unit, which are columns if
     transposed."""
     transposed = schedule.get("transposed", False)
     rows = n if transposed else m
     warps = WARPGROUP * (rows // ROWS if rows % TALL else 2)
     sides = (1, warps) if transposed else (warps, 1)
-    return ProductTile(m, n, k, sides, stages, "warpgroups", **{"resident": 1, **schedule})
+    given: Json = {"k": STEP, "resident": 1, **schedule}
+    return ProductTile(m, n, warps=sides, stages=stages, family="warpgroups", **given)
 
 
 def exchanged(layouts: str) -> str:

@@ -23,14 +23,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.choices.product_counts import ProductSize, reached_by
 from lego_mlir.choices.product_device import H200, ProductDevice
-from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, ProductTile, exchanged, warpgroup_tile
+from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
 
 Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]
@@ -394,11 +397,12 @@ def clustered_tiles(wanted: Wanted) -> list[ProductTile]:
 
 def tile_of(
     wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int] = (1, 1), group: int | None = None,
-    lockstep: int | None = None, **given: Any,
+    lockstep: int | None = None, **given: Knob,
 ) -> ProductTile:  # fmt: skip
     """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
     rules, of_all = wanted.device.choice, group or max(1, GROUP // (sides[0] * cluster[0]))
-    found = ringed(wanted, warpgroup_tile(*sides, 1, cluster=cluster, group=of_all, **given))
+    schedule: Json = {"cluster": cluster, "group": of_all, **given}
+    found = ringed(wanted, warpgroup_tile(*sides, 1, **schedule))
     rows, columns = found.tiles(wanted.m, wanted.n)
     at_once = found.clusters(wanted.device.sms)
     if lockstep is None:
