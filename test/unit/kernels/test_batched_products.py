@@ -21,7 +21,7 @@ BLOCKS, SMALL = 3, role_tile(64, 128, 2)
 
 @cache
 def kernel(form, cluster=1, tile=SMALL):
-    return batched_products.build(form, replace(tile, cluster=cluster), BLOCKS - BLOCKS % -cluster)
+    return batched_products.build(form, replace(tile, cluster=(cluster, 1)), BLOCKS - BLOCKS % -cluster)
 
 
 def pitched(x, columns_first):
