@@ -57,7 +57,7 @@ def kernels() -> dict[str, tuple[Any, str | None]]:
         for dtype in (f32, f16)
         for variant in transpose.VARIANTS
     }
-    product = matmul.build(256, 256, 256, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+    product = matmul.build(256, 256, 256, f16, tiling=matmul.ProductTile(64, 64, 32, (2, 2)))
     for script in ("ldmatrix_mma", "matmul_sm80"):
         found[f"matmul {script}"] = (product, f"{script}.mlir")
     return found | ragged_kernels()
@@ -74,7 +74,7 @@ def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
             for variant in transpose.VARIANTS:
                 found[f"transpose {variant} {dtype} {M}x{N}"] = (transpose.build(variant, M, N, dtype), None)
     for M, N, K in RAGGED_PRODUCTS:
-        product = matmul.build(M, N, K, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+        product = matmul.build(M, N, K, f16, tiling=matmul.ProductTile(64, 64, 32, (2, 2)))
         for script in ("ldmatrix_mma", "matmul_sm80"):
             if script == "ldmatrix_mma" or M % 8 == N % 8 == K % 8 == 0:  # odd rows leave nothing to copy 16 bytes of
                 found[f"matmul {script} {M}x{N}x{K}"] = (product, f"{script}.mlir")

@@ -161,10 +161,11 @@ def _products(pipelined: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, A
         seen.add((layouts, choice))
         a, b = ((Col if x == "T" else Row)(*shape) for x, shape in zip(layouts, ((m, k), (k, n)), strict=True))
         blocks = choice.blocks(MULTIPROCESSORS)
-        tiling = {"tiling": choice.tiling, "order": choice.order, "blocks": blocks}
+        tiling = {"tiling": choice, "order": choice.order, "blocks": blocks}
         kernel = matmul.build(m, n, k, f16, a=a, b=b, result=f16, **tiling)
         persistent = ", persistent" if blocks else ""
-        name = f"{layouts} {m}x{n}x{k}, {choice.tiling}"
+        tile = f"{choice.m}x{choice.n}x{choice.k}, {choice.warps[0]}x{choice.warps[1]} warps"
+        name = f"{layouts} {m}x{n}x{k}, {tile}"
         yield f"matmul{persistent} | {name}", kernel, {**pipelined, "parameters": {"stages": choice.stages}}
 
 

@@ -1,4 +1,4 @@
-"""Fit the time model of products (`lego_mlir.kernels.product_time`) to all recorded runs, and judge its choices.
+"""Fit the time model of products (`lego_mlir.choices.product_time`) to all recorded runs, and judge its choices.
 
     python bench/product_fit.py fit       the constants from all runs, into the device's file
     python bench/product_fit.py validate  fit the constants for `judge` and `table`, each to other sizes
@@ -30,22 +30,16 @@ from typing import Any
 
 import mlir_kernels
 import numpy as np
+import recorded_tiles
 from product_runs import SMS
 
+from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
+from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice
+from lego_mlir.choices.product_tile import ProductTile
+from lego_mlir.choices.product_time import time_of
+from lego_mlir.choices.warp_tiles import RESIDENT
+from lego_mlir.choices.warpgroup_tiles import shares_rows
 from lego_mlir.hardware import devices
-from lego_mlir.kernels.choices import Choice, choice_from
-from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.kernels.product_counts import BlockTile, ProductSize, TileCounts, counts_of
-from lego_mlir.kernels.product_time import (
-    H200,
-    Launches,
-    LaunchKind,
-    MatrixPath,
-    ProductDevice,
-    time_of,
-)
-from lego_mlir.kernels.split_choices import RESIDENT
-from lego_mlir.kernels.warpgroup_choices import exchanged, tile_from
 
 PAGE = "results/product-choices.md"
 HELD_OUT = mlir_kernels.RESULTS / "static" / "product_fit_held_out.json"
@@ -107,19 +101,16 @@ class Measured:
 
     run: str
     product: ProductSize
-    tile: BlockTile
+    tile: ProductTile
     launches: Launches
     us: float
     ratio: float = 1.0
     dtype: str = "f16"
-    exchanged: bool = False
 
     @property
     def group(self) -> tuple[str, ProductSize, str, str]:
-        """What is compared: the candidates of one size in one run. `exchanged` ones compute the transposed product."""
-        p = self.product
-        named = ProductSize(p.n, p.m, p.k, exchanged(p.layouts)) if self.exchanged else p
-        return self.run, named, self.launches, self.dtype
+        """What is compared: the candidates of one size in one run."""
+        return self.run, self.product, self.launches, self.dtype
 
 
 # -- recorded runs
@@ -140,7 +131,8 @@ def _counts(row: Measured) -> bool:
     tile = row.tile
     if tile.family != "warpgroups" or row.run not in ("few_rows", "product_choices 2026-11-23"):
         return True
-    down, across = -(-row.product.m // tile.m), -(-row.product.n // tile.n)
+    size, tile = (row.product.turned(), tile.turned()) if tile.transposed else (row.product, tile)
+    down, across = -(-size.m // tile.m), -(-size.n // tile.n)
     alone = down == 2 and tile.cluster[0] == 1 and down * across * tile.parts <= SMS
     return tile.parts < MOST_PARTED and tile.resident == 1 and not alone
 
@@ -162,13 +154,13 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 def _tuning() -> Iterable[Measured]:
     for row in _rows("product_tuning"):
-        size = ProductSize(*row["size"])
+        size = ProductSize(*row["size"], element=F16_BYTES)
         family = row.get("family")
         if family == "mma.sync":
-            tile = choice_from(row).block_tile(F16_BYTES)
+            tile = recorded_tiles.of_row(row)
         elif family == "warpgroups":
             m, n, _ = row["tile"]
-            tile = tile_from((size.m, size.n, size.k), f"{m}x{n}", row["stages"], SMS).block_tile
+            tile = recorded_tiles.of_label((size.m, size.n, size.k), f"{m}x{n}", row["stages"])
         else:
             continue
         yield Measured("product_tuning", size, tile, "flushed", 1e3 * row["ms"])
@@ -179,8 +171,10 @@ def _spaces() -> Iterable[Measured]:
     for row in _rows("tuning_spaces"):
         changed = row["sizes"] == [2304, 1152, 4608] and row["config"].get("resident")
         if row["kernel"] == "matmul" and not changed:
-            tile = choice_from(row["config"]).block_tile(F16_BYTES)
-            yield Measured("tuning_spaces", ProductSize(*row["sizes"]), tile, "flushed", 1e3 * row["ms"])
+            tile = recorded_tiles.of_row(row["config"])
+            yield Measured(
+                "tuning_spaces", ProductSize(*row["sizes"], element=F16_BYTES), tile, "flushed", 1e3 * row["ms"]
+            )
 
 
 def _papers() -> Iterable[Measured]:
@@ -191,9 +185,9 @@ def _papers() -> Iterable[Measured]:
             size, tile, warps, stages = (
                 [int(found[i]) for i in places] for places in ((1, 2, 3), (5, 6, 7), (8, 9), (10,))
             )
-            choice = Choice(Tiling(*tile, (warps[0], warps[1])), stages[0], resident=int(persistent))
-            product = ProductSize(size[0], size[1], size[2], layouts)
-            yield Measured("matmul", product, choice.block_tile(F16_BYTES), "flushed", 1e3 * row["ms"])
+            block = ProductTile(*tile, (warps[0], warps[1]), stages[0], resident=int(persistent))
+            product = ProductSize(size[0], size[1], size[2], layouts, F16_BYTES)
+            yield Measured("matmul", product, block, "flushed", 1e3 * row["ms"])
 
 
 def _hopper() -> Iterable[Measured]:
@@ -209,36 +203,32 @@ def _hopper() -> Iterable[Measured]:
 
 
 def _of_row(run: str, dtype: str, row: dict[str, Any]) -> Iterable[Measured]:
-    product, transposed = ProductSize(*row["size"], row["layouts"]), False
+    product = ProductSize(*row["size"], row["layouts"], F16_BYTES)
     if "choice" in row:
         resident = RESIDENT if row["blocks"] else 0
-        tile = replace(choice_from(row["choice"]).block_tile(F16_BYTES), parts=row["parts"])
+        tile = replace(recorded_tiles.of_row(row["choice"]), parts=row["parts"])
         tile = replace(tile, resident=resident) if row["parts"] > 1 else tile
+    elif "division" in row:
+        tile = ProductTile.from_json(row["division"])
     elif "stages" in row:  # not of cuBLAS, or of a class
-        found = tile_from((product.m, product.n, product.k), row["tile"], row["stages"], SMS)
-        tile, transposed = found.block_tile, found.transposed
-        if transposed:
-            product = ProductSize(product.n, product.m, product.k, exchanged(product.layouts))
+        tile = recorded_tiles.of_label((product.m, product.n, product.k), row["tile"], row["stages"])
     else:
         return
-    yield Measured(run, product, tile, "steady", 1e3 * row["ms"], dtype=dtype, exchanged=transposed)
+    yield Measured(run, product, tile, "steady", 1e3 * row["ms"], dtype=dtype)
     if row.get("single_ms"):
-        yield Measured(run, product, tile, "flushed", 1e3 * row["single_ms"], dtype=dtype, exchanged=transposed)
+        yield Measured(run, product, tile, "flushed", 1e3 * row["single_ms"], dtype=dtype)
 
 
 def _few() -> Iterable[Measured]:
-    """Few rows and tiles by warpgroups; a transposed product is that of B^T and A^T."""
+    """Few rows and tiles by warpgroups."""
     for row in _rows("few_rows"):
         found = FEW_TILE.fullmatch(row["tile"])
         if found:  # not of cuBLAS
             (m, n, k), layouts = row["size"], row["layouts"]
-            tile = tile_from((m, n, k), found[1], int(found[2]), SMS)
-            if (tile.group == 1 and tile.tiles(m, n)[0] > 1) or not tile.shares_rows(m, n):
+            tile = recorded_tiles.of_label((m, n, k), found[1], int(found[2]))
+            if (tile.group == 1 and tile.tiles(m, n)[0] > 1) or not shares_rows(tile, m, n):
                 continue  # an order, or boxes outside of A, that the model has no term for
-            product = ProductSize(m, n, k, layouts)
-            if tile.transposed:
-                product = ProductSize(n, m, k, exchanged(layouts))
-            yield Measured("few_rows", product, tile.block_tile, "steady", 1e3 * row["ms"], exchanged=tile.transposed)
+            yield Measured("few_rows", ProductSize(m, n, k, layouts), tile, "steady", 1e3 * row["ms"])
 
 
 def _of_run(run: str) -> list[tuple[str, dict[str, Any]]]:
@@ -250,9 +240,10 @@ def _small() -> Iterable[Measured]:
         tile, threads, stages = row["tile"].split("-")
         m, n, k = map(int, tile.split("x"))
         warps = (1, int(threads) // 32) if m < 64 else (2, int(threads) // 64)
-        block = Choice(Tiling(m, n, k, warps), int(stages[:-1])).block_tile(F16_BYTES)
-        block = replace(block, parts=row["parts"], resident=RESIDENT if row["blocks"] else 0)
-        yield Measured(run, ProductSize(*row["size"], row["layouts"]), block, "rotated", 1e3 * row["ms"])
+        block = ProductTile(m, n, k, warps, int(stages[:-1]), parts=row["parts"])
+        block = replace(block, resident=RESIDENT if row["blocks"] else 0)
+        product = ProductSize(*row["size"], row["layouts"], F16_BYTES)
+        yield Measured(run, product, block, "rotated", 1e3 * row["ms"])
 
 
 # -- constants as a vector
@@ -291,7 +282,7 @@ class Runs:
 
     def __init__(self, rows: list[Measured]) -> None:
         self.rows = rows
-        counted = [counts_of(row.product, row.tile, H200.sms) for row in rows]
+        counted = [counts_of(row.product, row.tile, H200) for row in rows]
         self.counts = TileCounts(*(np.array(column, dtype=float) for column in zip(*counted, strict=True)))
         self.us, self.ratio = np.array([row.us for row in rows]), np.array([row.ratio for row in rows])
         self.families, self.kinds = [row.tile.family for row in rows], [row.launches for row in rows]
@@ -507,7 +498,7 @@ def table() -> None:
     mlir_kernels.put_into(PAGE, "choices", f"{head}\n\n", of_runs, mlir_kernels.table(columns, cells))
 
 
-def _label(tile: BlockTile) -> str:
+def _label(tile: ProductTile) -> str:
     persistent = ", persistent" if tile.family == "mma.sync" and tile.resident else ""
     cluster = f" cluster {tile.cluster[0]}x{tile.cluster[1]}" if tile.cluster != (1, 1) else ""
     return f"{tile.family} {tile.m}x{tile.n}x{tile.k}{cluster}, {tile.stages} stages{persistent}"

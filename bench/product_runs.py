@@ -60,13 +60,15 @@ class Suite:
 
 def tile_for(product: Product) -> Any:
     """The tile that lego_mlir.matmul chooses among warpgroups."""
-    from lego_mlir.kernels import warpgroup_choices
+    from lego_mlir.choices import warpgroup_tiles
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.tracing.dtypes import dtype_named
 
     fused = epilogue_of(product)
-    return warpgroup_choices.choose(
-        *product.size, SMS, "NT" if product.is_turned else product.layouts, dtype_named(product.dtype).bytes,
-        exact=product.exact, fused=fused is not None or product.result not in ("f16", "bf16"),
+    return warpgroup_tiles.choose(
+        *product.size, device_with(SMS), "NT" if product.is_turned else product.layouts,
+        dtype_named(product.dtype).bytes, exact=product.exact,
+        fused=fused is not None or product.result not in ("f16", "bf16"),
         operands=0 if fused is None else len(fused.operands),
     )  # fmt: skip
 

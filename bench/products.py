@@ -33,6 +33,7 @@ import mlir_kernels
 import product_cases as cases
 import product_runs
 import product_tables
+import recorded_tiles
 import runner
 from harness import Protocol
 from product_cases import Product, of_types
@@ -58,7 +59,7 @@ SMALL_TILES = tuple((tile, way, 16) for tile in ((128, 128), (64, 128), (64, 64)
 
 def by_tile(product: Product, label: str, tile: Any) -> Way:
     """The kernel by warpgroups in a tile."""
-    facts = {"tile": str(tile), "stages": tile.stages}
+    facts = {"tile": str(tile), "stages": tile.stages, "division": tile.to_json()}
     return Way(file_of(product, f"{tile}-{tile.stages}s"), lambda: product_runs.compiled(product, tile), facts)
 
 
@@ -68,19 +69,21 @@ def chosen(product: Product) -> dict[str, Way]:
 
 def studied(product: Product) -> dict[str, Way]:
     """The chosen kernel, and other tiles, clusters and groups."""
-    from lego_mlir.kernels import warpgroup_choices
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.warpgroup_tiles import Wanted, tile_of
 
     small, found = max(product.size) < LARGE, chosen(product)
     for tile, cluster, group in SMALL_TILES if small else LARGE_TILES:
         for dependent in (False, True)[: 1 + small]:
-            one = warpgroup_choices.tile_of(*product.size, tile, SMS, cluster, group, dependent=dependent)
+            wanted = Wanted(*product.size, device_with(SMS), "NN")
+            one = tile_of(wanted, tile, cluster, group, dependent=dependent)
             found[str(one)] = by_tile(product, str(one), one)
     return found
 
 
 def hopper_static() -> list[dict[str, Any]]:
     """Registers and main loops of the tiles at 4096."""
-    from lego_mlir.kernels import warpgroup_choices
+    from lego_mlir.choices.warpgroup_tiles import Wanted, tile_of
 
     tiles = (((128, 256), ALONE), ((128, 256), ALONG_M), ((128, 256), ALONG_N), ((256, 192), ALONE),
              ((256, 192), ALONG_N), ((128, 128), ALONE), ((64, 128), ALONE), ((64, 64), ALONE))  # fmt: skip
@@ -88,7 +91,7 @@ def hopper_static() -> list[dict[str, Any]]:
     for layouts, dtype in (("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16")):
         for tile, cluster in tiles:
             product = of_types((4096,) * 3, layouts, dtype)
-            made = product_runs.compiled(product, warpgroup_choices.tile_of(*product.size, tile, SMS, cluster), "ptx")
+            made = product_runs.compiled(product, tile_of(Wanted(*product.size, layouts="NN"), tile, cluster), "ptx")
             code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
             shared = "" if cluster == ALONE else f" cluster {cluster[0]}x{cluster[1]}"
             name = f"{tile[0]}x{tile[1]}x64{shared} {layouts} {dtype}"
@@ -175,41 +178,47 @@ def _exactly(product: Product, target: str, steps: Mapping[str, Any]) -> Way:
 PARTS = (1, 3, 8)
 
 
-def by_mma(product: Product, choice: Any, emit: str = "cubin") -> Way:
-    """The kernel by mma.sync of a choice, K whole or in parts."""
+def by_mma(product: Product, tile: Any, emit: str = "cubin") -> Way:
+    """The kernel by mma.sync in a tile, K whole or in parts."""
 
     def build() -> Any:
         from lego_mlir import Col, Row
         from lego_mlir.kernels import matmul
+        from lego_mlir.kernels.split_k import SplitK
         from lego_mlir.tracing.dtypes import dtype_named
 
         m, n, k = product.size
         order = {"T": Col, "N": Row}
         a, b = (order[letter](*dims) for letter, dims in zip(product.layouts, ((m, k), (k, n)), strict=True))
-        one, (dtype, result) = choice.choice, map(dtype_named, (product.dtype, product.result))
-        blocks = {"split": choice.split} if choice.split else {"order": one.order, "blocks": one.blocks(SMS)}
-        kernel = matmul.build(m, n, k, dtype, a=a, b=b, result=result, tiling=choice.tiling, **blocks)
-        given = {"transform": SCRIPT, "parameters": {"stages": one.stages}}
+        dtype, result = map(dtype_named, (product.dtype, product.result))
+        blocks = {"order": tile.order, "blocks": tile.blocks(SMS)}
+        if tile.parts > 1:
+            blocks = {"split": SplitK(tile.parts, tile.blocks(SMS))}
+        kernel = matmul.build(m, n, k, dtype, a=a, b=b, result=result, tiling=tile, **blocks)
+        given = {"transform": SCRIPT, "parameters": {"stages": tile.stages}}
         return mlir_kernels.compiled(kernel, PLAIN_TARGET, emit, **given)
 
-    t, blocks = choice.tiling, choice.blocks or 0
-    tile = f"{t.m}x{t.n}x{t.k}-{t.threads}-{choice.choice.stages}s"
-    facts = {"parts": choice.parts, "blocks": blocks, "tile": tile}
-    return Way(file_of(product, f"{tile}-{choice.parts}p-{blocks}b"), build, facts)
+    blocks = (tile.blocks(SMS) or 0) if tile.parts > 1 else 0
+    name = f"{tile.m}x{tile.n}x{tile.k}-{tile.threads}-{tile.stages}s"
+    facts = {"parts": tile.parts, "blocks": blocks, "tile": name}
+    return Way(file_of(product, f"{name}-{tile.parts}p-{blocks}b"), build, facts)
 
 
 def small(product: Product) -> dict[str, Way]:
     """As the model chooses among parts of K, and with other numbers of parts."""
-    from lego_mlir.kernels import split_choices
+    from lego_mlir.choices import warp_tiles
+    from lego_mlir.choices.product_counts import ProductSize
+    from lego_mlir.choices.product_device import device_with
 
-    m, n, k = product.size
-    best = split_choices.choose(m, n, k, SMS)
+    size = ProductSize(*product.size, "NT")
+    best = warp_tiles.choose_parts(size, device_with(SMS))
+    full = next(tile for tile in warp_tiles.PARTED if tile.m == best.m)
     found = {"chosen": best}
     for parts in PARTS:
-        if parts <= split_choices.most_parts(k, best.tiling):
-            found[f"{parts} parts"] = split_choices.with_parts(m, n, k, best.choice, parts, SMS)
-    distinct = dict({str(choice): (label, choice) for label, choice in reversed(found.items())}.values())
-    return {label: by_mma(product, choice) for label, choice in distinct.items()}
+        if parts <= warp_tiles.most_parts(size.k, best):
+            found[f"{parts} parts"] = warp_tiles.with_parts(size, full, parts, SMS)
+    distinct = dict({tile: (label, tile) for label, tile in reversed(found.items())}.values())
+    return {label: by_mma(product, tile) for label, tile in distinct.items()}
 
 
 LAYOUTS, ORDERS = ("NN", "NT", "TN", "TT"), ("row", "column", "grouped", "morton")
@@ -219,45 +228,43 @@ RANKED, STUDIED_SYNC = 5, Product((4096, 4096, 4096), "NN")
 
 def synchronous(product: Product) -> dict[str, Way]:
     """The best of the model's ranking of candidates for mma.sync."""
+    from lego_mlir.choices.product_counts import ProductSize
+    from lego_mlir.choices.product_time import product_time
+    from lego_mlir.choices.warp_tiles import CANDIDATES, fitting
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels.choices import CANDIDATES, fitting
-    from lego_mlir.kernels.product_counts import ProductSize
-    from lego_mlir.kernels.product_time import product_time
-    from lego_mlir.kernels.split_choices import SplitChoice
 
-    size, room = ProductSize(*product.size, product.layouts), target_named(PLAIN_TARGET).shared_per_block
-    ranked = sorted(CANDIDATES, key=lambda c: product_time(size, c.block_tile(F16_BYTES)).microseconds)[:RANKED]
+    size, room = ProductSize(*product.size, product.layouts, F16_BYTES), target_named(PLAIN_TARGET).shared_per_block
+    ranked = sorted(CANDIDATES, key=lambda c: product_time(size, c).microseconds)[:RANKED]
     if product == STUDIED_SYNC:
         ranked += [replace(ranked[0], order=order) for order in ORDERS]
         ranked += [replace(ranked[0], stages=stages) for stages in (2, 3)]
     found = {}
     for choice in dict.fromkeys(fitting(c, product.size[2], room, F16_BYTES) for c in ranked):
         name = f"{'x'.join(map(str, product.size))}-{product.layouts}-{label_of(choice)}"
-        found[name] = replace(by_mma(product, SplitChoice(choice, 1)), file=name, facts=choice.to_data())
+        found[name] = replace(by_mma(product, choice), file=name, facts=recorded_tiles.as_row(choice))
     return found
 
 
 def label_of(choice: Any) -> str:
     """The tile, its warps, the stages, the order and the blocks that stay."""
-    t, stay = choice.tiling, f"-{choice.resident}r" * bool(choice.resident)
+    t, stay = choice, f"-{choice.resident}r" * bool(choice.resident)
     return f"{t.m}x{t.n}x{t.k}-{t.warps[0]}x{t.warps[1]}w-{choice.stages}s-{choice.order}{stay}"
 
 
 def sync_static() -> list[dict[str, Any]]:
     """Every candidate for mma.sync in every layout at 4096, f16 to f16; the largest also as bf16, and into f32."""
-    from lego_mlir.kernels.choices import CANDIDATES
-    from lego_mlir.kernels.split_choices import SplitChoice
+    from lego_mlir.choices.warp_tiles import CANDIDATES
 
     rows, shared_per_sm = [], 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
     for choice, layouts in every(CANDIDATES, LAYOUTS):
         for dtype, result in [("f16", "f16")] + [("bf16", "bf16"), ("f16", "f32")] * (choice == CANDIDATES[0]):
             product = Product(STUDIED_SYNC.size, layouts, dtype, result)
-            made = by_mma(product, SplitChoice(choice, 1), "ptx").build()
+            made = by_mma(product, choice, "ptx").build()
             code = mlir_kernels.assembled(made.text, PLAIN_TARGET, mlir_kernels.shared_bytes(made))
-            facts = {**choice.to_data(), "layouts": layouts, "dtype": dtype, "result": result}
+            facts = {**recorded_tiles.as_row(choice), "layouts": layouts, "dtype": dtype, "result": result}
             name = f"{label_of(choice)} {layouts} {dtype} {result}"
             row = harness.static_row(code, "HMMA", kernel=name, **facts)
-            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.tiling.threads, shared_per_sm)
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.threads, shared_per_sm)
             rows.append(row)
     return rows
 
@@ -267,9 +274,10 @@ def sync_static() -> list[dict[str, Any]]:
 
 def of_class(product: Product) -> Way:
     """The kernel of all sizes of a class."""
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import class_of
 
-    found = class_of(product.size, product.layouts, product.dtype, product.result, SMS)
+    found = class_of(product.size, product.layouts, product.dtype, product.result, device_with(SMS))
     step = 1 if product.layouts[0] == "N" else 64 if "whole" in found.name else 8
     facts = {"class_step": step, "tile": str(found.tile)}
     return Way(found.name, lambda: mlir_kernels.compiled(found.kernel(), TARGET), facts)
@@ -289,36 +297,41 @@ MMA_ROWS, MMA_WORK = 64, 2**28
 
 def leaders(product: Product) -> dict[str, Way]:
     """The choice of lego_mlir.matmul, the quickest tiles of other kinds by the model, mma.sync and the class."""
+    from lego_mlir.choices import warp_tiles, warpgroup_tiles
+    from lego_mlir.choices.product_counts import ProductSize
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, few_rows, split_choices, warpgroup_choices
-    from lego_mlir.kernels.split_choices import SplitChoice
 
     size, layouts = product.size, product.layouts
     m, n, k = size
     best = product_runs.tile_for(product)
-    tiles = warpgroup_choices.candidates(m, n, k, SMS, layouts)
-    tiles += warpgroup_choices.parted_tiles(m, n, k, SMS, layouts)
-    if m <= few_rows.TRANSPOSED_ROWS[-1]:
-        tiles += [tile for tile in few_rows.candidates(size, SMS, layouts) if tile.transposed]
-    times = [warpgroup_choices.microseconds(size, tile, SMS, layouts) for tile in tiles]
+    wanted = warpgroup_tiles.Wanted(m, n, k, device_with(SMS), layouts)
+    tiles = [*warpgroup_tiles.candidates(wanted), *warpgroup_tiles.divided_tiles(wanted)]
+    times = [wanted.microseconds(tile) for tile in tiles]
     kinds: dict[Any, Any] = {}
     for us, _, tile in sorted(zip(times, range(len(tiles)), tiles, strict=True), key=lambda entry: entry[:2]):
         if us <= NEAR * min(times):
-            tile = replace(tile, dependent=us < warpgroup_choices.SHORT and tile.lockstep == 0)
+            tile = replace(tile, dependent=us < wanted.device.choice.short and tile.lockstep == 0)
             kinds.setdefault((tile.transposed, tile.m, tile.cluster, tile.parts), tile)
     found = {"model": best}
     rows, columns = best.tiles(m, n)
     if best.parts == 1 and rows * columns // best.clusters(SMS) in ROUNDS_IN_DOUBT:
-        other = replace(best, lockstep=0 if best.lockstep else warpgroup_choices.MEETING)
+        other = replace(best, lockstep=0 if best.lockstep else wanted.device.choice.meeting)
         found[str(other)] = other
     found |= {str(tile): tile for tile in kinds.values() if tile != best}
     ways = {label: by_tile(product, label, tile) for label, tile in list(found.items())[:COUNT]}
     if m <= MMA_ROWS or m * n * k < MMA_WORK:
         room = target_named(PLAIN_TARGET).shared_per_block
-        choice = split_choices.choose(m, n, k, SMS) if split_choices.applies(m, k) else SplitChoice(
-            choices.choose(m, n, k, layouts, room, multiprocessors=SMS), 1)  # fmt: skip
+        one = ProductSize(m, n, k, layouts)
+        choice = (
+            warp_tiles.choose_parts(replace(one, layouts="NT"), wanted.device)
+            if warp_tiles.is_parted(m, k)
+            else warp_tiles.choose(one, room, wanted.device)
+        )
         way = by_mma(product, choice)
-        ways["mma.sync"] = replace(way, facts={**way.facts, "choice": choice.choice.to_data()})
+        ways["mma.sync"] = replace(
+            way, facts={**way.facts, "choice": recorded_tiles.as_row(replace(choice, resident=0))}
+        )
     return ways | ({"class": of_class(product)} if product in cases.CLASS_CHOICES else {})
 
 
@@ -327,8 +340,9 @@ def leaders(product: Product) -> dict[str, Way]:
 
 def tuned(product: Product) -> dict[str, Way]:
     """The tiles of both families."""
+    from lego_mlir.choices import families, warp_tiles, warpgroup_tiles
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, family_choices, matmul, warpgroup_choices
+    from lego_mlir.kernels import matmul
     from lego_mlir.tracing.dtypes import f16
 
     size, room = product.size, target_named(PLAIN_TARGET).shared_per_block
@@ -341,13 +355,13 @@ def tuned(product: Product) -> dict[str, Way]:
         label = f"{family}-{tile}-{warps}w-{choice.stages}s-{block.resident}r"
         found[label] = Way(file_of(product, label), build, facts)
 
-    for choice in dict.fromkeys(choices.fitting(one, size[2], room, F16_BYTES) for one in choices.CANDIDATES):
-        add("mma.sync", choice.block_tile(F16_BYTES), choice, choice.order, lambda choice=choice: mlir_kernels.compiled(
-            matmul.build(*size, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS)),
+    for choice in warp_tiles.all_fitting(size[2], room, F16_BYTES):
+        add("mma.sync", choice, choice, choice.order, lambda choice=choice: mlir_kernels.compiled(
+            matmul.build(*size, f16, result=f16, tiling=choice, order=choice.order, blocks=choice.blocks(SMS)),
             PLAIN_TARGET, transform=SCRIPT, parameters={"stages": choice.stages}))  # fmt: skip
-    for shape in warpgroup_choices.TILES if family_choices.can(size, "NN") else ():
-        tile = warpgroup_choices.tile_of(*size, shape, SMS)
-        add("warpgroups", tile.block_tile, tile, "grouped", lambda tile=tile: product_runs.compiled(product, tile))
+    for rows, columns in warpgroup_tiles.WHOLE.shapes if families.can(size, "NN") else ():
+        tile = warpgroup_tiles.tile_of(warpgroup_tiles.Wanted(*size, layouts="NN"), (rows, columns))
+        add("warpgroups", tile, tile, "grouped", lambda tile=tile: product_runs.compiled(product, tile))
     return found
 
 
@@ -359,28 +373,29 @@ LEADERS, LED, TILES = 8, 1.2, 72
 
 def run_by_matmul(product: Product) -> dict[str, Way]:
     """The kernel that `matmul` runs, by class or of exactly these sizes."""
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import class_for
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
 
-    found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, SMS)
+    found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, device_with(SMS))
     if found is None:
         problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
         return dict([by_script(problem.name, None, lambda: kernel_for(problem))])
-    tile = getattr(found, "tile", None) or getattr(found, "choice", None)
-    name = f"{found.name}_{tile.stages}"
-    return dict([by_script(name, tile, lambda: (found.kernel(), found.script, found.parameters))])
+    name = f"{found.name}_{found.tile.stages}"
+    return dict([by_script(name, found.tile, lambda: (found.kernel(), found.script, found.parameters))])
 
 
 def leading(product: Product) -> dict[str, Way]:
     """The kernels of all sizes in the tiles that lead at a size."""
+    from lego_mlir.choices.product_counts import reached_by
+    from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import ProductClass
-    from lego_mlir.kernels.warpgroup_choices import reached_by
 
     found = {}
     for tile in leading_tiles()[product]:
-        shared = tile.cluster[0] * tile.cluster[1]
-        one = ProductClass(product.dtype, product.result, product.layouts, tile, reached_by(shared, SMS) // shared)
+        clusters = reached_by(tile.sharing, device_with(SMS)) // tile.sharing
+        one = ProductClass(product.dtype, product.result, product.layouts, tile, clusters)
         given = one.kernel, one.script, one.parameters
         name, way = by_script(f"{one.name}_{tile.stages}", tile, lambda given=given: (given[0](), *given[1:]))
         found[name] = way
@@ -405,15 +420,16 @@ def leading_tiles() -> dict[Product, list[Any]]:
 
     Those that differ in stages and groups alone are one kernel, as in a class.
     """
-    from lego_mlir.kernels import warpgroup_choices as choices
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.warpgroup_tiles import Wanted, candidates
 
     def kind(tile: Any) -> Any:
         return tile.m, tile.n, tile.cluster, tile.transposed, tile.lockstep > 0
 
     near: dict[Product, list[Any]] = {}
     for one in cases.CANDIDATES:
-        timed = [(choices.microseconds(one.size, tile, SMS, one.layouts), tile)
-                 for tile in choices.candidates(*one.size, SMS, one.layouts)]  # fmt: skip
+        wanted = Wanted(*one.size, device_with(SMS), one.layouts)
+        timed = [(wanted.microseconds(tile), tile) for tile in candidates(wanted)]
         least, kinds = min(us for us, _ in timed), {}
         for us, tile in sorted(timed, key=lambda entry: entry[0]):
             if us <= LED * least:

@@ -74,7 +74,7 @@ def shipped(n: int) -> Any:
     from lego_mlir import Col, f16
     from lego_mlir.kernels import matmul
 
-    tile = matmul.Tiling(*WIDE, 64, warps=(2, 4))
+    tile = matmul.ProductTile(*WIDE, 64, warps=(2, 4))
     return matmul.build(n, n, n, f16, b=Col(n, n), result=f16, tiling=tile)
 
 

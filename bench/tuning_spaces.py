@@ -20,6 +20,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import recorded_tiles
 import runner
 import tuned_templates
 
@@ -67,10 +68,10 @@ def space(kind: str, case: tuple[int, ...]) -> list[dict[str, Any]]:
         return transposes()
     if kind == "softmax":
         return [{"rows": r, "warps": w} for r, w in product(AT_A_TIME, WARPS) if case[0] * r <= LARGEST_BLOCK]
-    from lego_mlir.kernels.choices import CANDIDATES, fitting
+    from lego_mlir.choices.warp_tiles import all_fitting
 
-    fitted = dict.fromkeys(fitting(c, case[2], SHARED_PER_BLOCK, F16_BYTES) for c in CANDIDATES)
-    return [choice.to_data() for choice in fitted]
+    fitted = all_fitting(case[2], SHARED_PER_BLOCK, F16_BYTES)
+    return [recorded_tiles.as_row(choice) for choice in fitted]
 
 
 def label(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> str:
@@ -85,14 +86,13 @@ def kernel_of(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> An
     """The traced kernel of a transpose or a product."""
     from lego_mlir import f16, f32
     from lego_mlir.kernels import matmul, transpose
-    from lego_mlir.kernels.choices import choice_from
 
     if kind == "transpose":
         tile, threads, order = tuple(candidate["tile"]), candidate["threads"], candidate["order"]
         width = candidate["width"] if candidate["variant"] == "vectorised" else None
         return transpose.build(candidate["variant"], *case, f32, tile=tile, threads=threads, width=width, order=order)
-    choice = choice_from(candidate)
-    return matmul.build(*case, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS))
+    choice = recorded_tiles.of_row(candidate)
+    return matmul.build(*case, f16, result=f16, tiling=choice, order=choice.order, blocks=choice.blocks(SMS))
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
@@ -130,13 +130,12 @@ def rendered(folder: Path, kind: str, case: tuple[int, ...]) -> Iterator[dict[st
 
 def counted(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
     """The counts of a candidate, as pruning takes them: of a product after its transform script."""
-    from lego_mlir.kernels.choices import choice_from
     from lego_mlir.tuning.launch_counts import counts_of
 
     counts = counts_of(kernel_of(kind, case, candidate), {}, COUNTED_BLOCKS)
     if kind == "transpose":
         return counts
-    choice = choice_from(candidate)
+    choice = recorded_tiles.of_row(candidate)
     shared = choice.shared_bytes(F16_BYTES)
     return replace(counts, shared_bytes=shared, rounds=counts.rounds / max(choice.stages - 1, 1))
 
@@ -219,8 +218,7 @@ def _softmax(folder: Path, case: tuple[int, ...]) -> Any:
 
 def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any], float, Any]]]]:
     """Each recorded space: its kind, its sizes, and for each candidate its values, microseconds and counts."""
-    from lego_mlir.kernels.choices import choice_from
-    from lego_mlir.kernels.product_counts import ProductSize
+    from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.tuning import template_counts
     from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct
 
@@ -238,8 +236,8 @@ def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any]
             else known[label(kind, sizes, config)]
         )
         if kind == "matmul":
-            choice = choice_from(config)
-            product = TimedProduct(ProductSize(*sizes), choice.block_tile(F16_BYTES))
+            choice = recorded_tiles.of_row(config)
+            product = TimedProduct(ProductSize(*sizes), choice, choice.shared_bytes(F16_BYTES))
             counts = replace(counts, product=product)
         spaces.setdefault((kind, sizes), []).append((config, 1e3 * row["ms"], counts))
     for row in json.loads((mlir_kernels.RESULTS / "NVIDIA-H200" / "2026-11-20-nw.json").read_text())["rows"]:

@@ -11,9 +11,10 @@ import numpy as np
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
-from lego_mlir.kernels.role_products import OutputTile, ProductRings, RingUse, RoleTile, RowStores
+from lego_mlir.choices.role_tiles import role_tile, threads_of
+from lego_mlir.kernels.role_products import OutputTile, ProductRings, RingUse, RowStores
 
-BLOCKS, TILE = 3, RoleTile(rows=64, columns=128, stages=2)
+BLOCKS, TILE = 3, role_tile(rows=64, columns=128, stages=2)
 T, G = lego.size("T", min=1, max=2**16), lego.size("G", min=1, max=64)
 K, N = (lego.size(name, min=8, max=2**14, multiple_of=8) for name in "KN")
 
@@ -25,20 +26,20 @@ def bound(x, end):
 def tiles(offsets):
     """The tiles of this block, by group: `following` is the number of its next tile in the next group."""
     begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(lego.block_id.x))
-    across = lego.cdiv(N, TILE.columns)
+    across = lego.cdiv(N, TILE.n)
     for group in lego.range(G):
         first, end = (lego.index(x, range=(0, T + 1)) for x in (begin.get(), offsets[group]))
-        down = bound(lego.cdiv(lego.maximum(end - first, 0), TILE.rows), 2**16)
+        down = bound(lego.cdiv(lego.maximum(end - first, 0), TILE.m), 2**16)
         count = bound(down * across, 2**30)
         mine = lego.index(following.get(), range=(0, BLOCKS))
         for tile in lego.range(mine, count, BLOCKS):
-            row, column = bound(first + tile // across * TILE.rows, 2**16), bound(tile % across, 2**8)
-            yield OutputTile(row, column * TILE.columns, end, columns=N, depth=K, of_b=(group,))
+            row, column = bound(first + tile // across * TILE.m, 2**16), bound(tile % across, 2**8)
+            yield OutputTile(row, column * TILE.n, end, columns=N, depth=K, of_b=(group,))
         following.set(lego.i32((mine - count) % BLOCKS))
         begin.set(offsets[group])
 
 
-@lego.kernel(grid=BLOCKS, block=TILE.threads)
+@lego.kernel(grid=BLOCKS, block=threads_of(TILE))
 def grouped_product(
     a: lego.Tensor(f16, Row(T, K)),
     b: lego.Tensor(f16, Row(G, K, N)),

@@ -5,12 +5,12 @@ from launching import UNTOUCHED
 
 from lego_mlir import Col, Row, f16, interp
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.runtime.data import positions
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms import scripts
 
-SMALL = Tiling(32, 64, 32, (1, 2))
+SMALL = ProductTile(32, 64, 32, (1, 2))
 SIZES = (64, 128, 128)
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
 SHIPPED = scripts.folder()

@@ -7,9 +7,10 @@ each instruction that computes which task a thread does. With few resident block
     clocks of a block = max(work, (latency + work) / resident blocks),  work = warps * (loads * pass + fills + mapping)
     seconds = start + blocks / SMs * clocks / frequency
 
-The constants were fitted to measurements of the 9 x 9 stencil of 4096 x 4096 and 16384 x 16384 elements with blocks of
-256 threads; docs/reference/schedule-caches.md compares the model with everything else that was measured, and shows what
-it cannot explain. It ranks orders; it knows nothing of arithmetic or of the bandwidth of the memory.
+The constants are those of `hardware.devices`, fitted to measurements of the 9 x 9 stencil of 4096 x 4096 and
+16384 x 16384 elements with blocks of 256 threads; docs/reference/schedule-caches.md compares the model with everything
+else that was measured, and shows what it cannot explain. It ranks orders; it knows nothing of arithmetic or of the
+bandwidth of the memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lego_mlir.caches.levels import CacheLevel, WritePolicy
 from lego_mlir.caches.simulation import simulate, task_order
 from lego_mlir.caches.workloads import addresses
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware import devices
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 
@@ -82,18 +84,11 @@ class Chip:
         return max(min(self.threads // (warps * WARP), self.registers // (of_warp * warps), 32), 1)
 
 
-# Fitted by non-negative least squares to measured times; frequencies are assumed, under load.
-H200: Final = Chip(
-    "h200", 132, 1.98e9, 2048, 65536, 1900 * 128, 60 << 20,
-    start=10.6e-6, loads=0.13, places=0.26, passes=0.72, fills=0.49, stores=1.0, instructions=3.8 / 35,
-    latency=2100.0,
-)  # fmt: skip
-RTX_2080_SUPER: Final = Chip(
-    "rtx2080super", 48, 1.815e9, 1024, 65536, 500 * 128, 4 << 20,
-    start=0.0, loads=0.17, places=0.52, passes=1.33, fills=1.13, stores=2.0, instructions=0.0,
-    latency=900.0,
-)  # fmt: skip
-CHIPS: Final = {chip.name: chip for chip in (H200, RTX_2080_SUPER)}
+CHIPS: Final = {
+    file["alias"]: Chip(file["alias"], **file["caches"]["constants"]) for file in devices.having("caches")
+}  # fmt: skip
+"""The devices to which the constants were fitted."""
+H200, RTX_2080_SUPER = CHIPS["h200"], CHIPS["rtx2080super"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ def _programs() -> Iterator[Finding]:
     yield Finding("mlir-opt", opt, False, "for tests and the lego plugin: apt-get install mlir-22-tools")
     yield _plugin(opt)
     yield Finding("GPU", _gpu(), False, "no NVIDIA driver responds; compile kernels here and run them elsewhere")
+    yield Finding("fitted devices", _fitted(), False, "")
 
 
 def _plugin(opt: str | None) -> Finding:
@@ -152,6 +153,13 @@ def _plugin(opt: str | None) -> Finding:
     if reason is not None:
         return Finding(name, None, False, f"{found} does not fit {opt} ({reason}); {dialect_plugin.REMEDY}")
     return Finding(name, f"{found}, fits {opt}", False, "")
+
+
+def _fitted() -> str:
+    """The devices with constants for products; others have the model with their own numbers."""
+    from lego_mlir.hardware import devices
+
+    return "; ".join(f"{file['device']}, {file['products']['fitted']['date']}" for file in devices.having("products"))
 
 
 def _gpu() -> str | None:

@@ -24,6 +24,8 @@ PITCH: Final = 64
 ALIGNED: Final = 8
 """Elements of 16 bytes."""
 BYTES: Final = 2  # of an element
+LEAST_COPY: Final = 4
+"""Bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"."""
 LEAST_WORK: Final = 2**24
 """M N K below which launches of copies cost more than they save; at 513^3 they are 1.04 to 1.4 times as fast."""
 LEAST_INTENSITY: Final = 256
@@ -47,6 +49,15 @@ def stored(m: int, n: int, k: int, layouts: str) -> tuple[tuple[int, int], tuple
     """The shapes of A and B as NN, NT, TN or TT store them: rows, and elements of a row."""
     a, b = (m, k) if layouts[0] == "N" else (k, m), (k, n) if layouts[1] == "N" else (n, k)
     return a, b
+
+
+def is_narrow(m: int, n: int, k: int, layouts: str) -> bool:
+    """Whether rows of A or B, as they are stored, begin at odd elements, which no asynchronous copy takes.
+
+    >>> is_narrow(64, 64, 63, "NN"), is_narrow(63, 64, 64, "NN")
+    (True, False)
+    """
+    return any(row * BYTES % LEAST_COPY for _, row in stored(m, n, k, layouts))
 
 
 def aligned(elements: int) -> int:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, Strided, f16
+from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
@@ -32,7 +34,6 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
-from lego_mlir.kernels.role_tiles import GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -79,27 +80,27 @@ class BatchedForm:
         return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
 
 
-def build(form: BatchedForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: BatchedForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of all sizes, strides and numbers of matrices, of a form and a tile.
 
     `a` and `b` have K, M or N contiguous as the form has it: [A, M, K] or [A, K, M], [B, K, N] or [B, N, K].
     """
-    form, tile = form or BatchedForm(), tile or RoleTile()
+    form, tile = form or BatchedForm(), tile or role_tile()
     sizes = BatchedSizes.of(form)
     of_a, of_b = (lego.Tensor(form.dtype, layout) for layout in sizes.layouts(form))
 
-    @lego.kernel(grid=blocks, block=tile.threads, cluster=tile.cluster)
+    @lego.kernel(grid=blocks, block=threads_of(tile), cluster=tile.sharing)
     def batched_product(  # type: ignore[no-untyped-def]
         a: of_a,  # type: ignore[valid-type]
         b: of_b,  # type: ignore[valid-type]
         c: lego.Tensor(form.stored, Row(sizes.products, sizes.m, sizes.n)),  # type: ignore[valid-type]
     ):
         rings, stores = ProductRings(tile, form.dtype, form.contiguous), RowStores(tile, form.stored)
-        with lego.warps(GROUPS * WARPS, (GROUPS + 1) * WARPS, registers=24):
+        with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
             used = RingUse()
             for place in sizes.tiles(tile, blocks):
                 rings.fill(a, b, place, used)
-        with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
+        with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
             used = RingUse()
             for place in sizes.tiles(tile, blocks):
                 stores.write(rings.sums(place, used), c, place, form.multiple)
@@ -142,22 +143,22 @@ class BatchedSizes:
             found.append(Strided([count, *shape], [stride, pitch, 1], claim=True))
         return found[0], found[1]
 
-    def tiles(self, tile: RoleTile, blocks: int) -> Iterator[OutputTile]:
+    def tiles(self, tile: ProductTile, blocks: int) -> Iterator[OutputTile]:
         """The places of a block's tiles."""
-        down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, tile.height), (self.n, tile.columns)))
+        down, across = (bound(lego.cdiv(n, extent)) for n, extent in ((self.m, height_of(tile)), (self.n, tile.n)))
         each = bound(down * across, USES, first=1)
         for number in lego.range(
-            cluster_number(tile), bound(down * across * self.products, USES), blocks // tile.cluster
+            cluster_number(tile), bound(down * across * self.products, USES), blocks // tile.sharing
         ):
             turn = bound(number, USES)
             product = bound(turn // each)
-            row, column = in_panels(turn % each, down, across, tile.together(blocks))
+            row, column = in_panels(turn % each, down, across, together(tile, blocks))
             of_a, of_b = (
                 (bound(product // by % count, count),) for by, count in zip(self.shared, self.matrices, strict=True)
             )
             yield OutputTile(
-                row * tile.height + first_row(tile),
-                column * tile.columns,
+                row * height_of(tile) + first_row(tile),
+                column * tile.n,
                 self.m,
                 self.n,
                 self.k,

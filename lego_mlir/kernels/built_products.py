@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from lego_mlir.kernels.matmul import Tiling
+    from lego_mlir.choices.product_tile import ProductTile
     from lego_mlir.tracing.definition import Kernel
 
 
@@ -19,7 +19,7 @@ class BuiltProduct:
     n: int
     k: int
     layouts: str
-    tiling: Tiling
+    tiling: ProductTile
     blocks: int | None
 
 

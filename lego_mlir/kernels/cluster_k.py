@@ -11,7 +11,7 @@ The last barrier keeps a block from ending while others read its sums. PTX ISA, 
 
 >>> from lego_mlir import f16
 >>> from lego_mlir.kernels import matmul
->>> kernel = matmul.build(64, 128, 512, f16, tiling=matmul.Tiling(64, 64, 64, (4, 1)), split=ClusterK(4))
+>>> kernel = matmul.build(64, 128, 512, f16, tiling=matmul.ProductTile(64, 64, 64, (4, 1)), split=ClusterK(4))
 >>> kernel.grid, kernel.cluster, [parameter.name for parameter in kernel.params]
 ((8,), (4,), ['a', 'b', 'c'])
 """

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
+from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import GROUPS, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.grouped_products import MOST_GROUPS
 from lego_mlir.kernels.role_products import (
@@ -32,14 +34,13 @@ from lego_mlir.kernels.role_products import (
     cluster_number,
     in_panels,
 )
-from lego_mlir.kernels.role_tiles import DEPTH, GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition import Kernel
 
-THREADS = 32 * WARPS
+THREADS = 32 * WARPGROUP
 """Threads of the role that copies."""
 
 
@@ -68,17 +69,17 @@ class DepthForm:
         return self.dtype if self.result is None else self.result
 
 
-def build(form: DepthForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: DepthForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of sizes T, G, M and N: a is [T, PA], of which M columns count, b is [T, PB], and offsets are [G]."""
-    form, tile = form or DepthForm(), tile or RoleTile()
-    if tile.cluster > 1:
-        raise UsageError(f"groups along K in clusters of {tile.cluster} blocks: take 1, a block ends its own tiles")
+    form, tile = form or DepthForm(), tile or role_tile()
+    if tile.sharing > 1:
+        raise UsageError(f"groups along K in clusters of {tile.sharing} blocks: take 1, a block ends its own tiles")
     T, G = lego.size("T", min=1, max=LARGEST), lego.size("G", min=1, max=MOST_GROUPS)
     M, N = (lego.size(n, min=1, max=LARGEST, multiple_of=by) for n, by in (("M", 1), ("N", form.multiple)))
     pitches = [lego.size(name, min=ALIGNED, max=LARGEST, multiple_of=ALIGNED) for name in ("PA", "PB")]
     of_a, of_b = (lego.Tensor(form.dtype, Row(T, pitch)) for pitch in pitches)
 
-    @lego.kernel(grid=blocks, block=tile.threads, cluster=tile.cluster)
+    @lego.kernel(grid=blocks, block=threads_of(tile), cluster=tile.sharing)
     def depth_product(  # type: ignore[no-untyped-def]
         a: of_a,  # type: ignore[valid-type]
         b: of_b,  # type: ignore[valid-type]
@@ -87,11 +88,11 @@ def build(form: DepthForm | None = None, tile: RoleTile | None = None, blocks: i
     ):
         rings, stores = DepthRings(tile, form.dtype), RowStores(tile, form.stored)
         order = DepthOrder(tile, blocks, (T, G, M, N))
-        with lego.warps(GROUPS * WARPS, (GROUPS + 1) * WARPS, registers=40):
+        with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=40):
             used, ends = RingUse(), RingUse()
             for place in order.tiles(offsets):
                 rings.fill_group(a, b, place, used, ends)
-        with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=232):
+        with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=232):
             used = RingUse()
             for place in order.tiles(offsets):
                 stores.write(rings.sums(place, used), c, place, form.multiple)
@@ -103,19 +104,19 @@ def build(form: DepthForm | None = None, tile: RoleTile | None = None, blocks: i
 class DepthRings(ProductRings):
     """Rings whose last stage of a group has zeros after the group's end."""
 
-    def __init__(self, tile: RoleTile, dtype: DType) -> None:
+    def __init__(self, tile: ProductTile, dtype: DType) -> None:
         super().__init__(tile, dtype, ("mn", "mn"))
         self.dtype = dtype
-        self.landed = lego.barriers(1, arrivals=WARPS)
+        self.landed = lego.barriers(1, arrivals=WARPGROUP)
 
     def fill_group(self, a: Operand, b: Operand, place: OutputTile, used: RingUse, ends: RingUse) -> None:
         """Copy the tiles of all steps; of the last one, if it is not whole, those before the end of the group."""
-        whole = bound(place.depth // DEPTH)
-        self.fill(a, b, replace(place, depth=whole * DEPTH), used)
-        rest = bound(place.depth - whole * DEPTH, DEPTH)
+        whole = bound(place.depth // STEP)
+        self.fill(a, b, replace(place, depth=whole * STEP), used)
+        rest = bound(place.depth - whole * STEP, STEP)
         for _ in lego.range(lego.minimum(rest, 1)):
             use, end = used.at(0), ends.at(0)
-            self.copy(a, b, place, whole * DEPTH, use, self.landed[end])
+            self.copy(a, b, place, whole * STEP, use, self.landed[end])
             self.landed[end].arrive()
             self.landed[end].wait()
             for side in range(2):
@@ -131,34 +132,34 @@ class DepthRings(ProductRings):
         across = width // ALIGNED
         thread = lego.warp_id * 32 + lego.lane_id
         zeros = lego.vector(*[lego.register(self.dtype, 0.0).get()] * ALIGNED)
-        for row in lego.range(first + thread // across, DEPTH, THREADS // across):
-            self.rings[side].store(zeros, use % self.tile.stages * DEPTH + row, thread % across * ALIGNED)
+        for row in lego.range(first + thread // across, STEP, THREADS // across):
+            self.rings[side].store(zeros, use % self.tile.stages * STEP + row, thread % across * ALIGNED)
 
 
 @dataclass(frozen=True, slots=True)
 class DepthOrder:
     """The tiles of a block: `sizes` are T, G, M and N."""
 
-    tile: RoleTile
+    tile: ProductTile
     blocks: int
     sizes: tuple[Operand, Operand, Operand, Operand]
 
     def tiles(self, offsets: Operand) -> Iterator[OutputTile]:
         """The places of the block's tiles, those of a group after the other."""
         depth, groups, rows, columns = self.sizes
-        down, across = (bound(lego.cdiv(n, e)) for n, e in ((rows, self.tile.rows), (columns, self.tile.columns)))
+        down, across = (bound(lego.cdiv(n, e)) for n, e in ((rows, self.tile.m), (columns, self.tile.n)))
         each = bound(down * across, USES, first=1)
         for number in lego.range(cluster_number(self.tile), bound(each * groups, USES), self.blocks):
             turn = bound(number, USES)
             group = bound(turn // each, groups)
-            row, column = in_panels(turn % each, down, across, self.tile.together(self.blocks))
+            row, column = in_panels(turn % each, down, across, together(self.tile, self.blocks))
             begin = lego.register(i32, 0)
             with lego.when(group > 0):
                 begin.set(offsets[lego.maximum(group - 1, 0)])
             first, end = (lego.index(x, range=(0, depth + 1)) for x in (begin.get(), offsets[group]))
             yield OutputTile(
-                row * self.tile.rows,
-                column * self.tile.columns,
+                row * self.tile.m,
+                column * self.tile.n,
                 rows,
                 columns,
                 bound(lego.maximum(end - first, 0)),

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
+from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
@@ -30,7 +32,6 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
-from lego_mlir.kernels.role_tiles import GROUPS, WARPS, RoleTile
 from lego_mlir.tracing.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -70,20 +71,20 @@ class GroupedForm:
         return self.dtype if self.result is None else self.result
 
 
-def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: GroupedForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of sizes T, G, K and N: a is [T, K], offsets are [G], c is [T, N].
 
     K is a multiple of 8, and so is the size P, the pitch of b's rows where N is not. Rows after the last offset are not
     stored. Groups may be empty.
     """
-    form, tile = form or GroupedForm(), tile or RoleTile()
+    form, tile = form or GroupedForm(), tile or role_tile()
     T, G = lego.size("T", min=1, max=LARGEST), lego.size("G", min=1, max=MOST_GROUPS)
     K = lego.size("K", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
     N = lego.size("N", min=form.multiple, max=LARGEST, multiple_of=form.multiple)
     P = N if form.multiple == ALIGNED else lego.size("P", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
     of_b = lego.Tensor(form.dtype, Row(G, K, P) if form.b == "N" else Row(G, N, K))
 
-    @lego.kernel(grid=blocks, block=tile.threads, cluster=tile.cluster)
+    @lego.kernel(grid=blocks, block=threads_of(tile), cluster=tile.sharing)
     def grouped_product(  # type: ignore[no-untyped-def]
         a: lego.Tensor(form.dtype, Row(T, K)),  # type: ignore[valid-type]
         b: of_b,  # type: ignore[valid-type]
@@ -93,11 +94,11 @@ def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks:
         rings = ProductRings(tile, form.dtype, ("k", "k" if form.b == "T" else "mn"))
         stores = RowStores(tile, form.stored)
         order = GroupOrder(tile, blocks, (T, G, K, N))
-        with lego.warps(GROUPS * WARPS, (GROUPS + 1) * WARPS, registers=24):
+        with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
             used = RingUse()
             for place in order.tiles(offsets):
                 rings.fill(a, b, place, used)
-        with lego.warps(0, GROUPS * WARPS, groups=GROUPS, registers=240):
+        with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
             used = RingUse()
             for place in order.tiles(offsets):
                 stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
@@ -110,7 +111,7 @@ def build(form: GroupedForm | None = None, tile: RoleTile | None = None, blocks:
 class GroupOrder:
     """The tiles of a block: `sizes` are T, G, K and N."""
 
-    tile: RoleTile
+    tile: ProductTile
     blocks: int
     sizes: tuple[Operand, Operand, Operand, Operand]
 
@@ -119,19 +120,19 @@ class GroupOrder:
 
         The end of the next group is loaded while this one is visited.
         """
-        (rows, groups, depth, columns), clusters = self.sizes, self.blocks // self.tile.cluster
-        across, together = bound(lego.cdiv(columns, self.tile.columns)), self.tile.together(self.blocks)
+        (rows, groups, depth, columns), clusters = self.sizes, self.blocks // self.tile.sharing
+        across, high = bound(lego.cdiv(columns, self.tile.n)), together(self.tile, self.blocks)
         begin, following = lego.register(i32, 0), lego.register(i32, lego.i32(cluster_number(self.tile)))
         ahead = lego.register(i32, offsets[0])
         for group in lego.range(groups):
             first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), ahead.get()))
             begin.set(ahead)
             ahead.set(offsets[lego.minimum(group + 1, groups - 1)])
-            down = bound(lego.cdiv(lego.maximum(end - first, 0), self.tile.height))
+            down = bound(lego.cdiv(lego.maximum(end - first, 0), height_of(self.tile)))
             count = bound(down * across, USES)
             for number in lego.range(lego.index(following.get(), range=(0, USES)), count, clusters):
-                row, column = in_panels(number, down, across, together)
-                top = bound(first + row * self.tile.height + first_row(self.tile))
-                yield OutputTile(top, column * self.tile.columns, end, columns, depth, of_b=(group,))
+                row, column = in_panels(number, down, across, high)
+                top = bound(first + row * height_of(self.tile) + first_row(self.tile))
+                yield OutputTile(top, column * self.tile.n, end, columns, depth, of_b=(group,))
                 following.set(following + clusters)
             following.set(following - lego.i32(count))

@@ -25,6 +25,7 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
 from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.choices.product_tile import LEAST_STEPS, OUT_PAD, ProductTile
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
@@ -50,53 +51,15 @@ from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, el
 from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
 from lego_mlir.tracing.tensor import View
 
-__all__ = ["Epilogue", "Tiling", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
+__all__ = ["Epilogue", "ProductTile", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
            "silu_gate"]  # fmt: skip
 
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""
-OUT_PAD: Final = 8
-"""Padding elements after each row of C's shared tile, 16 bytes or more: a fragment's rows are in different banks."""
-
-
 TIMED_BYTES: Final = 2
 """Bytes of an element in the time model of products."""
-LEAST_STEPS: Final = 2
-"""The minimum of steps along K, the last one of zeros if one tile is deep enough: pipelining needs a loop."""
 AT_ONCE: Final = 4
 """Stores of a thread in flight per iteration of the loop over its part of C."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """A block's tile of C, its step along K, and the number of warps along M and N."""
-
-    m: int = 128
-    n: int = 128
-    k: int = 32
-    warps: tuple[int, int] = (2, 2)
-
-    def __post_init__(self) -> None:
-        if len(self.warps) != 2:
-            raise UsageError(f"matmul: a tile's warps are two numbers, along m and along n, got {self.warps}")
-        parts = (("m", self.m, self.warps[0], 16), ("n", self.n, self.warps[1], 8), ("k", self.k, 1, 16))
-        for name, size, warps, unit in parts:
-            if not (isinstance(size, int) and isinstance(warps, int)) or warps < 1 or size < 1 or size % (unit * warps):
-                raise UsageError(
-                    f"matmul: a tile's {name}={size} must be a multiple of {unit} for each of its {warps} warps"
-                )
-
-    @property
-    def threads(self) -> int:
-        return WARP * self.warps[0] * self.warps[1]
-
-    @property
-    def warp_tile(self) -> tuple[int, int]:
-        """The part of C that one warp computes."""
-        return self.m // self.warps[0], self.n // self.warps[1]
-
-    def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}, {self.warps[0]}x{self.warps[1]} warps"
 
 
 def build(
@@ -109,7 +72,7 @@ def build(
     b: Any = None,
     c: Any = None,
     result: DType = f32,
-    tiling: Tiling | None = None,
+    tiling: ProductTile | None = None,
     order: Any = "grouped",
     tiles: tuple[Any, Any] | None = None,
     epilogue: Epilogue | None = None,
@@ -133,7 +96,7 @@ def build(
     and `split`; LayoutError for layouts that do not fit.
     """
     M, N, K = as_sizes("matmul", (M, N, K))
-    tiling = Tiling() if tiling is None else tiling
+    tiling = ProductTile() if tiling is None else tiling
     a, b, c = (
         _of_shape(name, Row(*dims) if given is None else given, dims)
         for name, given, dims in (("a", a, (M, K)), ("b", b, (K, N)), ("c", c, (M, N)))
@@ -215,7 +178,7 @@ def _of_shape(name: str, given: Layout, dims: tuple[SizeLike, SizeLike]) -> Layo
     return layout
 
 
-def _given(tiling: Tiling, tiles: tuple[Layout, Layout]) -> tuple[Layout, Layout]:
+def _given(tiling: ProductTile, tiles: tuple[Layout, Layout]) -> tuple[Layout, Layout]:
     if len(tiles) != 2:
         raise UsageError(f"matmul: tiles are two layouts, of A's and of B's shared tile, got {len(tiles)}")
     return (
@@ -233,7 +196,7 @@ def _contiguous_axis(layout: Layout) -> int:
     return int(along or not down)
 
 
-def _staged(tiling: Tiling, a: Layout, b: Layout) -> tuple[Layout, Layout]:
+def _staged(tiling: ProductTile, a: Layout, b: Layout) -> tuple[Layout, Layout]:
     """Shared tiles in the order of their matrices, so that both sides of the copy are contiguous."""
     made = [Row if _contiguous_axis(matrix) == 1 else lego.Col for matrix in (a, b)]
     return lego.as_layout(made[0](tiling.m, tiling.k)), lego.as_layout(made[1](tiling.k, tiling.n))
@@ -248,7 +211,7 @@ class _Plan:
     `blocks` share the tiles along `order`. `rows` are those of C, or of its transpose if it is column-major.
     """
 
-    tiling: Tiling
+    tiling: ProductTile
     order: Layout
     staged: tuple[Any, Any]
     through: DType

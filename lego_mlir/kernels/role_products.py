@@ -17,16 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import f2, f32, i32
+from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
-from lego_mlir.kernels.role_tiles import (
-    BUFFERS,
-    DEPTH,
-    GROUPS,
-    ROWS,
-    WARPS,
-    RoleTile,
-    in_lines,
-)
 from lego_mlir.tracing.shared_lines import copied_lines, ring_layout
 from lego_mlir.tracing.staging import thread_chunks
 
@@ -42,14 +35,14 @@ LARGEST: Final = 2**20
 """The largest size of a product."""
 
 
-def first_row(tile: RoleTile) -> Operand:
+def first_row(tile: ProductTile) -> Operand:
     """The first row of this block's tile in those of its cluster."""
-    return lego.cluster_rank * tile.rows if tile.cluster > 1 else 0
+    return lego.cluster_rank * tile.m if tile.sharing > 1 else 0
 
 
-def cluster_number(tile: RoleTile) -> Operand:
+def cluster_number(tile: ProductTile) -> Operand:
     """The number of this block's cluster."""
-    return lego.block_id.x // tile.cluster
+    return lego.block_id.x // tile.sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +82,28 @@ class RingUse:
 class ProductRings:
     """The rings of tiles of A and B, for matrices with K contiguous ("k") or not ("mn")."""
 
-    def __init__(self, tile: RoleTile, dtype: DType, contiguous: Sequence[str]) -> None:
+    def __init__(self, tile: ProductTile, dtype: DType, contiguous: Sequence[str]) -> None:
         self.tile, self.contiguous = tile, contiguous
-        across = tile.columns if contiguous[1] == "k" else in_lines(tile.columns, dtype.bytes)
-        self.extents = (tile.rows, across)
+        across = tile.n if contiguous[1] == "k" else in_lines(tile.n, dtype.bytes)
+        self.extents = (tile.m, across)
         self.rings = [
             lego.shared(dtype, ring_layout(tile.stages, *self._shape(side), dtype.bytes), name)
             for side, name in enumerate(("left", "right"))
         ]
-        self.full = lego.barriers(tile.stages, arrivals=WARPS * tile.cluster)
-        self.empty = lego.barriers(tile.stages, arrivals=WARPS * GROUPS * tile.cluster)
+        self.full = lego.barriers(tile.stages, arrivals=WARPGROUP * tile.sharing)
+        self.empty = lego.barriers(tile.stages, arrivals=WARPGROUP * GROUPS * tile.sharing)
         self.meet()
 
     def _shape(self, side: int) -> tuple[int, int]:
         extent = self.extents[side]
-        return (extent, DEPTH) if self.contiguous[side] == "k" else (DEPTH, extent)
+        return (extent, STEP) if self.contiguous[side] == "k" else (STEP, extent)
 
     def fill(self, a: Operand, b: Operand, place: OutputTile, used: RingUse) -> None:
         """Copy the tiles of all steps, each as soon as its stage is empty."""
-        steps, first = lego.cdiv(place.depth, DEPTH), used.at(0)
+        steps, first = lego.cdiv(place.depth, STEP), used.at(0)
         for step in lego.range(steps):
             use = first + step
-            self.copy(a, b, place, step * DEPTH, use, self.full[use])
+            self.copy(a, b, place, step * STEP, use, self.full[use])
             self._arrive(self.full[use])
         used.add(steps)
 
@@ -125,32 +118,32 @@ class ProductRings:
         """Copy the tile of A, side 0, or this block's part of the tile of B, for all blocks of the cluster."""
         (height, width), (top, left) = self._shape(side), (first, k) if self.contiguous[side] == "k" else (k, first)
         begin, count = use % self.tile.stages * height, height
-        shared = side == 1 and self.tile.cluster > 1
+        shared = side == 1 and self.tile.sharing > 1
         if shared:
-            count = height // self.tile.cluster
+            count = height // self.tile.sharing
             begin, top = begin + lego.cluster_rank * count, top + lego.cluster_rank * count
         target = self.rings[side].part((begin, 0), (count, width))
         lego.copy_async(source, target, at=(*outer, top, left), barrier=barrier, blocks="all" if shared else None)
 
     def _arrive(self, barrier: Operand) -> None:
         """Arrive at the barrier in all blocks of the cluster."""
-        if self.tile.cluster == 1:
+        if self.tile.sharing == 1:
             barrier.arrive()
             return
-        for block in lego.unroll(self.tile.cluster):
+        for block in lego.unroll(self.tile.sharing):
             barrier.arrive(block=block)
 
     def meet(self) -> None:
         """The blocks of a cluster meet: before they use each other's rings, and before one of them ends."""
-        if self.tile.cluster > 1:
+        if self.tile.sharing > 1:
             lego.cluster_barrier()
 
     def sums(self, place: OutputTile, used: RingUse) -> Operand:
         """The sums of this group's part of a tile."""
-        rows, columns = self.tile.part
-        layout = f2.MmaSync((WARPS, 1)).layout((rows, columns))
+        rows, columns = part_of(self.tile)
+        layout = f2.MmaSync((WARPGROUP, 1)).layout((rows, columns))
         total = lego.register(lego.zeros(f32, layout))
-        steps = lego.cdiv(place.depth, DEPTH)
+        steps = lego.cdiv(place.depth, STEP)
         for step in lego.range(steps):
             use = used.at(step)
             self.full[use].wait()
@@ -162,19 +155,19 @@ class ProductRings:
 
     def _part(self, side: int, slot: Operand) -> Operand:
         """This group's part of the tile of A (rows x K), side 0, or of B (K x columns) in a stage."""
-        extent, height = self.tile.part[side], self._shape(side)[0]
-        first = lego.group_id * extent if extent < (self.tile.rows, self.tile.columns)[side] else 0
+        extent, height = part_of(self.tile)[side], self._shape(side)[0]
+        first = lego.group_id * extent if extent < (self.tile.m, self.tile.n)[side] else 0
         if self.contiguous[side] == "k":
-            found = self.rings[side].part((slot * height + first, 0), (extent, DEPTH))
+            found = self.rings[side].part((slot * height + first, 0), (extent, STEP))
         else:
-            found = self.rings[side].part((slot * height, first), (DEPTH, extent))
+            found = self.rings[side].part((slot * height, first), (STEP, extent))
         return found if (side == 0) == (self.contiguous[side] == "k") else found.T
 
 
 class RowStores:
     """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row."""
 
-    def __init__(self, tile: RoleTile, result: DType) -> None:
+    def __init__(self, tile: ProductTile, result: DType) -> None:
         self.tile, self.result = tile, result
         self.line, self.width = LINE // result.bytes, CHUNK // result.bytes
         self.buffers = lego.shared(result, copied_lines(GROUPS * BUFFERS * ROWS, self.line, result.bytes), "out")
@@ -202,20 +195,20 @@ class RowStores:
 
     def _chunks(self, place: OutputTile) -> list[tuple[Operand, Operand]]:
         """The first rows and columns of a group's parts of 64 rows of 128 bytes."""
-        (rows, columns), (top, left) = self.tile.part, self._first(place)
+        (rows, columns), (top, left) = part_of(self.tile), self._first(place)
         return [(top + row, left + column) for row in range(0, rows, ROWS) for column in range(0, columns, self.line)]
 
     def _first(self, place: OutputTile) -> tuple[Operand, Operand]:
         """The first row and column of a group's part of a tile."""
-        rows, columns = self.tile.part
-        if rows < self.tile.rows:
+        rows, columns = part_of(self.tile)
+        if rows < self.tile.m:
             return place.row + lego.group_id * rows, place.column
         return place.row, place.column + lego.group_id * columns
 
     def _staged(self, sums: Operand, number: int) -> Operand:
         """The row of the buffers where the sums of a part are, for all threads of the group."""
-        chunk = f2.MmaSync((WARPS, 1)).layout((ROWS, self.line))
-        count = ROWS * self.line // (32 * WARPS)
+        chunk = f2.MmaSync((WARPGROUP, 1)).layout((ROWS, self.line))
+        count = ROWS * self.line // (32 * WARPGROUP)
         first = (lego.group_id * BUFFERS + number % BUFFERS) * ROWS
         here = lego.Spread(chunk, f32, sums.registers[number * count : (number + 1) * count])
         here.to(self.result).store(self.buffers, at=(first, 0))
@@ -225,7 +218,7 @@ class RowStores:
     def _rows(self, c: Operand, place: OutputTile, first: Operand, at: tuple[Operand, Operand], width: int) -> None:
         """Store one buffer, which begins at row `first`, to C."""
         thread = lego.warp_id * 32 + lego.lane_id
-        for row, column in thread_chunks((ROWS, self.line), width, 32 * WARPS, thread):
+        for row, column in thread_chunks((ROWS, self.line), width, 32 * WARPGROUP, thread):
             i, j = at[0] + row, at[1] + column
             value = self.buffers.load(first + row, column, width=width)
             with lego.when((i < place.end) & (j < place.columns)):

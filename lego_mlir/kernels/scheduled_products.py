@@ -7,25 +7,26 @@ Sizes are ints, or symbols for a kernel of all sizes of a class. Where all tiles
 has one; otherwise few blocks compute all of them. The blocks of a cluster compute tiles next to each other, or parts of
 K of one tile (`cluster_k`); or any blocks have parts of K, and a workspace (`split_k`).
 
->>> from lego_mlir.kernels.warpgroup_choices import choose
->>> product = ScheduledProduct(choose(4096, 4096, 4096, 132), "NT")
+>>> from lego_mlir.choices.warpgroup_tiles import choose
+>>> product = ScheduledProduct(choose(4096, 4096, 4096), "NT")
 >>> product.text(blocks=132, once=False).split(", ")[2:]
 ['copied_out(buffers=2)', 'pipeline(stages=4)', 'clusters(blocks=2)', 'lockstep(every=32)', 'roles']
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
+from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
+from lego_mlir.choices.warpgroup_tiles import UNIT
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.split_k import SplitK
-from lego_mlir.kernels.warpgroup_choices import UNIT, WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.schedule.orders import grouped, nested
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from lego_mlir.layout.canonical import SizeLike
     from lego_mlir.tracing.definition import Kernel
 
-TALL: Final = 128
-"""Rows of the unit from which two groups of warps divide them."""
 LINE: Final = 128
 """Bytes of a step along K, and of a row of a panel."""
 BUFFER: Final = 64 * LINE
@@ -56,7 +55,7 @@ Sizes = tuple["SizeLike", "SizeLike", "SizeLike"]
 class ScheduledProduct:
     """What the kernels of a tile have in common: `layouts` as NT, the types by their names, and what is fused."""
 
-    tile: WarpgroupTile
+    tile: ProductTile
     layouts: str
     dtype: str = "f16"
     result: str = "f16"
@@ -64,8 +63,8 @@ class ScheduledProduct:
 
     @property
     def warps(self) -> int:
-        """The warps that multiply, 4 for each group."""
-        return 8 if (self.tile.n if self.tile.transposed else self.tile.m) >= TALL else 4
+        """The warps that multiply, WARPGROUP for each group."""
+        return self.tile.warps[0] * self.tile.warps[1]
 
     @property
     def buffers(self) -> int:
@@ -81,7 +80,7 @@ class ScheduledProduct:
     def rows(self) -> int:
         """What the rows of a stage are a multiple of, where blocks of a cluster share a tile that has others."""
         t, (down, across) = self.tile, self.tile.cluster
-        of_a, of_b = t.m if self.layouts[0] == "N" else t.step, t.n if self.layouts[1] == "T" else t.step
+        of_a, of_b = t.m if self.layouts[0] == "N" else t.k, t.n if self.layouts[1] == "T" else t.k
         shared = [(of_a, UNIT * across)] * (across > 1) + [(of_b, UNIT * down)] * (down > 1)
         return max((by for extent, by in shared if extent % by), default=1)
 
@@ -93,7 +92,7 @@ class ScheduledProduct:
 
     @property
     def _ring(self) -> tuple[int, int]:
-        t, stage, buffer = self.tile, self._stage_bytes, self.warps // 4 * BUFFER
+        t, stage, buffer = self.tile, self._stage_bytes, self.warps // WARPGROUP * BUFFER
         room = LARGEST_SHARED_BYTES - BARRIER_BYTES
         one, two = ((room - count * buffer) // stage for count in (1, 2))
         if self.split:
@@ -111,14 +110,14 @@ class ScheduledProduct:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block, in bytes; a tile of sums takes that of the ring."""
-        return self.stages * self._stage_bytes + self.buffers * self.warps // 4 * BUFFER + BARRIER_BYTES
+        return self.stages * self._stage_bytes + self.buffers * self.warps // WARPGROUP * BUFFER + BARRIER_BYTES
 
     def text(self, blocks: int, *, once: bool, clipped: bool = False) -> str:
         """The schedules on a device for so many blocks at a time; `once` if each has one tile, or a part of its K.
 
         `clipped` if the tile has more rows than A.
         """
-        t, cluster = self.tile, self.tile.cluster[0] * self.tile.cluster[1]
+        t, cluster = self.tile, self.tile.sharing
         found = [
             "" if once else f"persistent(blocks={blocks})",
             "warpgroups(transposed=True)" if t.transposed else "warpgroups",
@@ -145,10 +144,9 @@ class ScheduledProduct:
         order = clustered_order(rows, columns, t.group, t.cluster, snake=t.lockstep > 0)
         dims = ((m, k), (k, n))
         a, b = ((Row if letter == "N" else Col)(*extents) for letter, extents in zip(self.layouts, dims, strict=True))
-        divided = (1, self.warps) if t.transposed else (self.warps, 1)
         kernel = matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result),
-            tiling=matmul.Tiling(t.m, t.n, LINE // ELEMENT_BYTES[self.dtype], divided), order=order,
+            tiling=replace(t, k=LINE // ELEMENT_BYTES[self.dtype]), order=order,
             epilogue=epilogue or self.fused.build(m, n), split=split,
         )  # fmt: skip
         once = split is not None or (is_static((rows, columns)) and rows * columns <= clusters)

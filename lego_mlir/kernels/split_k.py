@@ -25,7 +25,7 @@ but for one part. The sums do not depend on the number of blocks.
 
 >>> from lego_mlir import f16
 >>> from lego_mlir.kernels import matmul
->>> kernel = matmul.build(16, 128, 512, f16, tiling=matmul.Tiling(16, 64, 64, (1, 2)), split=SplitK(4))
+>>> kernel = matmul.build(16, 128, 512, f16, tiling=matmul.ProductTile(16, 64, 64, (1, 2)), split=SplitK(4))
 >>> kernel.grid, [parameter.name for parameter in kernel.params]
 ((8,), ['a', 'b', 'c', 'partial', 'counters'])
 """
@@ -35,11 +35,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.aliases import Array, Given, IndexLike, Operand, Traced
+from lego_mlir.choices.warp_tiles import MOST_PARTS
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.added_parts import LOADS, VECTOR, SharedVectors, store_added
 from lego_mlir.kernels.matmul import steps_of
@@ -48,8 +49,6 @@ from lego_mlir.tracing.dtypes import DType, i32
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
-
-MOST_PARTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)

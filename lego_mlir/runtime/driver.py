@@ -24,6 +24,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, LaunchError, UsageError
+from lego_mlir.hardware.devices import DeviceNumbers
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ SLOT_BYTES: Final = 8  # of a parameter: an address, a size, or a number
 
 # CUdevice_attribute
 CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, MOST_SHARED = 75, 76, 16, 97
+CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH, L2_BYTES = 13, 36, 37, 38
+NAME_BYTES: Final = 256
 # CUfunction_attribute
 MAX_DYNAMIC_SHARED: Final = 8
 # CUlaunchAttributeID
@@ -139,6 +142,7 @@ class Driver:
             raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
         self.devices = count.value
         self._contexts: dict[int, int] = {}
+        self._numbers: dict[int, DeviceNumbers | None] = {}
         self._scratch: dict[tuple[int, int], tuple[int, int]] = {}
         self._scratch_locks: dict[tuple[int, int], AbstractContextManager[object]] = {}
         self._clusters: dict[int, tuple[int, ...]] = {}
@@ -150,6 +154,25 @@ class Driver:
         value = ctypes.c_int()
         self._require("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(which), ctypes.c_int(device))
         return value.value
+
+    def name(self, device: int) -> str:
+        """The name of a device, such as "NVIDIA H200"."""
+        found = ctypes.create_string_buffer(NAME_BYTES)
+        self._require("cuDeviceGetName", found, ctypes.c_int(NAME_BYTES), ctypes.c_int(device))
+        return found.value.decode()
+
+    def numbers(self, device: int) -> DeviceNumbers | None:
+        """The clocks and memory of a device; None where the driver does not tell all of them."""
+        if device not in self._numbers:
+            khz, memory_khz, bits, l2_bytes = (
+                self.attribute(device, which) for which in (CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH, L2_BYTES)
+            )
+            bandwidth = 2 * memory_khz * 1e3 * bits / 8 / 1e6  # two transfers a clock
+            found = DeviceNumbers(
+                self.name(device), self.attribute(device, MULTIPROCESSORS), khz / 1e3, bandwidth, l2_bytes
+            )
+            self._numbers[device] = found if khz and bandwidth and l2_bytes else None
+        return self._numbers[device]
 
     def capability(self, device: int) -> str:
         """The compute capability, such as "90"."""

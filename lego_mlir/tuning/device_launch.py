@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.runtime.cuda import launch_extents
-from lego_mlir.runtime.driver import MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
+from lego_mlir.runtime.driver import L2_BYTES, MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
 from lego_mlir.runtime.manifest import Extent, KernelEntry, ProgramEntry, evaluate
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FLUSHED_BYTES: Final = 2**30
 FLUSHED_PART: Final = 32  # of the memory of a small device, at most
-L2_BYTES: Final = 38  # CUdevice_attribute
-NAME_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +36,10 @@ class DeviceIdentity:
 
 def identity(driver: Driver, device: int = 0) -> DeviceIdentity:
     """The identity of a device of this machine; the driver by the CUDA version that it supports."""
-    name, version = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int()
-    library = driver.library
-    driver.check(library.cuDeviceGetName(name, ctypes.c_int(NAME_BYTES), ctypes.c_int(device)), "cuDeviceGetName")
+    version, library = ctypes.c_int(), driver.library
     driver.check(library.cuDriverGetVersion(ctypes.byref(version)), "cuDriverGetVersion")
     cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-    return DeviceIdentity(name.value.decode(), driver.attribute(device, MULTIPROCESSORS), cuda)
+    return DeviceIdentity(driver.name(device), driver.attribute(device, MULTIPROCESSORS), cuda)
 
 
 class DeviceBuffers:

@@ -60,7 +60,8 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Cond, Expr
-    from lego_mlir.kernels.product_counts import BlockTile, ProductSize
+    from lego_mlir.choices.product_counts import ProductSize
+    from lego_mlir.choices.product_tile import ProductTile
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.trace import Buffer, KernelTrace
 
@@ -78,10 +79,11 @@ PLACES: Final = LINE_BYTES // SECTOR_BYTES
 
 @dataclass(frozen=True, slots=True)
 class TimedProduct:
-    """A matrix product and the tile of its blocks."""
+    """A matrix product, the tile of its blocks, and the bytes of shared memory that they take."""
 
     size: ProductSize
-    tile: BlockTile
+    tile: ProductTile
+    shared: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,22 @@ part of the others does not overlap. An SM with several resident blocks hides th
     time = start + max(whole waves + the last one, L2 sectors, bytes of DRAM)
 
 The last wave is charged by the blocks of its fullest SM, so a grid of one block more than fits costs a wave. The model
-ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/how-to/tuning.md).
-Products of `kernels.matmul` have a model that knows their steps, stages and lines (`kernels.product_time`).
+ranks candidates of one kernel; constants are those of `hardware.devices` (docs/how-to/tuning.md).
+Products of `kernels.matmul` have a model that knows their steps, stages and lines (`choices.product_time`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.caches.time_model import H200, RTX_2080_SUPER, Chip
+from lego_mlir.caches.time_model import Chip, chip_named
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware import devices
+from lego_mlir.hardware.limits import RESERVED_SHARED_BYTES
 from lego_mlir.hardware.memory import SECTOR_BYTES
+from lego_mlir.hardware.rounds import rounds_of
 from lego_mlir.tuning.candidates import PredictedTime
 
 if TYPE_CHECKING:
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 
 RESIDENT: Final = 32
 """Blocks that an SM holds at most; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
-SHARED_RESERVED: Final = 1024
-"""Bytes of shared memory that the system takes for each block; same table."""
 ISSUED: Final = 4
 """Warp instructions that an SM issues in a clock, one for each of its four parts."""
 
@@ -60,18 +61,12 @@ class DeviceModel:
 
 
 DEVICES: Final = {
-    device.name: device
-    for device in (
-        DeviceModel(
-            "h200", "sm_90", H200, 228 << 10, dram=4.3e12, l2=5.5e12, l2_partial=2.2e12, mma=1.63, wavefront=1.2,
-            instruction=0.25, latency=1100, start=4e-6, again=1.9e-6, overlap=0.8,
-        ),
-        DeviceModel(
-            "rtx2080super", "sm_75", RTX_2080_SUPER, 64 << 10, dram=4.5e11, l2=1.4e12, l2_partial=6e11, mma=8.0,
-            wavefront=1.2, instruction=0.25, latency=900, start=4e-6, again=1.9e-6, overlap=0.8,
-        ),
+    file["alias"]: DeviceModel(
+        file["alias"], file["target"], chip_named(file["alias"]), **file["tuning"]["constants"]
     )
+    for file in devices.having("tuning")
 }  # fmt: skip
+"""The devices to which the constants were fitted."""
 
 
 def device_named(name: str) -> DeviceModel:
@@ -83,7 +78,7 @@ def device_named(name: str) -> DeviceModel:
 
 def resident_blocks(counts: LaunchCounts, device: DeviceModel) -> int:
     """Blocks that an SM holds at once, by threads, registers and shared memory; 0 if not even one fits."""
-    shared = device.shared // (counts.shared_bytes + SHARED_RESERVED)
+    shared = device.shared // (counts.shared_bytes + RESERVED_SHARED_BYTES)
     return min(device.chip.resident(counts.threads, counts.registers), shared, RESIDENT)
 
 
@@ -104,8 +99,8 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
     work = max(parts) + (1 - device.overlap) * (sum(parts) - max(parts))
     latency = counts.rounds * device.latency
     slots = chip.sms * resident
-    whole, rest = divmod(counts.blocks, slots)
-    here = -(-rest // chip.sms)
+    whole, here = rounds_of(counts.blocks, slots, chip.sms)
+    rest = counts.blocks - whole * slots
     wave = max(resident * work, latency + work)
     last = max(here * work, latency + work) if rest else 0.0
     if counts.blocks <= slots:  # of several waves, an SM that is done takes the next block
@@ -131,11 +126,12 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
 
 
 def _predicted_product(counts: LaunchCounts, product: TimedProduct, device: DeviceModel) -> PredictedTime:
-    """The time of a product by its own model, which has an H200's constants."""
-    from lego_mlir.kernels import product_time
+    """The time of a product by its own model, which has the constants of the reference."""
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.product_time import product_time
 
-    on = replace(product_time.H200, sms=device.chip.sms)
-    time, launches = product_time.product_time(product.size, product.tile, on), counts.launches
+    on, launches = device_with(device.chip.sms), counts.launches
+    time = product_time(product.size, product.tile, on, shared=product.shared)
     return PredictedTime(
         microseconds=launches * time.microseconds,
         dram=launches * time.dram,

@@ -221,10 +221,10 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
 
 def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
+    from lego_mlir.choices.product_counts import ProductSize
+    from lego_mlir.choices.product_device import H200
+    from lego_mlir.choices.product_time import FAMILIES
     from lego_mlir.kernels.built_products import BUILT
-    from lego_mlir.kernels.product_counts import BlockTile, ProductSize
-    from lego_mlir.kernels.product_time import FAMILIES, H200
-    from lego_mlir.kernels.warpgroup_choices import exchanged
 
     made, family = BUILT.get(built.kernel), FAMILIES.get(Path(str(built.script)).name)
     if made is None or family is None:
@@ -233,15 +233,13 @@ def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     blocks = made.blocks or given.get("blocks", 0)
     persistent = made.blocks is not None or family == "warpgroups"
     resident = max(round(blocks / H200.sms), given.get("resident", 1))
-    t, size = made.tiling, ProductSize(made.m, made.n, made.k, made.layouts)
-    tile = BlockTile(
-        family, t.m, t.n, t.k, t.warps, shared, given.get("stages", 1), resident if persistent else 0,
-        (given.get("cluster", 1), 1), 1, given.get("lockstep", 0) > 0, given.get("dependent", 0) > 0,
+    transposed, cluster = given.get("transposed", 0) > 0, (given.get("cluster", 1), 1)
+    tile = replace(
+        made.tiling, family=family, stages=given.get("stages", 1), resident=resident if persistent else 0,
+        cluster=cluster, lockstep=given.get("lockstep", 0), dependent=given.get("dependent", 0) > 0,
+        transposed=transposed,
     )  # fmt: skip
-    if given.get("transposed"):
-        size = ProductSize(size.n, size.m, size.k, exchanged(size.layouts))
-        tile = replace(tile, m=tile.n, n=tile.m, cluster=tile.cluster[::-1])
-    return TimedProduct(size, tile)
+    return TimedProduct(ProductSize(made.m, made.n, made.k, made.layouts), tile, shared)
 
 
 def _refused(counts: LaunchCounts, device: DeviceModel) -> tuple[str, str] | None:

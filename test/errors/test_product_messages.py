@@ -6,10 +6,10 @@ from lego_mlir import f16, f32
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.cluster_k import ClusterK
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.kernels.split_k import SplitK
 
-SMALL = Tiling(16, 32, 32, (1, 2))
+SMALL = ProductTile(16, 32, 32, (1, 2))
 
 
 def build(m, n, k, **given):

@@ -11,7 +11,7 @@ from lego_mlir import f16, f32, gallery
 from lego_mlir.cli.main import main
 from lego_mlir.errors import ScheduleError, SpecError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import Cache, compile_kernel
 from lego_mlir.transforms import scripts
 
@@ -146,19 +146,19 @@ def test_spreading_needs_products(tmp_path):
 
 
 def test_more_stages_than_shared_memory():
-    kernel = build((512, 512, 512), tiling=Tiling(128, 256, 64, (2, 4)))
+    kernel = build((512, 512, 512), tiling=ProductTile(128, 256, 64, (2, 4)))
     with pytest.raises(ToolchainError, match=r"take 196608 bytes at once, and a block has 166912 on sm_80; take fewer"):
         compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
 
 
 def test_rounding_of_elements_that_units_read_whole():
-    kernel = build((128, 256, 128), tiling=Tiling(128, 256, 64, (8, 1)))
+    kernel = build((128, 256, 128), tiling=ProductTile(128, 256, 64, (8, 1)))
     with pytest.raises(ScheduleError, match=r"rounded=True rounds f32 to TF32, and a has f16; leave it out"):
         compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": True})
 
 
 def test_a_tile_of_sums_that_only_warpgroups_leave_out():
-    kernel = build((256, 320, 640), result=f32, tiling=Tiling(256, 320, 64, (8, 2)))
+    kernel = build((256, 320, 640), result=f32, tiling=ProductTile(256, 320, 64, (8, 2)))
     with pytest.raises(ToolchainError, match=r"take 335872 bytes at once, and a block has 166912 on sm_80; take fewer"):
         compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
 
@@ -246,7 +246,7 @@ def test_tiles_without_a_script_are_told_scripts_that_work(tmp_path, tiles, caps
 def test_types_that_mma_sync_does_not_multiply_here(dtype, script):
     result = lego_mlir.i32 if dtype == "i8" else lego_mlir.f32
     kernel = matmul.build(64, 64, 128, getattr(lego_mlir, dtype), result=result, b=lego_mlir.Col(128, 64),
-                          tiling=matmul.Tiling(32, 32, 32, (2, 1)))  # fmt: skip
+                          tiling=matmul.ProductTile(32, 32, 32, (2, 1)))  # fmt: skip
     with pytest.raises(ToolchainError, match="here multiplies f16 and bf16; the warpgroups of sm_90a multiply other"):
         compile_kernel(kernel, target="sm_80", transform=script, emit="transformed")
 

@@ -6,7 +6,7 @@ from gemm import SHIPPED, SIZES, build, composed, launch, operands, transformed
 from golden_files import FOLDER, compare
 
 from lego_mlir import Col, f16
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 
 GOLDEN = FOLDER / "transforms"
 COPIES, MMA, PIPELINE, SWIZZLE = (f"{name}.mlir" for name in ("async_copies", "ldmatrix_mma", "pipeline", "swizzle"))
@@ -28,7 +28,7 @@ WARPGROUPS = ("matmul_sm90",)
 def after(name, folder):
     steps, parameters = SCRIPTS[name]
     if name in WARPGROUPS:
-        kernel = build(b=Col, result=f16, tiling=Tiling(64, 64, 64, (4, 1)), order="row")
+        kernel = build(b=Col, result=f16, tiling=ProductTile(64, 64, 64, (4, 1)), order="row")
         return transformed(kernel, steps[0], target="sm_90a", **parameters)
     script = steps[0] if len(steps) == 1 else composed(folder, *steps)
     return transformed(build(), script, **parameters)

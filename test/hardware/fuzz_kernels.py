@@ -218,7 +218,7 @@ PRODUCTS = ((100, 77, 50), (129, 136, 72), (64, 200, 136), (1, 1, 1))
 def shipped(target: str) -> Iterator[tuple[str, Any, bytes]]:
     """The shipped kernels at odd sizes, compiled, with data to check with; `refused` is for launches that must fail."""
     from lego_mlir.kernels import matmul
-    from lego_mlir.kernels.narrow_tiles import LEAST_COPY
+    from lego_mlir.kernels.aligned_products import LEAST_COPY
     from lego_mlir.runtime import data, data_files
     from lego_mlir.runtime.products.kernels import NOT_AHEAD, PIPELINED
     from lego_mlir.toolchain import compile_kernel

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lego_mlir import Col, Row, as_layout, bf16, f16, f32, gallery
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import LEAST_STEPS, Tiling
+from lego_mlir.kernels.matmul import LEAST_STEPS, ProductTile
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.schedule import ORDERS
 
@@ -18,7 +18,7 @@ WIDEST = 8  # f16 in 16 bytes: sizes that are multiples of less are copied in sm
 def tilings(draw):
     warps = draw(st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2)]))
     m, n = (16 * count * draw(st.sampled_from([1, 2])) for count in warps)
-    return Tiling(m, n, draw(st.sampled_from([16, 32, 64])), warps)
+    return ProductTile(m, n, draw(st.sampled_from([16, 32, 64])), warps)
 
 
 @st.composite

@@ -1,16 +1,22 @@
-"""What was fitted to devices: a file for each, with the run and the date of its constants and their sources.
+"""Devices as data: a file for each, with its numbers, and what was fitted to it, by which runs, and when.
 
-    NVIDIA-H200.json    {"products": {"fitted": .., "sources": .., "constants": ..}}
+    NVIDIA-H200.json    {"device": .., "alias": "h200", "numbers": .., "products": {"fitted": .., "constants": ..}, ..}
 
-The tool that fits writes the file; code knows the names of quantities only.
+The tools that fit write the files (`bench/product_fit.py fit`); code knows the names of quantities only. A device is
+looked up by its name, as the driver has it. One without a file has the model with its own numbers, and a line of the
+log says so once; `lego-mlir doctor` names the files.
 
 >>> sorted(constants_of("NVIDIA H200", "products")["paths"])
 ['mma.sync', 'warpgroups']
+>>> numbers_of("NVIDIA H200").multiprocessors, [file["alias"] for file in having("caches")]
+(132, ['h200', 'rtx2080super'])
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,20 +28,45 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parent
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceNumbers:
+    """A device by its driver or data sheet: clocks and bytes of DRAM a microsecond, and the bytes of its L2 cache."""
+
+    name: str
+    multiprocessors: int
+    mhz: float
+    bandwidth: float
+    l2_bytes: int
+
+
 def path_of(device: str) -> Path:
     """The file of a device by its name, as the driver has it."""
     return FOLDER / f"{device.replace(' ', '-')}.json"
 
 
-def known() -> list[str]:
-    """The devices that have a file."""
-    return sorted(json.loads(path.read_text())["device"] for path in FOLDER.glob("*.json"))
+@cache
+def file_of(device: str) -> Json:
+    """What is known of a device; nothing without a file."""
+    path = path_of(device)
+    found: Json = json.loads(path.read_text()) if path.is_file() else {}
+    return found
+
+
+def having(what: str) -> list[Json]:
+    """The files of the devices to which something was fitted, by their short names."""
+    found = (json.loads(path.read_text()) for path in FOLDER.glob("*.json"))
+    return sorted((one for one in found if what in one), key=lambda one: str(one["alias"]))
 
 
 def constants_of(device: str, what: str) -> Json:
     """The constants of a device that were fitted for something. Raises UsageError for a device without them."""
-    path = path_of(device)
-    found = json.loads(path.read_text()) if path.is_file() else {}
+    found = file_of(device)
     if what not in found:
-        raise UsageError(f"no constants of {what} were fitted to {device}; there are those of {', '.join(known())}")
+        known = ", ".join(one["device"] for one in having(what))
+        raise UsageError(f"no constants of {what} were fitted to {device}; there are those of {known}")
     return found[what]["constants"]
+
+
+def numbers_of(device: str) -> DeviceNumbers:
+    """The numbers of a device that has a file."""
+    return DeviceNumbers(device, **file_of(device)["numbers"])

@@ -19,7 +19,7 @@ from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, ArrayOperand, read, require_alike
-from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, place_of
+from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def batched_product(
     problem = Problem(
         prod(out) * m, n, k, INPUTS[first.facts.dtype], RESULTS[name], order_a + order_b, target, multiprocessors,
         batch=prod(out), whole_lines=has_whole_lines(x.facts.strides[1], y.facts.strides[1]),
+        numbers=numbers_of(first.facts.device),
     )  # fmt: skip
     calls = kernel_for(problem, first.facts.device, check)
     named, shape = {"Z": prod(out), "DA": shared_a.by, "DB": shared_b.by}, (*out, m, n)

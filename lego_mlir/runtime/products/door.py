@@ -15,7 +15,7 @@ a call costs little more than its launch.
 
 An array in rows or in columns is used in place; another one is copied. Large products whose rows are not multiples of
 16 bytes are computed on aligned copies (`aligned_products`); small ones load such rows element by element. Products of
-few rows with long sums split K among blocks, and add the parts in a fixed order (`split_choices`).
+few rows with long sums split K among blocks, and add the parts in a fixed order (`choices.warp_tiles`).
 
 The result has the type of `a` unless another is requested, and comes from the library of `a`, from CuPy for arrays
 known by DLPack alone; CuPy has no bfloat16: there such a result comes as its 16-bit words. The product has no
@@ -46,7 +46,15 @@ from lego_mlir.runtime.products.operands import (
     require_alike,
     require_device,
 )
-from lego_mlir.runtime.products.problem import INPUTS, OTHER_INPUTS, Problem, clusters_of, kernels_folder, place_of
+from lego_mlir.runtime.products.problem import (
+    INPUTS,
+    OTHER_INPUTS,
+    Problem,
+    clusters_of,
+    kernels_folder,
+    numbers_of,
+    place_of,
+)
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:
@@ -224,7 +232,7 @@ def _problem(
     return Problem(
         left.shape[0], right.shape[1], left.shape[1], ALL_INPUTS[left.dtype], ALL_RESULTS[result], orders, target,
         multiprocessors, clusters_of(left.device), epilogue, exact=options.exact_steps(left),
-        rounded=left.dtype == "float32" and options.tf32 != "cut",
+        rounded=left.dtype == "float32" and options.tf32 != "cut", numbers=numbers_of(left.device),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
 from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read
-from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, place_of
+from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _calls(
     target, multiprocessors = place_of(left.device)
     problem = Problem(
         *size, INPUTS[left.dtype], RESULTS[result], layouts, target, multiprocessors, groups=groups,
-        whole_lines=has_whole_lines(left.shape[-1], right.shape[-1]),
+        whole_lines=has_whole_lines(left.shape[-1], right.shape[-1]), numbers=numbers_of(left.device),
     )  # fmt: skip
     return kernel_for(problem, left.device, check)
 

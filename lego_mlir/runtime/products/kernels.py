@@ -10,6 +10,7 @@ On sm_90a warpgroups compute what they can, `mma.sync` everything else; a model 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, UsageError
@@ -29,7 +30,7 @@ Scripted = tuple["Kernel", str | None, dict[str, int]]
 
 def kernel_for(problem: Problem) -> Scripted:
     """The kernel for exactly the sizes of a problem. Raises UsageError for one that no unit of the target computes."""
-    from lego_mlir.kernels import family_choices
+    from lego_mlir.choices import families
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -38,8 +39,8 @@ def kernel_for(problem: Problem) -> Scripted:
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in shapes)
     types = {"dtype": dtype_named(p.dtype), "result": dtype_named(p.result), "a": a, "b": b}
     epilogue = p.parts.build(p.m, p.n)
-    if p.target == WARPGROUP_TARGET and family_choices.warpgroups_compute(
-        p.size, p.layouts, p.dtype, p.result, p.multiprocessors, p.exact > 0, epilogue is not None, p.parts.operands
+    if p.target == WARPGROUP_TARGET and families.warpgroups_compute(
+        p.size, p.layouts, p.dtype, p.result, p.place, p.exact > 0, epilogue is not None, p.parts.operands
     ):
         return _by_warpgroups(p, {**types, "epilogue": epilogue})
     if p.dtype not in INPUTS.values() or p.exact:
@@ -53,34 +54,38 @@ def kernel_for(problem: Problem) -> Scripted:
 
 
 def _by_warpgroups(p: Problem, types: dict[str, Any]) -> Scripted:
-    from lego_mlir.kernels import warpgroup_choices
-    from lego_mlir.kernels.product_counts import BYTES
+    from lego_mlir.choices import warpgroup_tiles
+    from lego_mlir.choices.product_tile import BYTES
     from lego_mlir.kernels.scheduled_products import ScheduledProduct
 
     fused = p.epilogue is not None or types["result"].bytes != BYTES
-    tile = warpgroup_choices.choose(
-        *p.size, p.multiprocessors, p.layouts, types["dtype"].bytes, p.exact, fused, p.parts.operands
-    )
+    tile = warpgroup_tiles.choose(*p.size, p.place, p.layouts, types["dtype"].bytes, p.exact, fused, p.parts.operands)
     found = ScheduledProduct(tile, p.layouts, p.dtype, p.result, p.parts)
     return found.kernel(p.size, tile.clusters(p.multiprocessors, p.clusters)), None, {}
 
 
 def _by_warps(p: Problem, types: dict[str, Any]) -> Scripted:
+    from lego_mlir.choices import warp_tiles
+    from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, matmul, narrow_tiles, split_choices
+    from lego_mlir.kernels import aligned_products, matmul
+    from lego_mlir.kernels.split_k import SplitK
 
-    room, size, split = target_named(p.target).shared_per_block, types["result"].bytes, None
-    if split_choices.applies(p.m, p.k) and p.epilogue is None:
-        found = split_choices.choose(*p.size, p.multiprocessors)
-        chosen, split = choices.fitting(found.choice, -(-p.k // found.parts), room, size), found.split
+    room, split = target_named(p.target).shared_per_block, None
+    size = ProductSize(*p.size, p.layouts, types["result"].bytes)
+    if warp_tiles.is_parted(p.m, p.k) and p.epilogue is None:
+        found = warp_tiles.choose_parts(replace(size, layouts="NT"), p.place)
+        split = SplitK(found.parts, found.blocks(p.multiprocessors)) if found.parts > 1 else None
+        one = replace(found, parts=1, resident=0)
+        tile = warp_tiles.fitting(one, -(-p.k // found.parts), room, size.element)
     else:
-        chosen = choices.choose(*p.size, p.layouts, room, size, p.multiprocessors)
-    narrow = narrow_tiles.is_narrow(*p.size, p.layouts)
+        tile = warp_tiles.choose(size, room, p.place)
+    narrow = aligned_products.is_narrow(*p.size, p.layouts)
     if narrow:
-        chosen = narrow_tiles.choose(p.m, p.n, p.multiprocessors)
-    blocks = chosen.blocks(p.multiprocessors)
-    built = matmul.build(*p.size, tiling=chosen.tiling, order=chosen.order, blocks=blocks, split=split, **types)
-    return (built, NOT_AHEAD, {}) if narrow else (built, PIPELINED, {"stages": chosen.stages})
+        tile = warp_tiles.choose_narrow(p.m, p.n, p.multiprocessors)
+    blocks = tile.blocks(p.multiprocessors)
+    built = matmul.build(*p.size, tiling=tile, order=tile.order, blocks=blocks, split=split, **types)
+    return (built, NOT_AHEAD, {}) if narrow else (built, PIPELINED, {"stages": tile.stages})
 
 
 def compiled(problem: Problem, emit: str = "ptx") -> Compilation:
@@ -104,7 +109,7 @@ def class_of(problem: Problem) -> ProductClass | PipelinedClass | None:
     except ImportError:
         return None
     p = problem
-    return class_for(p.size, p.layouts, p.dtype, p.result, p.target, p.multiprocessors, p.parts, p.clusters)
+    return class_for(p.size, p.layouts, p.dtype, p.result, p.target, p.place, p.parts, p.clusters)
 
 
 def compiled_class(found: ProductClass | PipelinedClass, target: str) -> Compilation:

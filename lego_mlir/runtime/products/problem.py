@@ -18,6 +18,8 @@ from lego_mlir.kernels.aligned_products import WideProduct
 from lego_mlir.runtime.calls import target_for
 
 if TYPE_CHECKING:
+    from lego_mlir.choices.product_device import ProductDevice
+    from lego_mlir.hardware.devices import DeviceNumbers
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue, FusedParts
     from lego_mlir.runtime.arrays import Device
 
@@ -39,8 +41,9 @@ class Problem:
     """A product; `layouts` is NN, NT, TN or TT, T for columns.
 
     `multiprocessors` of the device count where the blocks of a kernel are persistent; so do `clusters`, those of 2, 4
-    and 8 blocks that it runs at the same time, where that is known. Of a `batch` or of `groups`, `whole_lines` tells
-    whether rows in memory begin at lines of the L2 cache. Groups of TN divide K, those of other orders M.
+    and 8 blocks that it runs at the same time, and its `numbers`, where they are known. Of a `batch` or of `groups`,
+    `whole_lines` tells whether rows in memory begin at lines of the L2 cache. Groups of TN divide K, those of other
+    orders M.
     """
 
     m: int
@@ -58,6 +61,7 @@ class Problem:
     batch: int = 0
     groups: int = 0
     whole_lines: bool = True
+    numbers: DeviceNumbers | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +84,13 @@ class Problem:
     def size(self) -> tuple[int, int, int]:
         """M, N and K."""
         return self.m, self.n, self.k
+
+    @property
+    def place(self) -> ProductDevice:
+        """The device as the choice of tiles has it."""
+        from lego_mlir.choices.product_device import device_for, device_with
+
+        return device_with(self.multiprocessors) if self.numbers is None else device_for(self.numbers)
 
     def of_size(self, m: int, n: int, k: int) -> Problem:
         """The same product of other sizes."""
@@ -109,6 +120,15 @@ def place_of(device: Device) -> tuple[str, int]:
     from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 
     return target_of(driver().capability(device[1])), driver().attribute(device[1], MULTIPROCESSORS)
+
+
+def numbers_of(device: Device) -> DeviceNumbers | None:
+    """The numbers of a device, where its driver tells them."""
+    if device[0] != "cuda":
+        return None
+    from lego_mlir.runtime.driver import driver
+
+    return driver().numbers(device[1])
 
 
 def clusters_of(device: Device) -> tuple[int, ...]:

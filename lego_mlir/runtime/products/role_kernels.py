@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.choices import role_tiles
+from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.hardware.targets import target_named
-from lego_mlir.kernels import role_choices
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import packs
 from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.products import backends
@@ -35,7 +35,7 @@ ORDERS: Final = {BATCHED: ("NN", "NT", "TN", "TT"), GROUPED: ("NN", "NT", "TN")}
 """The orders of a and b, T for columns; TN of a grouped product has groups along K."""
 CLUSTERS: Final = (9, 0)
 """The first compute capability with clusters."""
-CHECKED_TILE: Final = RoleTile(64, 128, 2)
+CHECKED_TILE: Final = role_tiles.role_tile(64, 128, 2)
 CHECKED_BLOCKS: Final = 4
 """Blocks in the interpreter."""
 _KEPT: Final = 1024
@@ -50,13 +50,14 @@ class RoleKernel:
     result: str
     layouts: str
     multiple: int = ALIGNED
-    tile: RoleTile = CHECKED_TILE
+    tile: ProductTile = CHECKED_TILE
     blocks: int = CHECKED_BLOCKS
 
     @property
     def name(self) -> str:
         """Its name in a folder of packed kernels."""
-        return f"{self.what}-{self.dtype}-{self.result}-{self.layouts}-{self.multiple}-{self.tile}-{self.blocks}"
+        form = f"{self.what}-{self.dtype}-{self.result}-{self.layouts}-{self.multiple}"
+        return f"{form}-{role_tiles.label(self.tile)}-{self.blocks}"
 
     def build(self) -> Kernel:
         """The kernel."""
@@ -64,7 +65,7 @@ class RoleKernel:
 
     def tiles(self, room: int, clusters: bool) -> Iterator[RoleKernel]:
         """The same kernel in every tile that a call may choose with this much shared memory, and with clusters."""
-        for tile in role_choices.shapes(room, clusters and self.may_pair):
+        for tile in role_tiles.shapes(room, clusters and self.may_pair):
             yield replace(self, tile=tile)
 
     @property
@@ -93,7 +94,9 @@ def kernel_for(problem: Problem, device: Device, check: bool) -> Calls:
     size = (p.m, p.batch or p.groups, p.n, p.k)
     folder = kernels_folder(None)
     more = folder is None and wanted.what == BATCHED and wanted.multiple == ALIGNED
-    tile = role_choices.choose(size, p.multiprocessors, room, lines, clusters, more, p.layouts[1] == "T")
+    tile = role_tiles.choose(
+        size, p.place, room, lines, clusters, more, p.layouts[1] == "T"
+    )  # fmt: skip
     chosen = replace(wanted, tile=tile, blocks=p.multiprocessors)
     return calls_of(chosen) if folder is None else _packed(chosen, p.target, folder)
 

@@ -20,7 +20,7 @@ from lego_mlir.runtime import comparing, data, data_files, tolerance
 from lego_mlir.toolchain import compile_kernel
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "transform_scripts"
-SMALL = matmul.Tiling(64, 64, 32, (2, 2))
+SMALL = matmul.ProductTile(64, 64, 32, (2, 2))
 
 CASES = {
     "copy": (lambda: copy.build(50, 70, f32), None),

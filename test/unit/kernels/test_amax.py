@@ -14,11 +14,11 @@ from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import epilogues, matmul
 from lego_mlir.kernels.cluster_k import ClusterK
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.kernels.split_k import SplitK
 
 SCRIPT = "matmul_sm90.mlir"
-SMALL = Tiling(64, 64, 64, (4, 1))
+SMALL = ProductTile(64, 64, 64, (4, 1))
 
 
 def shifted(m, n):
@@ -41,13 +41,13 @@ def emulated(kernel, a, b, c, given, parameters, sizes=None):
 
 
 CASES = [
-    (f16, f16, (64, 64, 64), Tiling(64, 64, 64, (4, 1)), {}),
-    (bf16, bf16, (136, 136, 72), Tiling(128, 64, 64, (8, 1)), {}),
+    (f16, f16, (64, 64, 64), ProductTile(64, 64, 64, (4, 1)), {}),
+    (bf16, bf16, (136, 136, 72), ProductTile(128, 64, 64, (8, 1)), {}),
     (f16, f32, (72, 72, 72), SMALL, {"dependent": True}),
-    (f8e4m3fn, bf16, (72, 80, 144), Tiling(64, 64, 128, (4, 1)), {}),
-    (i8, f16, (65, 80, 144), Tiling(64, 64, 128, (4, 1)), {}),
-    (f16, f16, (40, 136, 72), Tiling(64, 64, 64, (1, 4)), {"transposed": True}),
-    (f16, f16, (200, 64, 72), Tiling(128, 64, 64, (8, 1)), {"cluster": 2}),
+    (f8e4m3fn, bf16, (72, 80, 144), ProductTile(64, 64, 128, (4, 1)), {}),
+    (i8, f16, (65, 80, 144), ProductTile(64, 64, 128, (4, 1)), {}),
+    (f16, f16, (40, 136, 72), ProductTile(64, 64, 64, (1, 4)), {"transposed": True}),
+    (f16, f16, (200, 64, 72), ProductTile(128, 64, 64, (8, 1)), {"cluster": 2}),
 ]  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_nan_is_the_largest():
 
 def built(m=70, n=72, k=64, c=Row, **given):
     return matmul.build(
-        m, n, k, f16, b=Col(k, n), c=c(m, n), **{"result": f16, "tiling": Tiling(32, 64, 32, (1, 2)), **given}
+        m, n, k, f16, b=Col(k, n), c=c(m, n), **{"result": f16, "tiling": ProductTile(32, 64, 32, (1, 2)), **given}
     )
 
 

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from lego_mlir import bf16, f32
+from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import batched_products
 from lego_mlir.kernels.batched_products import BatchedForm
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime.data import concrete
 from lego_mlir.toolchain import compile_kernel
 
-BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
+BLOCKS, SMALL = 3, role_tile(64, 128, 2)
 
 
 @cache
 def kernel(form, cluster=1, tile=SMALL):
-    return batched_products.build(form, replace(tile, cluster=cluster), BLOCKS - BLOCKS % -cluster)
+    return batched_products.build(form, replace(tile, cluster=(cluster, 1)), BLOCKS - BLOCKS % -cluster)
 
 
 def pitched(x, columns_first):
@@ -56,7 +56,7 @@ def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):
     multiply(BatchedForm(layouts=layouts), (136, 136, 72), on, cluster=2)
 
 
-@pytest.mark.parametrize(("layouts", "tile"), [("NT", RoleTile(128, 96, 2)), ("NN", RoleTile(64, 208, 2))])
+@pytest.mark.parametrize(("layouts", "tile"), [("NT", role_tile(128, 96, 2)), ("NN", role_tile(64, 208, 2))])
 def test_tiles_of_any_columns_are_multiplied(layouts, tile):
     multiply(BatchedForm(layouts=layouts), (136, 216, 200), "sm_90a", tile=tile)
 

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.product_classes import LARGEST, class_of, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct, clustered_order
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.dtypes import dtype_named
 
 BLOCKS = 4
 TYPED = [
-    ("f16", "f16", "NT", (200, 264, 200), WarpgroupTile(128, 128, 3, (2, 1), 2), PLAIN),
-    ("bf16", "f32", "TN", (200, 264, 200), WarpgroupTile(64, 128, 3, lockstep=2, group=2), PLAIN),
-    ("bf16", "bf16", "TT", (200, 264, 200), WarpgroupTile(64, 128, 3, transposed=True, group=2), PLAIN),
-    ("f8e4m3fn", "bf16", "NT", (136, 144, 272), WarpgroupTile(128, 64, 2, step=128, exact=1),
+    ("f16", "f16", "NT", (200, 264, 200), warpgroup_tile(128, 128, 3, cluster=(2, 1), group=2), PLAIN),
+    ("bf16", "f32", "TN", (200, 264, 200), warpgroup_tile(64, 128, 3, lockstep=2, group=2), PLAIN),
+    ("bf16", "bf16", "TT", (200, 264, 200), warpgroup_tile(64, 128, 3, transposed=True, group=2), PLAIN),
+    ("f8e4m3fn", "bf16", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128, exact=1),
      FusedParts(FusedEpilogue(scale_a="each", scale_b="each", amax=True), 1)),
-    ("f8e4m3fn", "f8e5m2", "NT", (136, 144, 272), WarpgroupTile(128, 64, 2, step=128), PLAIN),
-    ("i8", "i32", "NT", (136, 144, 272), WarpgroupTile(128, 64, 2, step=128), PLAIN),
-    ("i8", "f16", "NT", (136, 144, 272), WarpgroupTile(128, 64, 2, step=128), FusedParts(FusedEpilogue(scale_a="one"))),
-    ("f32", "f32", "NT", (72, 68, 68), WarpgroupTile(64, 64, 2, step=32), FusedParts(None, 0, True)),
-    ("f16", "f16", "NN", (200, 264, 200), WarpgroupTile(64, 64, 3, resident=2, dependent=True),
+    ("f8e4m3fn", "f8e5m2", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), PLAIN),
+    ("i8", "i32", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), PLAIN),
+    ("i8", "f16", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), FusedParts(FusedEpilogue(scale_a="one"))),
+    ("f32", "f32", "NT", (72, 68, 68), warpgroup_tile(64, 64, 2, k=32), FusedParts(None, 0, True)),
+    ("f16", "f16", "NN", (200, 264, 200), warpgroup_tile(64, 64, 3, resident=2, dependent=True),
      FusedParts(FusedEpilogue(bias="f16", activation="gelu", residual="f16"))),
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_a_kernel_of_all_sizes(dtype, result, layouts, size, tile, fused):
 
 
 def test_rounding_is_that_of_the_copies():
-    tile = WarpgroupTile(64, 64, 2, step=32)
+    tile = warpgroup_tile(64, 64, 2, k=32)
     texts = [
         compile_kernel(ScheduledProduct(tile, "NT", "f32", "f32", FusedParts(None, 0, rounded)).kernel((64, 64, 64), 4),
                        target="sm_90a").manifest["kernels"][0]["arguments"]
@@ -91,23 +91,23 @@ def test_blocks_of_a_cluster_have_tiles_next_to_each_other(rows, columns, group,
 
 
 def test_a_tile_has_the_stages_that_fit_beside_its_buffers():
-    of = lambda *given, **more: ScheduledProduct(WarpgroupTile(*given, **more), "NT")  # noqa: E731
+    of = lambda *given, **more: ScheduledProduct(warpgroup_tile(*given, **more), "NT")  # noqa: E731
     assert (of(128, 256, 12).stages, of(128, 256, 12).buffers) == (4, 2)
     assert (of(256, 192, 12).stages, of(256, 192, 12).buffers) == (3, 2)
-    assert (of(128, 248, 12, (2, 1)).rows, of(128, 248, 12).rows) == (16, 1)
+    assert (of(128, 248, 12, cluster=(2, 1)).rows, of(128, 248, 12).rows) == (16, 1)
     assert of(64, 64, 3).stages == 3
 
 
 def test_all_tiles_at_once_are_one_of_each_block():
-    product = ScheduledProduct(WarpgroupTile(64, 128, 3, (2, 1)), "NT")
+    product = ScheduledProduct(warpgroup_tile(64, 128, 3, cluster=(2, 1)), "NT")
     few, many = (product.kernel((256, n, 256), 4) for n in (256, 384))
     assert "overlay" in few.schedules and "persistent(blocks=8)" not in few.schedules
     assert "persistent(blocks=8)" in many.schedules and many.grid == (8,)
 
 
 def test_classes_of_sizes():
-    one = class_of((4096, 4096, 4096), "NN", "f16", "f16", 132)
-    assert class_of((4095, 4096, 4096), "NN", "f16", "f16", 132) == one
-    assert class_of((4096, 4104, 4096), "NN", "f16", "f16", 132) != one  # rows that are not whole lines
+    one = class_of((4096, 4096, 4096), "NN", "f16", "f16")
+    assert class_of((4095, 4096, 4096), "NN", "f16", "f16") == one
+    assert class_of((4096, 4104, 4096), "NN", "f16", "f16") != one  # rows that are not whole lines
     assert re.fullmatch(r"matmul_f16_f16_NN_aligned_128x256_group_\d+_every_32", one.name)
     assert replace(one, fused=FusedParts(None, 4)).name.endswith("_exact4")

@@ -10,10 +10,10 @@ from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import cluster_k, matmul
 from lego_mlir.kernels.added_parts import SharedVectors
 from lego_mlir.kernels.cluster_k import ClusterK
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.runtime.data import positions
 
-SMALL = Tiling(16, 32, 32, (1, 2))
+SMALL = ProductTile(16, 32, 32, (1, 2))
 
 
 def build(m, n, k, dtype=f16, a=Row, b=Row, c=Row, parts=2, **given):

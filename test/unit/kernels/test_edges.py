@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.toolchain import Cache
 from lego_mlir.tracing import tile_units
 
-TILES = [("NT", WarpgroupTile(128, 64, 2, (1, 2))), ("NN", WarpgroupTile(64, 64, 2))]
+TILES = [("NT", warpgroup_tile(128, 64, 2, cluster=(1, 2))), ("NN", warpgroup_tile(64, 64, 2))]
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from lego_mlir import bf16, f32
+from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_depths
 from lego_mlir.kernels.grouped_depths import DepthForm
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.toolchain import compile_kernel, ptxas
 
-BLOCKS, SMALL = 3, RoleTile(64, 128, 2)
+BLOCKS, SMALL = 3, role_tile(64, 128, 2)
 
 
 @cache
@@ -57,13 +57,13 @@ def test_rows_of_the_next_group_count_for_nothing():
 
 
 def test_matrices_of_any_size_in_a_tile_whose_groups_have_rows():
-    multiply(DepthForm(multiple=1), [70, 130], 131, 67, "sm_90a", RoleTile(128, 64, 2))
+    multiply(DepthForm(multiple=1), [70, 130], 131, 67, "sm_90a", role_tile(128, 64, 2))
 
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
-    text = compile_kernel(kernel(DepthForm(bf16), RoleTile(128, 256, 4)), target="sm_90a", cache=None).text
+    text = compile_kernel(kernel(DepthForm(bf16), role_tile(128, 256, 4)), target="sm_90a", cache=None).text
     (tmp_path / "k.ptx").write_text(text)
     command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -76,7 +76,7 @@ def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: DepthForm(f32), "take f16 or bf16"),
     (lambda: DepthForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
-    (lambda: grouped_depths.build(tile=RoleTile(cluster=2)), "in clusters of 2 blocks: take 1"),
+    (lambda: grouped_depths.build(tile=role_tile(cluster=2)), "in clusters of 2 blocks: take 1"),
 ])  # fmt: skip
 def test_what_is_refused(make, words):
     with pytest.raises(UsageError, match=words):

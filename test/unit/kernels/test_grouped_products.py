@@ -9,24 +9,26 @@ import numpy as np
 import pytest
 
 from lego_mlir import bf16, f32, spec
+from lego_mlir.choices import role_tiles
+from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import grouped_products, role_choices
+from lego_mlir.kernels import grouped_products
 from lego_mlir.kernels.grouped_products import GroupedForm
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel, ptxas
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-BLOCKS, SMALL, PAIRED, UNTOUCHED = 3, RoleTile(64, 128, 2), RoleTile(64, 128, 2, cluster=2), 7
+BLOCKS, SMALL, PAIRED, UNTOUCHED = 3, role_tile(64, 128, 2), role_tile(64, 128, 2, cluster=2), 7
 ENDS = {"empty groups": [0, 70, 70, 201, 201], "one row": [1], "skewed": [2, 3, 190], "nothing": [0, 0]}
 
 
 @cache
 def kernel(form, tile=SMALL):
-    return grouped_products.build(form, tile, BLOCKS - BLOCKS % -tile.cluster)
+    return grouped_products.build(form, tile, BLOCKS - BLOCKS % -tile.sharing)
 
 
 def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
@@ -75,7 +77,7 @@ def test_columns_of_any_number(b):
 
 @pytest.mark.parametrize("shape", [(64, 256), (128, 64), (128, 256), (256, 128)])
 def test_every_division_of_a_tile_among_the_groups(shape):
-    found, wanted = multiply(GroupedForm(b="T"), [100, 300], 310, 72, 264, "sm_90a", RoleTile(*shape, 2))
+    found, wanted = multiply(GroupedForm(b="T"), [100, 300], 310, 72, 264, "sm_90a", role_tile(*shape, 2))
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -100,7 +102,7 @@ def test_blocks_of_a_cluster_share_tiles_of_b(b, on):
 
 
 def test_more_panels_than_one():
-    rows = SMALL.together(BLOCKS) * 64 + 70
+    rows = role_tiles.together(SMALL, BLOCKS) * 64 + 70
     found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
     np.testing.assert_array_equal(found, wanted)
 
@@ -108,7 +110,7 @@ def test_more_panels_than_one():
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
-    compilation = compile_kernel(kernel(GroupedForm(b="T"), RoleTile(128, 256, 4)), target="sm_90a", cache=None)
+    compilation = compile_kernel(kernel(GroupedForm(b="T"), role_tile(128, 256, 4)), target="sm_90a", cache=None)
     (tmp_path / "k.ptx").write_text(compilation.text)
     command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -120,24 +122,24 @@ def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
 
 
 def test_tiles_by_the_rows_of_a_group():
-    few, many = (role_choices.choose((total, 64, 4096, 4096), 132) for total in (4096, 16384))
-    assert (few.rows, many.rows) == (64, 128)
-    assert all(tile.shared_bytes() < 100 * 1024 for tile in role_choices.shapes(100 * 1024))
+    few, many = (role_tiles.choose((total, 64, 4096, 4096)) for total in (4096, 16384))
+    assert (few.m, many.m) == (64, 128)
+    assert all(role_tiles.shared_bytes(tile) < 100 * 1024 for tile in role_tiles.shapes(100 * 1024))
 
 
 def test_rows_that_are_not_whole_lines_are_copied_by_clusters():
     cubes, room = (12 * 1000, 12, 1000, 1000), LARGEST_SHARED_BYTES
-    assert str(role_choices.choose(cubes, 132, room, lines=2, clusters=True)) == "128x256x4x2"
-    assert role_choices.choose(cubes, 132, room, lines=2).cluster == 1
-    assert role_choices.choose((16 * 2048, 16, 2048, 2048), 132, room, clusters=True).cluster == 1
+    assert role_tiles.label(role_tiles.choose(cubes, H200, room, lines=2, clusters=True)) == "128x256x4x2"
+    assert role_tiles.choose(cubes, H200, room, lines=2).sharing == 1
+    assert role_tiles.choose((16 * 2048, 16, 2048, 2048), H200, room, clusters=True).sharing == 1
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: RoleTile(96, 128), "64, 128 or 256 rows"),
-    (lambda: RoleTile(256, 256), "a group sums 128 x 256 numbers"),
-    (lambda: RoleTile(64, 64), "a group sums 64 x 32 numbers"),
-    (lambda: RoleTile(64, 128, 1), "at least 2"),
-    (lambda: RoleTile(64, 128, 2, 4), "clusters of 4 blocks: 1 or 2"),
+    (lambda: role_tile(96, 128), "64, 128 or 256 rows"),
+    (lambda: role_tile(256, 256), "a group sums 128 x 256 numbers"),
+    (lambda: role_tile(64, 64), "a group sums 64 x 32 numbers"),
+    (lambda: role_tile(64, 128, 1), "at least 2"),
+    (lambda: role_tile(64, 128, 2, 4), "clusters of 4 blocks: 1 or 2"),
     (lambda: GroupedForm(f32), "of f16 or bf16"),
     (lambda: GroupedForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
 ])  # fmt: skip

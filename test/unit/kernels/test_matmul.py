@@ -10,11 +10,11 @@ import lego_mlir as lego
 from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
 from lego_mlir.errors import LayoutError, TraceError, UsageError
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.schedule import ORDERS, tile_order
 
-SMALL = Tiling(32, 32, 32, (1, 2))
+SMALL = ProductTile(32, 32, 32, (1, 2))
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
 
 
@@ -50,7 +50,7 @@ def test_sizes_that_no_tile_divides(m, n, k):
 @pytest.mark.parametrize("script", [None, "ldmatrix_mma.mlir", "matmul_sm80.mlir"])
 @pytest.mark.parametrize(("n", "b"), [(24, Col), (40, Row)])
 def test_tiles_of_an_odd_number_of_contractions(n, b, script):
-    check(build(64, 96, 128, b=b, tiling=Tiling(32, n, 32, (2, 1))), script, 64, 96, 128)
+    check(build(64, 96, 128, b=b, tiling=ProductTile(32, n, 32, (2, 1))), script, 64, 96, 128)
 
 
 def test_masks_are_there_only_where_tiles_do_not_divide():
@@ -75,7 +75,7 @@ def test_more_blocks_than_tiles_are_not_launched():
 
 def test_a_group_is_as_high_as_it_is_wide_on_a_large_device():
     """2048 rows of C, but not more than there are."""
-    order = matmul.build(4096, 4096, 64, f16, tiling=Tiling(128, 256, 32, (2, 4)))
+    order = matmul.build(4096, 4096, 64, f16, tiling=ProductTile(128, 256, 32, (2, 4)))
     assert [order.grid[0], order.trace().grid[0]] == [512, 512]
     first = {"a": [], "b": []}
     walk = tile_order("matmul", "grouped", (32, 16), group=16)
@@ -181,9 +181,9 @@ def test_the_reference_accumulates_in_f32_and_rounds_once():
 
 def test_a_tile_that_its_warps_do_not_divide():
     with pytest.raises(UsageError, match="m=48 must be a multiple of 16 for each of its 2 warps"):
-        Tiling(48, 64, 32, (2, 2))
+        ProductTile(48, 64, 32, (2, 2))
     with pytest.raises(UsageError, match="n=40 must be a multiple of 8 for each of its 2 warps"):
-        Tiling(64, 40, 32, (2, 2))
+        ProductTile(64, 40, 32, (2, 2))
 
 
 def test_an_unknown_order():
@@ -203,7 +203,7 @@ def test_a_tile_that_tears_runs_apart_is_refused():
 
 def test_too_many_threads_for_a_tile():
     with pytest.raises(LayoutError, match=r"288 threads do not divide the 48 x 16 elements"):
-        build(48, 48, 64, tiling=Tiling(48, 48, 16, (3, 3))).trace()
+        build(48, 48, 64, tiling=ProductTile(48, 48, 16, (3, 3))).trace()
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_size_is_an_int_or_symbolic(size):
 )
 def test_a_tile_of_anything_but_ints(given, message):
     with pytest.raises(UsageError, match=message):
-        Tiling(*given)
+        ProductTile(*given)
 
 
 def kernel_of(body, threads=32):
@@ -320,5 +320,5 @@ def test_a_view_with_its_indices_turned():
 @pytest.mark.parametrize("dtype", [lego.f8e4m3fn, lego.f8e5m2, lego.i8, f32])
 def test_products_of_bytes_and_of_f32_in_the_interpreter(dtype):
     result = lego.i32 if dtype is lego.i8 else f32
-    kernel = matmul.build(40, 32, 48, dtype, b=Col(48, 32), result=result, tiling=Tiling(32, 32, 32, (2, 1)))
+    kernel = matmul.build(40, 32, 48, dtype, b=Col(48, 32), result=result, tiling=ProductTile(32, 32, 32, (2, 1)))
     check(kernel, None, 40, 32, 48)

@@ -7,11 +7,11 @@ from ptx_runs import memories_of, ptx_of, run_ptx
 
 from lego_mlir import Col, Row, bf16, f16, f32, interp
 from lego_mlir.kernels import matmul, split_k
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.runtime.data import positions
 
-SMALL = Tiling(16, 32, 32, (1, 2))
+SMALL = ProductTile(16, 32, 32, (1, 2))
 SCRIPT = "matmul_sm80.mlir"
 
 

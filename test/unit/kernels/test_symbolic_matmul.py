@@ -11,7 +11,7 @@ from lego_mlir import Col, f16
 from lego_mlir.errors import ToolchainError, UsageError
 from lego_mlir.interp import run_kernel
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.runtime.manifest import evaluate
 from lego_mlir.toolchain import compile_kernel, ptxas, sass
@@ -21,7 +21,7 @@ from lego_mlir.transforms.passes.known_ranges import range_of
 from lego_mlir.transforms.passes.operations import operations as operations_of
 
 SCRIPT = "matmul_sm80.mlir"
-SMALL = Tiling(32, 64, 32, (1, 2))
+SMALL = ProductTile(32, 64, 32, (1, 2))
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
@@ -138,7 +138,7 @@ def test_ranges_of_index_values():
 def test_the_main_loop_is_as_short_as_with_numbers(tmp_path):
     if sass.find_lister() is None:
         pytest.skip("needs cuobjdump")
-    kernel = build("NN", (1, 8, 32), 96, 32768, tiling=Tiling(128, 128, 32, (2, 2)), order="grouped", blocks=132)
+    kernel = build("NN", (1, 8, 32), 96, 32768, tiling=ProductTile(128, 128, 32, (2, 2)), order="grouped", blocks=132)
     source, output = tmp_path / "kernel.ptx", tmp_path / "kernel.cubin"
     source.write_text(compile_kernel(kernel, transform=SCRIPT, target="sm_80").text)
     done = subprocess.run(

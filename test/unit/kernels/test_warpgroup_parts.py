@@ -1,18 +1,19 @@
 """K in parts by warpgroups: drawn sizes, parts and types through schedules, in the interpreter and in the emulator."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ptx_runs import memories_of
 
 from lego_mlir import bf16, f8e4m3fn, f8e5m2, f16, f32, i8
+from lego_mlir.choices import warpgroup_tiles
+from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
-from lego_mlir.kernels import warpgroup_choices
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.runtime.data import positions
 from lego_mlir.toolchain import compile_kernel
 
@@ -28,7 +29,7 @@ def drawn(seed):
     dtype = draw.choice((f16, bf16))
     parts, splits = draw.choice(((2, 1), (4, 1), (3, 1), (1, 2), (1, 3), (1, 5)))
     m, n = draw.randint(1, m_tile if transposed else 2 * m_tile), 8 * draw.randint(1, n_tile // 4)
-    tile = WarpgroupTile(m_tile, n_tile, draw.choice((2, 3)), parts=parts, splits=splits, transposed=transposed,
+    tile = warpgroup_tile(m_tile, n_tile, draw.choice((2, 3)), parts=parts, splits=splits, transposed=transposed,
                          group=2, dependent=draw.random() < 0.5)  # fmt: skip
     return (m, n, 8 * draw.randint(16, 64)), dtype, tile, draw.choice(("NT", "NN"))
 
@@ -88,7 +89,7 @@ def test_drawn_products(seed, machine):
 )  # fmt: skip
 def test_other_types(dtype, parts):
     k = 128 // dtype.bytes
-    kernel = built((40, 32, 4 * k), WarpgroupTile(64, 32, 2, step=k, **parts), "NT", str(dtype),
+    kernel = built((40, 32, 4 * k), replace(warpgroup_tile(64, 32, 2, **parts), k=k), "NT", str(dtype),
                    "f32" if dtype.is_float else "i32", FusedParts(rounded=dtype == f32))  # fmt: skip
     a, b = operands(40, 32, 4 * k, dtype)
     np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
@@ -97,7 +98,7 @@ def test_other_types(dtype, parts):
 @pytest.mark.parametrize("parts", [{"parts": 4}, {"splits": 3}], ids=["cluster", "grid"])
 def test_an_epilogue_sees_the_whole_sum(parts):
     tile, fused = (
-        WarpgroupTile(16, 64, 2, transposed=True, **parts),
+        warpgroup_tile(16, 64, 2, transposed=True, **parts),
         FusedEpilogue(bias="f16", activation="relu", amax=True),
     )
     kernel = built((3, 64, 320), tile, "NT", "f16", "f16", FusedParts(fused))
@@ -111,7 +112,7 @@ def test_an_epilogue_sees_the_whole_sum(parts):
 
 def test_all_blocks_add_in_one_order():
     """Numbers whose sums depend on their order: each launch, with another order of warps, has the same bits."""
-    kernel = built((8, 64, 768), WarpgroupTile(16, 64, 2, transposed=True, splits=3))
+    kernel = built((8, 64, 768), warpgroup_tile(16, 64, 2, transposed=True, splits=3))
     draw = np.random.default_rng(1)
     a, b = (draw.standard_normal(shape).astype(np.float16) for shape in ((8, 768), (768, 64)))
 
@@ -122,7 +123,7 @@ def test_all_blocks_add_in_one_order():
 
 
 def test_clusters_that_share_copies_divide_k_among_themselves():
-    kernel = built((128, 128, 512), WarpgroupTile(64, 64, 2, (2, 1), splits=2))
+    kernel = built((128, 128, 512), warpgroup_tile(64, 64, 2, cluster=(2, 1), splits=2))
     assert kernel.cluster == (2,) and kernel.grid == (8,)
     a, b = operands(128, 128, 512, f16)
     np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
@@ -131,12 +132,12 @@ def test_clusters_that_share_copies_divide_k_among_themselves():
 @pytest.mark.parametrize("layouts", ["NT", "NN"])
 def test_parts_within_a_cluster_are_all_that_it_is_for(layouts):
     sizes = [(m, n, k) for m in (1, 16, 64) for n, k in ((4096, 4096), (2560, 8192))] + [(256, 256, 4096)]
-    chosen = [warpgroup_choices.choose(*size, 132, layouts) for size in sizes]
+    chosen = [warpgroup_tiles.choose(*size, layouts=layouts) for size in sizes]
     assert {tile.cluster for tile in chosen if tile.parts > 1} == {(1, 1)}
 
 
 def test_parts_are_published_and_added_as_vectors():
-    kernel = built((64, 64, 1024), WarpgroupTile(64, 64, 4, splits=4), "NT", "f16", "f16")
+    kernel = built((64, 64, 1024), warpgroup_tile(64, 64, 4, splits=4), "NT", "f16", "f16")
     text = compile_kernel(kernel, target="sm_90a").text
     assert text.count("st.volatile.global.v4") == 64 * 64 // 4 // 128
     assert text.count("ld.volatile.global.v4") == 4 * 64 * 64 // 4 // 128

@@ -193,7 +193,7 @@ def test_a_kernel_with_shared_tiles_and_sizes_of_its_grid():
 
 
 def test_a_kernel_without_machine_code_on_the_cpu():
-    kernel = matmul.build(16, 16, 16, f16, tiling=matmul.Tiling(16, 16, 16, (1, 1)))
+    kernel = matmul.build(16, 16, 16, f16, tiling=matmul.ProductTile(16, 16, 16, (1, 1)))
     a, b = np.random.default_rng(0).integers(-4, 5, (2, 16, 16)).astype(np.float16)
     with pytest.raises(UsageError, match=r"kernel matmul: no machine .* of .*vector.contract.*with check=True"):
         kernel(a, b)

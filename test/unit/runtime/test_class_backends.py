@@ -9,8 +9,9 @@ from cuda_stand_in import Machine, OwnLibrary, own
 from product_device import forget, run_launch
 
 import lego_mlir
-from lego_mlir.kernels import family_choices
-from lego_mlir.kernels.class_tiles import MOST
+from lego_mlir.choices import families
+from lego_mlir.choices.class_tiles import MOST
+from lego_mlir.choices.product_device import device_with
 from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
 from lego_mlir.runtime import driver, first_calls
 from lego_mlir.runtime.products import backends, kernels
@@ -74,7 +75,7 @@ def test_a_varying_batch_compiles_nothing_anew(device):
 
 
 def test_warpgroups_share_a_kernel_too(device, monkeypatch):
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
     for m in (136, 72, 200):
         multiply(m, 136, 88)
     known = list(device.compiled)
@@ -99,7 +100,7 @@ def fused(m, n, k, dtype=np.float16, **options):
 
 @pytest.mark.parametrize("warpgroups", [True, False])
 def test_a_varying_batch_compiles_no_fused_product_anew(device, monkeypatch, warpgroups):
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: warpgroups)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: warpgroups)
     for m in (136, 72, 200):
         fused(m, 72, 160)
     known = list(device.compiled)
@@ -139,7 +140,7 @@ def test_threads_compile_a_class_once(device, monkeypatch):
         return compiled(found, target)
 
     monkeypatch.setattr(kernels, "compiled_class", slow)
-    found = class_for((100, 64, 160), "NN", "f16", "f16", "sm_90a", 132)
+    found = class_for((100, 64, 160), "NN", "f16", "f16", "sm_90a")
     got = []
     threads = [threading.Thread(target=lambda: got.append(backends.of_class(found, "sm_90a")))
                for _ in range(4)]  # fmt: skip
@@ -162,7 +163,7 @@ def test_threads_compile_a_class_once(device, monkeypatch):
     ],
 )  # fmt: skip
 def test_which_products_have_a_class(size, layouts, target, kind):
-    assert type(class_for(size, layouts, "f16", "f16", target, 132)) is kind
+    assert type(class_for(size, layouts, "f16", "f16", target)) is kind
 
 
 @pytest.mark.parametrize(
@@ -174,14 +175,14 @@ def test_which_products_have_a_class(size, layouts, target, kind):
     ],
 )  # fmt: skip
 def test_which_other_types_have_a_class(size, dtype, result, layouts, kind):
-    found = class_for(size, layouts, dtype, result, "sm_90a", 132)
+    found = class_for(size, layouts, dtype, result, "sm_90a")
     assert type(found) is (kind or type(None))
     if kind:
         assert found.tile.n >= 32 or result == "bf16"  # narrower tiles store 16 bits
-    assert class_for(size, layouts, dtype, result, "sm_80", 108) is None or dtype == "f16"
+    assert class_for(size, layouts, dtype, result, "sm_80", device_with(108)) is None or dtype == "f16"
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 def test_a_batch_has_few_classes(target):
-    found = {class_for((m, 1024, 768), "NN", "f16", "f16", target, 132) for m in range(65, 2049, 31)}
+    found = {class_for((m, 1024, 768), "NN", "f16", "f16", target) for m in range(65, 2049, 31)}
     assert len(found - {None}) <= 5 * MOST  # of five octaves

@@ -149,7 +149,7 @@ def test_a_launch_encodes_tensor_maps(tmp_path, machine, stand_in):
     m, n, k = (lego.size(name, min=1, max=65536, multiple_of=8) for name in "MNK")
     order = schedule.grouped(lego.cdiv(m, 64), lego.cdiv(n, 64), rows=2)
     kernel = matmul.build(
-        m, n, k, f16, b=Col(k, n), result=f16, tiling=matmul.Tiling(64, 64, 64, (4, 1)), order=order, blocks=2,
+        m, n, k, f16, b=Col(k, n), result=f16, tiling=matmul.ProductTile(64, 64, 64, (4, 1)), order=order, blocks=2,
         epilogue=epilogues.bias(n),
     )  # fmt: skip
     compiled = compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"stages": 2})

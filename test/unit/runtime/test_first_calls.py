@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import CacheWarning
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.runtime import first_calls
 from lego_mlir.runtime.attention_kernels import AttentionKernel
 from lego_mlir.runtime.compile_lock import FOLDER, only_one
@@ -42,7 +42,7 @@ def others(value):
         case tuple():
             return (*value, 1)
         case _:
-            return {"epilogue": FusedEpilogue("one"), "tile": RoleTile(64, 256, 2)}
+            return {"epilogue": FusedEpilogue("one"), "tile": role_tile(64, 256, 2)}
 
 
 @pytest.mark.parametrize("call", [PROBLEM, RoleKernel("grouped_matmul", "f16", "f16", "NN")])

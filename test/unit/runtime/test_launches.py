@@ -242,7 +242,7 @@ def test_compiling_without_arrays():
 
 
 def test_a_transform_script_for_tiles_of_a_matrix_unit(machine, monkeypatch):
-    kernel = matmul.build(32, 32, 32, f16, tiling=matmul.Tiling(32, 32, 32, (1, 1)))
+    kernel = matmul.build(32, 32, 32, f16, tiling=matmul.ProductTile(32, 32, 32, (1, 1)))
     scripts = []
     compiled = type(kernel).compile
 
@@ -258,7 +258,7 @@ def test_a_transform_script_for_tiles_of_a_matrix_unit(machine, monkeypatch):
 
 
 def test_dynamic_shared_memory(machine):
-    kernel = matmul.build(64, 64, 256, f16, tiling=matmul.Tiling(64, 64, 64, (2, 2)))
+    kernel = matmul.build(64, 64, 256, f16, tiling=matmul.ProductTile(64, 64, 64, (2, 2)))
     a, b = (DeviceArray(np.zeros(shape, np.float16)) for shape in ((64, 256), (256, 64)))
     kernel.transformed("matmul_sm80.mlir", stages=4)(a, b, DeviceArray(np.zeros((64, 64), np.float32)))
     ((_, _, block, shared, _),) = machine.launches

@@ -3,6 +3,7 @@
 import ctypes
 import threading
 import time
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -11,8 +12,9 @@ from cuda_stand_in import Machine, OwnLibrary, own
 from product_device import compiled_copy, forget, run_launch
 
 import lego_mlir
+from lego_mlir.choices import families, warp_tiles
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import aligned_products, family_choices, split_choices
+from lego_mlir.kernels import aligned_products
 from lego_mlir.runtime import driver, first_calls
 from lego_mlir.runtime.products import kernels, steps
 from lego_mlir.runtime.products.problem import Problem
@@ -115,7 +117,7 @@ def test_an_odd_product_of_few_rows(split, always):
 
 
 def test_odd_products_by_warpgroups(device, always, monkeypatch):
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
     a, b = operands(65, 67, 129)
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
     assert any("wgmma" in made.text for made in device.compiled.values())
@@ -145,9 +147,9 @@ def test_other_targets_copy_only_what_they_load():
 @pytest.fixture
 def split(device, monkeypatch):
     """A device on which K is split in four."""
-    tile = split_choices.TILES[0]
-    monkeypatch.setattr(split_choices, "choose", lambda *_: split_choices.SplitChoice(tile, 4))
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: False)
+    tile = replace(warp_tiles.PARTED[0], parts=4)
+    monkeypatch.setattr(warp_tiles, "choose_parts", lambda *_: tile)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: False)
     return device
 
 

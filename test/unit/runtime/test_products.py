@@ -11,8 +11,11 @@ import pytest
 from cuda_stand_in import DeviceArray, OwnArray, own
 
 import lego_mlir
+from lego_mlir.choices import families, warpgroup_tiles
+from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernels import family_choices, product_classes, warpgroup_choices
+from lego_mlir.kernels import product_classes
 from lego_mlir.runtime import arrays
 from lego_mlir.runtime.products import kernels
 from lego_mlir.runtime.products.problem import Problem, target_of
@@ -181,7 +184,7 @@ def test_the_target_is_the_device_or_the_newest_before_it():
 
 
 def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
     a, b = operands(72, 136, 88)
     given = own(a), own(b)
     for product in [lego_mlir.matmul(*given) for _ in range(2)]:  # both results are alive, at two addresses
@@ -198,9 +201,9 @@ def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
 
 @pytest.mark.parametrize(("fitting", "blocks"), [(66, 8), (3, 6)])
 def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, blocks):
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
-    tile = warpgroup_choices.WarpgroupTile(64, 64, 2, (1, 2), dependent=True)
-    monkeypatch.setattr(warpgroup_choices, "choose", lambda *_: tile)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
+    tile = warpgroup_tile(64, 64, 2, cluster=(1, 2), dependent=True)
+    monkeypatch.setattr(warpgroup_tiles, "choose", lambda *_: tile)
     device.machine.set(clusters=fitting)
     a, b = operands(72, 136, 88)  # 2 x 2 tiles of clusters
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
@@ -248,9 +251,9 @@ def test_a_kernel_is_compiled_into_the_cache_once(device):
 
 
 def test_a_division_with_parts_of_k_has_one_cluster_for_each_tile(device, monkeypatch):
-    tile = warpgroup_choices.WarpgroupTile(64, 64, 4, group=1, parts=2)
-    monkeypatch.setattr(warpgroup_choices, "choose", lambda *sizes: tile)
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    tile = warpgroup_tile(64, 64, 4, group=1, parts=2)
+    monkeypatch.setattr(warpgroup_tiles, "choose", lambda *sizes: tile)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
     a, b = operands(72, 80, 520)
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
     ((problem, compilation),) = device.compiled.items()
@@ -261,9 +264,9 @@ def test_a_division_with_parts_of_k_has_one_cluster_for_each_tile(device, monkey
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_division_among_clusters_has_a_workspace(device, monkeypatch, bias):
-    tile = warpgroup_choices.WarpgroupTile(64, 64, 4, group=1, splits=3)
-    monkeypatch.setattr(warpgroup_choices, "choose", lambda *sizes: tile)
-    monkeypatch.setattr(family_choices, "warpgroups_compute", lambda *_: True)
+    tile = warpgroup_tile(64, 64, 4, group=1, splits=3)
+    monkeypatch.setattr(warpgroup_tiles, "choose", lambda *sizes: tile)
+    monkeypatch.setattr(families, "warpgroups_compute", lambda *_: True)
     a, b = operands(72, 80, 520)
     given = {"bias": own(np.arange(80, dtype=np.float32))} if bias else {}
     for _ in range(2):
@@ -280,8 +283,8 @@ def test_products_of_few_tiles_and_long_sums_have_no_class():
     """At 64 x 1024 x 8192 four parts took 0.53 of the time of whole sums on an H200, at 200 x 200 x 8192 0.61."""
 
     def parts(size, layouts="NT", result="f16"):
-        found = product_classes.class_for(size, layouts, "f16", result, "sm_90a", 132)
-        chosen = warpgroup_choices.choose(*size, 132, layouts, fused=result == "f32")
+        found = product_classes.class_for(size, layouts, "f16", result, "sm_90a")
+        chosen = warpgroup_tiles.choose(*size, H200, layouts, fused=result == "f32")
         assert (found is None) == (chosen.parts * chosen.splits > 1)
         return chosen.parts * chosen.splits
 

@@ -10,9 +10,9 @@ import pytest
 from cuda_stand_in import Machine, OwnLibrary, library_file, own
 
 import lego_mlir
+from lego_mlir.choices import role_tiles
 from lego_mlir.cli.main import main
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels import role_choices
 from lego_mlir.runtime import driver
 from lego_mlir.runtime.calls import Calls
 from lego_mlir.runtime.products import known, role_kernels
@@ -26,7 +26,7 @@ def packed(tmp_path_factory):
     """A folder with a kernel of each product."""
     folder = tmp_path_factory.mktemp("packed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(role_choices, "SHAPES", (SHAPE,))
+        patch.setattr(role_tiles, "SHAPES", (SHAPE,))
         for what in ("batched_matmul", "grouped_matmul"):
             assert main(["pack", what, "--target", "sm_90a", "-o", str(folder / "kernels")]) == 0
     return folder / "kernels"
@@ -34,8 +34,8 @@ def packed(tmp_path_factory):
 
 @pytest.fixture
 def machine(monkeypatch):
-    monkeypatch.setattr(role_choices, "SHAPES", (SHAPE,))
-    forgotten = (role_choices.choose.cache_clear, role_kernels._packed.cache_clear, known.known.clear)
+    monkeypatch.setattr(role_tiles, "SHAPES", (SHAPE,))
+    forgotten = (role_tiles.choose.cache_clear, role_kernels._packed.cache_clear, known.known.clear)
     for forget in forgotten:
         forget()
     found = Machine().plug_in(monkeypatch)
@@ -103,12 +103,12 @@ import numpy as np
 import pytest
 import lego_mlir
 from cuda_stand_in import OwnLibrary, own
-from lego_mlir.kernels import role_choices
+from lego_mlir.choices import role_tiles
 from lego_mlir.runtime import driver
 
 library = ctypes.CDLL(LIBRARY)
 driver.open_library = lambda: library
-role_choices.SHAPES = (SHAPE,)
+role_tiles.SHAPES = (SHAPE,)
 OwnLibrary(pytest.MonkeyPatch())
 a, b = own(np.zeros((20, 16), np.float16)), own(np.zeros((3, 16, 24), np.float16))
 print(lego_mlir.grouped_matmul(a, b, own(np.zeros(3, np.int32))).shape)

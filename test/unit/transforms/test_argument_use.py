@@ -44,7 +44,7 @@ def test_the_widest_access_of_an_argument(body, alignment, use):
 
 
 def test_asynchronous_copies_and_the_stores_of_a_result():
-    built = matmul.build(128, 128, 256, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+    built = matmul.build(128, 128, 256, f16, tiling=matmul.ProductTile(64, 64, 32, (2, 2)))
     plain = compile_kernel(built, transform="matmul_sm80.mlir", target="sm_80", emit="transformed", cache=None)
     a, b, c = plain.kernels[0].arguments
     assert [(x.alignment, x.read, x.written) for x in (a, b)] == [(16, True, False)] * 2

@@ -7,7 +7,7 @@ from ptx_runs import memories_of, ptx_of, run_ptx
 
 from lego_mlir import bf16, f16
 from lego_mlir.errors import ToolchainError
-from lego_mlir.kernels import copy, matmul, narrow_tiles
+from lego_mlir.kernels import aligned_products, copy, matmul
 from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.runtime.products import kernels
 from lego_mlir.runtime.products.problem import Problem
@@ -44,7 +44,7 @@ def test_the_next_tile_is_loaded_before_the_products():
 
 
 def test_parts_of_k():
-    kernel = matmul.build(15, 33, 259, f16, tiling=matmul.Tiling(16, 32, 32, (1, 2)), split=SplitK(3))
+    kernel = matmul.build(15, 33, 259, f16, tiling=matmul.ProductTile(16, 32, 32, (1, 2)), split=SplitK(3))
     a, b = operands(15, 33, 259)
     sums, counters = (np.zeros(int(p.size), p.dtype.numpy) for p in kernel.params[3:])
     report, c = launch(kernel, transformed(kernel, SCRIPT), a, b, np.zeros((15, 33)), sums.reshape(2, 3, -1), counters)
@@ -86,8 +86,8 @@ def test_a_missing_barrier_is_found(tmp_path):
 def test_narrow_rows_are_those_that_no_asynchronous_copy_takes(kind, size):
     a, b = LAYOUTS[kind]
     accesses = [access for _, access in build(size, a=a, b=b).trace().accesses() if access.buffer.name in ("a", "b")]
-    copied = all(access.width * access.buffer.dtype.bytes >= narrow_tiles.LEAST_COPY for access in accesses)
-    assert copied or narrow_tiles.is_narrow(*size, kind)
+    copied = all(access.width * access.buffer.dtype.bytes >= aligned_products.LEAST_COPY for access in accesses)
+    assert copied or aligned_products.is_narrow(*size, kind)
 
 
 @pytest.mark.parametrize("size", [(129, 129, 63), (16, 300, 701), (1, 33, 65)])

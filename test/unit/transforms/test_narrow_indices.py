@@ -327,7 +327,7 @@ def test_transposes_in_32_bits(variant, sizes):
 
 @pytest.mark.parametrize("blocks", [None, 3])
 def test_a_pipelined_product_in_32_bits(blocks):
-    kernel = matmul.build(128, 64, 128, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)), blocks=blocks)
+    kernel = matmul.build(128, 64, 128, f16, tiling=matmul.ProductTile(64, 64, 32, (2, 2)), blocks=blocks)
     text = compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"stages": 3}, emit="transformed").text
     narrow = narrowed(text)
     assert not wide_arithmetic(narrow)

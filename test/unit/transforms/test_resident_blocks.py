@@ -8,7 +8,7 @@ from gemm import LAYOUTS, SMALL, build, check, composed, launch, operands, trans
 
 from lego_mlir import f16, f32
 from lego_mlir.interp import Kind
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 
 SIZES, SCRIPT = (64, 320, 128), "matmul_sm80.mlir"
 
@@ -37,7 +37,7 @@ def test_every_layout_without_a_race_or_a_conflict(kind, sizes, blocks, stages):
 
 def test_a_depth_of_four_steps_and_a_result_of_f32():
     sizes = (64, 192, 256)
-    kernel = build(sizes, tiling=Tiling(64, 64, 64, (2, 2)), blocks=2, result=f32)
+    kernel = build(sizes, tiling=ProductTile(64, 64, 64, (2, 2)), blocks=2, result=f32)
     check(kernel, SCRIPT, *sizes, stages=3)
 
 

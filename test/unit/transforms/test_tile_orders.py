@@ -7,7 +7,7 @@ from gemm import LAYOUTS, build, check, composed, transformed
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f16, gallery
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.toolchain import target_named
 from lego_mlir.tracing.emit_tiles import order_of
@@ -17,7 +17,7 @@ from lego_mlir.transforms import apply as transforms
 from lego_mlir.transforms import scripts
 from lego_mlir.transforms.modules import ModuleError
 
-SIZES, TILING = (64, 128, 192), Tiling(64, 64, 64, (1, 2))
+SIZES, TILING = (64, 128, 192), ProductTile(64, 64, 64, (1, 2))
 SWIZZLE = lego.as_layout(gallery.xor_swizzle(64, 64, vec=8))
 BLOCKS = lego.as_layout(OrderBy(RegP([8, 8, 8, 8], [1, 3, 2, 4])).GroupBy([64, 64]))  # 8 x 8 of 128 bytes
 TURNED = lego.as_layout(gallery.xor_swizzle(64, 64, vec=8, per_phase=2))  # two lines keep their runs in one place

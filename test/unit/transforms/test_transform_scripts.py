@@ -11,7 +11,7 @@ from gemm import LAYOUTS, SHIPPED, SIZES, build, check, composed, launch, operan
 from lego_mlir import Col, Row, bf16, f16, gallery, interp
 from lego_mlir.interp import Kind
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.schedule import ORDERS
 from lego_mlir.toolchain import compile_kernel, ptxas, sass, target_named
 from lego_mlir.transforms import scripts
@@ -89,7 +89,7 @@ def test_orders_with_blocks_that_have_nothing_to_do(order):
 
 def test_a_step_of_one_product_leaves_the_copies_where_they_are():
     sizes = (32, 64, 96)
-    check(build(sizes, tiling=Tiling(32, 64, 16, (1, 2))), "matmul_sm80.mlir", *sizes, stages=3)
+    check(build(sizes, tiling=ProductTile(32, 64, 16, (1, 2))), "matmul_sm80.mlir", *sizes, stages=3)
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])
@@ -117,7 +117,7 @@ def test_arithmetic_on_single_numbers_is_left_alone():
 
 
 def test_padded_tiles_need_no_swizzle(tmp_path):
-    tiling = Tiling(32, 64, 64, (1, 2))
+    tiling = ProductTile(32, 64, 64, (1, 2))
     sizes = (64, 128, 192)
     kernel = build(sizes, tiling=tiling, tiles=(gallery.padded(32, 64, 8), gallery.padded(64, 64, 8)))
     script = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir")
@@ -127,7 +127,7 @@ def test_padded_tiles_need_no_swizzle(tmp_path):
 def test_more_than_48_kib_becomes_dynamic_and_shares_its_place():
     """128 x 128 f32 for the result, 64 KiB and padding, over four stages of 16 KiB."""
     sizes = (128, 128, 128)
-    kernel = build(sizes, tiling=Tiling(128, 128, 32, (2, 2)))
+    kernel = build(sizes, tiling=ProductTile(128, 128, 32, (2, 2)))
     compiled = compile_kernel(kernel, transform="matmul_sm80.mlir", emit="transformed")
     (facts,) = compiled.kernels
     assert facts.static_shared == 0
@@ -238,7 +238,7 @@ def test_without_the_swizzle_banks_conflict(tmp_path):
 def test_memory_handed_over_without_a_barrier_races():
     """The tile of the result takes the place of the staged tiles, between a wait and a barrier."""
     sizes = (128, 128, 128)
-    kernel = build(sizes, tiling=Tiling(128, 128, 32, (2, 2)))
+    kernel = build(sizes, tiling=ProductTile(128, 128, 32, (2, 2)))
     text = transformed(kernel, "matmul_sm80.mlir")
     at = text.index("gpu.barrier", text.index("scf.yield"))
     a, b = operands(*sizes)
@@ -271,7 +271,7 @@ def main_loop(ptx):
 @pytest.mark.parametrize("kind", LAYOUTS)
 def test_the_main_loop_in_ptx(kind, dtype):
     a, b = LAYOUTS[kind]
-    kernel = build((512, 512, 512), dtype, a, b, tiling=Tiling(128, 128, 32, (2, 2)), result=f16)
+    kernel = build((512, 512, 512), dtype, a, b, tiling=ProductTile(128, 128, 32, (2, 2)), result=f16)
     loop = main_loop(compile_kernel(kernel, transform="matmul_sm80.mlir").text)
     assert loop.count(f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32") == 64
     assert len(re.findall(r"ldmatrix\.sync\.aligned\.m8n8\.x4\.(?:trans\.)?shared\.b16", loop)) == 16
@@ -285,7 +285,7 @@ def test_the_main_loop_in_ptx(kind, dtype):
 
 def test_loads_and_copies_stand_among_the_products():
     """A step's loads among the products of the step before, one or two at a time; copies in a group for each step."""
-    kernel = build((512, 512, 512), tiling=Tiling(128, 128, 64, (2, 2)), result=f16)
+    kernel = build((512, 512, 512), tiling=ProductTile(128, 128, 64, (2, 2)), result=f16)
     loop = main_loop(compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"stages": 3}).text)
     named = {"ldmatrix": "L", "cp.async.cg": "C", "mma.sync": "P", "bar.sync": "B"}
     order = "".join(letter for line in loop.splitlines() for name, letter in named.items() if name in line)
@@ -299,13 +299,13 @@ def test_loads_and_copies_stand_among_the_products():
 
 
 def test_copies_may_go_through_l1():
-    kernel = build((128, 128, 128), tiling=Tiling(128, 128, 32, (2, 2)))
+    kernel = build((128, 128, 128), tiling=ProductTile(128, 128, 32, (2, 2)))
     ptx = compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"bypass_l1": False, "stages": 3}).text
     assert "cp.async.ca.shared.global" in ptx
     assert "cp.async.cg" not in ptx
 
 
-TILINGS = [Tiling(128, 128, 32, (2, 2)), Tiling(128, 256, 64, (2, 4)), Tiling(256, 128, 64, (4, 2))]
+TILINGS = [ProductTile(128, 128, 32, (2, 2)), ProductTile(128, 256, 64, (2, 4)), ProductTile(256, 128, 64, (4, 2))]
 
 
 @pytest.mark.tools

@@ -152,7 +152,7 @@ def test_the_workbench_checks_at_a_small_size_and_at_the_timed_one(machine):
 
 
 def test_the_build_of_a_kernel_with_a_script_is_that_of_its_parameters():
-    kernel = matmul.build(64, 64, 128, lego.f16, tiling=matmul.Tiling(32, 32, 32, (1, 1)))
+    kernel = matmul.build(64, 64, 128, lego.f16, tiling=matmul.ProductTile(32, 32, 32, (1, 1)))
     two, three = (
         gpu_trials.build_of(kernel.transformed("matmul_sm80.mlir", stages=n), [], {}, "sm_80") for n in (2, 3)
     )

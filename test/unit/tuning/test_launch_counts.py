@@ -69,7 +69,7 @@ def test_persistent_blocks_that_do_unequal_shares():
 
 
 def test_products_are_counted_by_matrix_instructions():
-    kernel = matmul.build(256, 256, 128, f16, result=f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+    kernel = matmul.build(256, 256, 128, f16, result=f16, tiling=matmul.ProductTile(64, 64, 32, (2, 2)))
     counts = counts_of(kernel, {})
     assert counts.blocks == 16
     assert counts.mma * counts.blocks == 256 * 256 * 128 / (16 * 8 * 16)

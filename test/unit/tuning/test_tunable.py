@@ -317,7 +317,7 @@ def test_stages_of_a_transform_script_count_in_shared_memory():
     from lego_mlir.kernels import matmul
 
     def product(stages, N):
-        kernel = matmul.build(N, N, N, f16, result=f16, tiling=matmul.Tiling(128, 128, 64, (2, 2)))
+        kernel = matmul.build(N, N, N, f16, result=f16, tiling=matmul.ProductTile(128, 128, 64, (2, 2)))
         return kernel.transformed("matmul_sm80.mlir", stages=stages)
 
     found = tune(space={"stages": [2, 4, 8]}, key=["N"])(product).prune({"N": 1024})

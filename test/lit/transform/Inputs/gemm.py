@@ -3,4 +3,4 @@
 from lego_mlir import f16
 from lego_mlir.kernels import matmul
 
-gemm = matmul.build(32, 64, 128, f16, tiling=matmul.Tiling(32, 64, 32, (1, 2)), order="row")
+gemm = matmul.build(32, 64, 128, f16, tiling=matmul.ProductTile(32, 64, 32, (1, 2)), order="row")

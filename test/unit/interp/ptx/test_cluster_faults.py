@@ -10,7 +10,7 @@ from lego_mlir.interp.ptx import emulate
 from lego_mlir.interp.ptx.traced_ptx import argument_of
 from lego_mlir.interp.report import Kind
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import compile_kernel
 
 M, N, K = 64, 256, 320
@@ -20,7 +20,7 @@ BARRIER = "\tbarrier.cluster.arrive;\n\tbarrier.cluster.wait;\n"
 @pytest.fixture(scope="module")
 def compiled():
     """A clustered product with both operands contiguous along M and N: a tile for each of two blocks."""
-    kernel = matmul.build(M, N, K, f16, a=Col(M, K), b=Row(K, N), result=f16, tiling=Tiling(64, 128, 64, (4, 1)))
+    kernel = matmul.build(M, N, K, f16, a=Col(M, K), b=Row(K, N), result=f16, tiling=ProductTile(64, 128, 64, (4, 1)))
     parameters = {"stages": 2, "cluster": 2}
     return compile_kernel(kernel, target="sm_90a", transform="matmul_sm90.mlir", parameters=parameters)
 

@@ -11,19 +11,23 @@ from warpgroup_runs import emulated, factors
 import lego_mlir as lego
 from lego_mlir import Col, bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 
 LARGEST = {f8e4m3fn: 448.0, f8e5m2: 57344.0}
 NUMPY = {f8e4m3fn: ml_dtypes.float8_e4m3fn, f8e5m2: ml_dtypes.float8_e5m2}
-NARROW, SMALL, WIDE = Tiling(64, 40, 128, (4, 1)), Tiling(64, 128, 128, (4, 1)), Tiling(128, 256, 128, (8, 1))
+NARROW, SMALL, WIDE = (
+    ProductTile(64, 40, 128, (4, 1)),
+    ProductTile(64, 128, 128, (4, 1)),
+    ProductTile(128, 256, 128, (8, 1)),
+)
 CASES = [
     ((72, 208, 272), f8e4m3fn, f8e4m3fn, SMALL, 2, {}),
     ((72, 80, 144), f8e4m3fn, f8e4m3fn, NARROW, None, {}),  # buffers of 32 columns, of which the last one overlaps
     ((136, 528, 128), f8e5m2, f8e5m2, WIDE, 2, {"buffers": 4}),
-    ((72, 208, 144), f8e5m2, f8e4m3fn, Tiling(64, 96, 128, (4, 1)), 3, {"exact": 1}),  # of 64 columns
-    ((136, 272, 144), f8e4m3fn, f8e5m2, Tiling(128, 128, 128, (8, 1)), None, {"cluster": 2}),
-    ((200, 112, 136), f16, f8e4m3fn, Tiling(192, 96, 64, (4, 1)), 1, {}),
-    ((72, 80, 144), f8e4m3fn, f8e4m3fn, Tiling(32, 64, 128, (1, 4)), None, {"transposed": True}),
+    ((72, 208, 144), f8e5m2, f8e4m3fn, ProductTile(64, 96, 128, (4, 1)), 3, {"exact": 1}),  # of 64 columns
+    ((136, 272, 144), f8e4m3fn, f8e5m2, ProductTile(128, 128, 128, (8, 1)), None, {"cluster": 2}),
+    ((200, 112, 136), f16, f8e4m3fn, ProductTile(192, 96, 64, (4, 1)), 1, {}),
+    ((72, 80, 144), f8e4m3fn, f8e4m3fn, ProductTile(32, 64, 128, (1, 4)), None, {"transposed": True}),
     ((72, 144, 144), i8, f8e4m3fn, SMALL, 2, {}),
 ]
 
@@ -83,7 +87,7 @@ def test_nan_remains():
 @pytest.mark.parametrize(("dtype", "script"), [(f8e4m3fn, None), (f16, "matmul_sm80.mlir")])
 def test_the_interpreter_rounds_alike_before_scripts_and_by_mma_sync(dtype, script, fused):
     m, n, k = 72, 80, 96
-    tiling, epilogue = Tiling(64, 64, 32, (2, 2)), matmul.scale() if fused else None
+    tiling, epilogue = ProductTile(64, 64, 32, (2, 2)), matmul.scale() if fused else None
     kernel = matmul.build(m, n, k, dtype, b=Col(k, n), result=f8e4m3fn, tiling=tiling, epilogue=epilogue)
     a, b = gemm.operands(m, n, k)
     factor = [np.float32(9.7)] if fused else []

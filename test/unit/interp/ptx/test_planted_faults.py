@@ -15,7 +15,7 @@ from lego_mlir.kernels import matmul, transpose
 from lego_mlir.runtime import data
 
 HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
-SMALL = matmul.Tiling(64, 64, 32, (2, 2))
+SMALL = matmul.ProductTile(64, 64, 32, (2, 2))
 
 
 def entry(body, parameters=".param .u64 p", threads=64, shared=1024):

@@ -11,7 +11,7 @@ from lego_mlir import Row, bf16, f16, f32, interp
 from lego_mlir.kernels import box_stencil, copy, dot_products, matmul, transpose
 from lego_mlir.runtime import comparing, data, tolerance
 
-SMALL = matmul.Tiling(64, 64, 32, (2, 2))
+SMALL = matmul.ProductTile(64, 64, 32, (2, 2))
 
 
 def row_sums():

@@ -11,7 +11,7 @@ from lego_mlir.interp.ptx.stream_launches import StreamLaunch, emulate_stream
 from lego_mlir.interp.ptx.traced_ptx import argument_of
 from lego_mlir.interp.report import Kind
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import compile_kernel
 
 HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -54,7 +54,7 @@ def test_a_missing_wait_is_found_unless_launches_do_not_overlap():
 
 def products(edit=lambda text: text, seed=0, cluster=2):
     """(A B) B by two launches of one dependent kernel; reports, the result, and what it must be."""
-    tiling, order = Tiling(64, 64, 64, (4, 1)), "row"
+    tiling, order = ProductTile(64, 64, 64, (4, 1)), "row"
     kernel = matmul.build(128, 128, 128, f16, a=Row(128, 128), b=Row(128, 128), result=f16, tiling=tiling, order=order)
     parameters = {"stages": 2, "blocks": cluster, "cluster": cluster, "dependent": True}
     made = compile_kernel(kernel, target="sm_90a", transform="matmul_sm90.mlir", parameters=parameters)

@@ -9,24 +9,28 @@ from warpgroup_runs import check, emulated, factors
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e5m2, f16, f32, i8
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 
-WIDE, SMALL, TURNED = Tiling(128, 256, 64, (8, 1)), Tiling(64, 64, 64, (4, 1)), Tiling(48, 128, 64, (1, 8))
+WIDE, SMALL, TURNED = (
+    ProductTile(128, 256, 64, (8, 1)),
+    ProductTile(64, 64, 64, (4, 1)),
+    ProductTile(48, 128, 64, (1, 8)),
+)
 CASES = [
     ("NN", (256, 512, 192), f16, WIDE, 3, {}),
     ("NT", (200, 520, 168), f16, WIDE, 2, {"stages": 2}),
     ("TT", (256, 256, 320), bf16, WIDE, None, {"blocks": 2, "lockstep": 2}),
     ("NN", (128, 192, 320), f16, SMALL, None, {"stages": 5}),
-    ("NT", (136, 208, 144), f8e5m2, Tiling(128, 96, 128, (8, 1)), None, {"stages": 2}),
-    ("NT", (136, 200, 328), f16, Tiling(128, 96, 64, (8, 1)), 3, {"exact": 2}),
-    ("NT", (64, 200, 8), bf16, Tiling(64, 96, 64, (4, 1)), None, {}),
-    ("NN", (200, 256, 136), f16, Tiling(128, 128, 64, (8, 1)), None, {"blocks": 2, "cluster": 2, "stages": 2}),
-    ("NT", (16, 72, 136), f16, Tiling(64, 32, 64, (4, 1)), 2, {"dependent": True}),
-    ("NN", (40, 56, 72), bf16, Tiling(64, 16, 64, (4, 1)), 2, {"stages": 2}),
-    ("NT", (136, 192, 72), f16, Tiling(128, 88, 64, (8, 1)), 4, {}),
+    ("NT", (136, 208, 144), f8e5m2, ProductTile(128, 96, 128, (8, 1)), None, {"stages": 2}),
+    ("NT", (136, 200, 328), f16, ProductTile(128, 96, 64, (8, 1)), 3, {"exact": 2}),
+    ("NT", (64, 200, 8), bf16, ProductTile(64, 96, 64, (4, 1)), None, {}),
+    ("NN", (200, 256, 136), f16, ProductTile(128, 128, 64, (8, 1)), None, {"blocks": 2, "cluster": 2, "stages": 2}),
+    ("NT", (16, 72, 136), f16, ProductTile(64, 32, 64, (4, 1)), 2, {"dependent": True}),
+    ("NN", (40, 56, 72), bf16, ProductTile(64, 16, 64, (4, 1)), 2, {"stages": 2}),
+    ("NT", (136, 192, 72), f16, ProductTile(128, 88, 64, (8, 1)), 4, {}),
     ("TT", (136, 264, 72), f16, TURNED, None, {"transposed": True, "blocks": 3}),
-    ("NN", (264, 200, 136), f16, Tiling(256, 192, 64, (8, 1)), 2, {"stages": 3}),
-    ("NT", (72, 520, 72), f16, Tiling(64, 256, 64, (4, 1)), 2, {"stages": 2, "buffers": 3}),
+    ("NN", (264, 200, 136), f16, ProductTile(256, 192, 64, (8, 1)), 2, {"stages": 3}),
+    ("NT", (72, 520, 72), f16, ProductTile(64, 256, 64, (4, 1)), 2, {"stages": 2, "buffers": 3}),
 ]  # fmt: skip
 
 
@@ -42,7 +46,7 @@ def test_copies_round_f32_to_tf32_where_units_cut_off(parameters):
     a = random.integers(2040, 2072, (m, k)).astype(np.float32)  # 11 bits and fewer are exact; ties both ways
     b = random.integers(-3, 4, (k, n)).astype(np.float32)
     placed = {"a": Row(m, k), "b": Col(k, n)}
-    kernel = matmul.build(m, n, k, f32, **placed, tiling=Tiling(64, 128, 32, (4, 1)), order="column")
+    kernel = matmul.build(m, n, k, f32, **placed, tiling=ProductTile(64, 128, 32, (4, 1)), order="column")
     found = emulated(kernel, {"a": a, "b": b, "c": np.zeros(m * n, np.float32)}, placed, {"stages": 2, **parameters})
     halved = a / np.where(a >= 2048, 2, 1)
     read = np.where(a >= 2048, (np.rint(halved) if parameters else np.floor(halved)) * 2, a)
@@ -84,7 +88,7 @@ def test_an_epilogue_is_applied_to_each_sum(name):
 
 def test_integer_sums_are_scaled_as_f32():
     placed, given = factors("NT", (M, 208, 144), i8)
-    kernel = matmul.build(M, 208, 144, i8, **placed, result=f16, tiling=Tiling(64, 64, 128, (4, 1)),
+    kernel = matmul.build(M, 208, 144, i8, **placed, result=f16, tiling=ProductTile(64, 64, 128, (4, 1)),
                           epilogue=matmul.scales(M, 208))  # fmt: skip
     rows, columns = np.full(M, 0.125, np.float32), np.arange(208, dtype=np.float32) / 16
     arrays = {**given, "c": np.zeros(M * 208, np.float16), "row_scale": rows, "column_scale": columns}
@@ -95,7 +99,7 @@ def test_integer_sums_are_scaled_as_f32():
 
 def test_columns_of_c_with_an_epilogue():
     placed, given = factors("NN", (M, N, K), f16)
-    kernel = matmul.build(M, N, K, f16, **placed, c=Col(M, N), result=f32, tiling=Tiling(128, 64, 64, (2, 4)),
+    kernel = matmul.build(M, N, K, f16, **placed, c=Col(M, N), result=f32, tiling=ProductTile(128, 64, 64, (2, 4)),
                           epilogue=matmul.scales(M, N))  # fmt: skip
     rows, columns = np.arange(M, dtype=np.float32), np.arange(N, dtype=np.float32)
     arrays = {**given, "c": np.zeros(M * N, np.float32), "row_scale": rows, "column_scale": columns}

@@ -10,6 +10,7 @@ from role_kernels import staged
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32, spec
+from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.kernels import (
     added_gradients,
@@ -22,7 +23,6 @@ from lego_mlir.kernels import (
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
-from lego_mlir.kernels.role_tiles import RoleTile
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 from lego_mlir.proofs.unneeded import unneeded_barriers
@@ -43,8 +43,8 @@ def verdict(kernel):
         staged,
         product,
         lambda: product(stages=4),
-        lambda: batched_products.build(tile=RoleTile(128, 128, 3)),
-        lambda: batched_products.build(batched_products.BatchedForm(layouts="TN"), RoleTile(128, 128, 4, 2)),
+        lambda: batched_products.build(tile=role_tile(128, 128, 3)),
+        lambda: batched_products.build(batched_products.BatchedForm(layouts="TN"), role_tile(128, 128, 4, 2)),
         grouped_products.build,
     ],
     ids=["staged", "product", "product of four stages", "batched", "batched in clusters", "grouped"],
@@ -76,7 +76,7 @@ def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
         lambda: fused_attention.build(AttentionForm(features=128)),
         lambda: fused_attention.build(AttentionForm(causal=True), AttentionTile(2, 128, 4, turns=True)),
         lambda: batched_products.build(batched_products.BatchedForm(layouts="TT")),
-        lambda: batched_products.build(batched_products.BatchedForm(layouts="NT"), RoleTile(256, 128, 3, 2)),
+        lambda: batched_products.build(batched_products.BatchedForm(layouts="NT"), role_tile(256, 128, 3, 2)),
     ],
     ids=["attention", "causal", "window", "packed", "128 features", "in turns", "TT", "NT in clusters"],
 )

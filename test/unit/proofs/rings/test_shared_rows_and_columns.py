@@ -8,12 +8,12 @@ from scheduled_faults import FAULTS, planted
 from lego_mlir import Col, Row, f16
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 from lego_mlir.schedule import nested
 from lego_mlir.tracing.schedules.common_copies import _Share
 
-TILING = Tiling(64, 64, 64, (4, 1))
+TILING = ProductTile(64, 64, 64, (4, 1))
 
 
 def product(m, n, k, blocks, cluster=(2, 2), more=""):

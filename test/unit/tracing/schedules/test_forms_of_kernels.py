@@ -10,7 +10,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, i1, i32
 from lego_mlir.errors import ScheduleError, TraceError, UsageError
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import compile_kernel
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -118,7 +118,7 @@ def test_steps_in_a_loop_whose_end_a_register_says(schedule, machine):
 
 
 def few_rows(columns, warps, order=Col):
-    tiling = Tiling(m=64, n=columns, k=64, warps=warps)
+    tiling = ProductTile(m=64, n=columns, k=64, warps=warps)
     return matmul.build(64, columns, 192, f16, b=order(192, columns), result=f16, tiling=tiling)
 
 

@@ -12,7 +12,7 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.schedule import grouped
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.marks import Meeting, RingCopy
@@ -97,7 +97,7 @@ def test_values_of_other_products_stay(name):
 
 def test_sizes_that_are_known_at_launch():
     m, n, k = (lego.size(name, multiple_of=8) for name in "MNK")
-    kernel = matmul.build(m, n, k, f16, b=Col(k, n), tiling=Tiling(64, 64, 64, (4, 1)), blocks=2)
+    kernel = matmul.build(m, n, k, f16, b=Col(k, n), tiling=ProductTile(64, 64, 64, (4, 1)), blocks=2)
     kernel = kernel.schedule("warpgroups, pipeline(stages=2), lockstep(every=2), roles")
     rng = np.random.default_rng(0)
     a = (rng.integers(-8, 9, (200, 264)) / 16).astype(np.float16)
@@ -113,7 +113,7 @@ def test_sizes_that_are_known_at_launch():
 
 def long_product(cluster):
     order = grouped(4, 6, rows=2, snake=True)
-    kernel = matmul.build(512, 768, 2048, f16, b=Col(2048, 768), tiling=Tiling(128, 128, 64, (8, 1)), order=order)
+    kernel = matmul.build(512, 768, 2048, f16, b=Col(2048, 768), tiling=ProductTile(128, 128, 64, (8, 1)), order=order)
     shared = "clusters(blocks=2), " if cluster else ""
     return kernel.schedule(f"persistent(blocks=6), warpgroups, pipeline(stages=3), {shared}lockstep(every=8), roles")
 

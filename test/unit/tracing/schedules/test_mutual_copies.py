@@ -12,7 +12,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, i1, i32
 from lego_mlir.errors import InterpreterError, ScheduleError, TraceError
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.schedule import nested
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms.passes import lower_tile_copies
@@ -48,7 +48,7 @@ def test_blocks_share_rows_and_columns(down, across):
     """Blocks in a row share A, those in a column B: each expects the parts of those that share with it alone."""
     m, n, k = 64 * down + 8, 64 * across - 8, 192
     order = nested(Row(-(-m // (64 * down)), 1), Col(down, across))
-    kernel = matmul.build(m, n, k, f16, b=Col(k, n), result=f16, tiling=Tiling(64, 64, 64, (4, 1)), order=order)
+    kernel = matmul.build(m, n, k, f16, b=Col(k, n), result=f16, tiling=ProductTile(64, 64, 64, (4, 1)), order=order)
     text = (
         f"persistent(blocks={down * across}), warpgroups, copied_out, pipeline(stages=2), clusters(blocks={{}}), roles"
     )

@@ -10,7 +10,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.tracing.trace import Barrier
 
 T = Tile(64, 64, 16)
@@ -77,7 +77,9 @@ def test_schedules_of_different_things_commute(one, other):
     "order", ["warpgroups, copied_out, pipeline(2), roles", "warpgroups, pipeline(2), copied_out, roles"]
 )
 def test_results_are_copied_out_before_or_after_the_pipeline(order):
-    kernel = matmul.build(64, 72, 128, f16, b=Col(128, 72), result=f16, tiling=Tiling(m=64, n=64, k=64, warps=(1, 4)))
+    kernel = matmul.build(
+        64, 72, 128, f16, b=Col(128, 72), result=f16, tiling=ProductTile(m=64, n=64, k=64, warps=(1, 4))
+    )
     faults, difference = run(kernel.schedule(order), lambda a, b: a @ b, emulated)
     assert not faults, faults[0]
     assert difference <= 0.02

@@ -12,7 +12,7 @@ from lego_mlir import Col, Row, f16, f32
 from lego_mlir.errors import ScheduleError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import epilogues, matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.schedule import grouped
 from lego_mlir.toolchain import compile_kernel
 
@@ -21,7 +21,7 @@ FAST = "warpgroups, copied_out, pipeline(stages=3), overlay, roles, dependent"
 
 
 def tiling(n=128, m=128):
-    return Tiling(m=m, n=n, k=64, warps=(2, 2))
+    return ProductTile(m=m, n=n, k=64, warps=(2, 2))
 
 
 def built(a=Row, b=Row, result=f16, **options):
@@ -68,7 +68,7 @@ def test_panels_that_do_not_divide_the_columns(narrow):
 def test_transposed_products_have_any_multiple_of_16_rows(m, n, b, machine):
     warps = (1, n // 32)
     text = "persistent(blocks=2), warpgroups(transposed=True), copied_out(buffers=2), pipeline(stages=2), roles"
-    faults, difference = run(*scheduled(text, Row, b, tiling=Tiling(m=m, n=n, k=64, warps=warps)), machine)
+    faults, difference = run(*scheduled(text, Row, b, tiling=ProductTile(m=m, n=n, k=64, warps=warps)), machine)
     assert not faults, faults[0]
     assert difference <= 0.02
 
@@ -94,14 +94,16 @@ def test_clusters_at_an_edge_compute_tiles_outside(order, tile, machine):
 
 
 def test_columns_of_the_unit_are_stored_as_rows():
-    kernel = built(Row, Col, tiling=Tiling(64, 128, 64, (1, 4)))[0].schedule(
+    kernel = built(Row, Col, tiling=ProductTile(64, 128, 64, (1, 4)))[0].schedule(
         "warpgroups(transposed=True), copied_out(buffers=1), pipeline(stages=2), overlay, roles"
     )
     assert re.search(r"stmatrix\S*\.trans", compile_kernel(kernel, target="sm_90a").text)
 
 
 def test_each_group_arrives_once_and_rings_share_a_barrier():
-    text = compile_kernel(built(Row, Col, tiling=Tiling(128, 128, 64, (8, 1)))[0].schedule(FAST), target="sm_90a").text
+    text = compile_kernel(
+        built(Row, Col, tiling=ProductTile(128, 128, 64, (8, 1)))[0].schedule(FAST), target="sm_90a"
+    ).text
     counts = re.findall(r"mbarrier\.init\S*\s+\[[^]]+\], (\S+);", text)
     assert len(counts) == 6  # two rings of three
     roles = text.index("setmaxnreg")

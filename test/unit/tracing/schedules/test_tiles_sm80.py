@@ -13,7 +13,7 @@ from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import matmul
-from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.marks import TileProduct
 from lego_mlir.tracing.schedules.replay import Replay
@@ -90,7 +90,9 @@ def test_a_persistent_block_fills_the_stages_again():
 
 @pytest.mark.parametrize("order", [Row, pytest.param(Col, marks=pytest.mark.long)])
 def test_the_shipped_product_at_sizes_that_tiles_do_not_divide(order):
-    kernel = matmul.build(72, 136, 96, f16, b=order(96, 136), result=f16, tiling=Tiling(m=64, n=64, k=32, warps=(2, 2)))
+    kernel = matmul.build(
+        72, 136, 96, f16, b=order(96, 136), result=f16, tiling=ProductTile(m=64, n=64, k=32, warps=(2, 2))
+    )
     require(kernel.schedule("warps, pipeline(stages=3), ahead"), lambda a, b: a @ b, emulated)
 
 
@@ -175,7 +177,7 @@ def test_messages(text, message):
 
 
 def test_three_warps_along_an_axis():
-    kernel = matmul.build(96, 96, 96, f16, tiling=Tiling(m=96, n=96, k=96, warps=(3, 1)))
+    kernel = matmul.build(96, 96, 96, f16, tiling=ProductTile(m=96, n=96, k=96, warps=(3, 1)))
     with pytest.raises(ScheduleError, match=r"\d: 3 warps divide the rows of a product; use a power of two of them"):
         kernel.schedule("warps")
 

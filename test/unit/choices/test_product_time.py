@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_mlir.kernels.choices import CANDIDATES
-from lego_mlir.kernels.product_counts import BlockTile, ProductSize, counts_of, touched
-from lego_mlir.kernels.product_time import H200, at_least, at_most, joined, product_time, share
-from lego_mlir.kernels.warpgroup_choices import TILES, tile_of
+from lego_mlir.choices.product_counts import ProductSize, counts_of, touched
+from lego_mlir.choices.product_device import H200, device_with
+from lego_mlir.choices.product_tile import ProductTile, warpgroup_tile
+from lego_mlir.choices.product_time import at_least, at_most, joined, product_time, share
+from lego_mlir.choices.warp_tiles import CANDIDATES
+from lego_mlir.choices.warpgroup_tiles import WHOLE, Wanted, tile_of
 
 BENCH = Path(__file__).parents[3] / "bench"
 SIZES = st.integers(1, 9000)
@@ -27,10 +29,6 @@ SIZES_WITHIN = {
     "product_choices 2026-11-23": (38, 48),
 }
 """At how many sizes of a recorded run the choice is within 5 % of the best, of how many."""
-
-
-def blocks():
-    return [choice.block_tile(2) for choice in CANDIDATES]
 
 
 @given(st.lists(st.just(0.0) | st.floats(1e-6, 1e12), min_size=1, max_size=4).map(tuple), st.floats(1, 20))
@@ -47,7 +45,7 @@ def test_units_that_rows_touch_are_the_mean_over_all_alignments(words, pitch, un
     assert touched(size, pitch, unit) == pytest.approx(mean)
 
 
-@given(SIZES, SIZES, SIZES, st.sampled_from(blocks()))
+@given(SIZES, SIZES, SIZES, st.sampled_from(CANDIDATES))
 def test_a_deeper_product_takes_longer_and_all_parts_are_finite(m, n, k, block):
     shallow, deep = (product_time(ProductSize(m, n, depth), block) for depth in (k, 4 * k + 256))
     assert 0 < shallow.microseconds < deep.microseconds < math.inf
@@ -61,7 +59,7 @@ def test_bounds_without_branches_are_those_of_python(value, bound):
     assert share(value) == pytest.approx(min(max(value, 0), 1))
 
 
-@given(SIZES, SIZES, SIZES, st.sampled_from(blocks()))
+@given(SIZES, SIZES, SIZES, st.sampled_from(CANDIDATES))
 def test_a_flushed_launch_takes_longest_and_a_steady_one_least_of_dram(m, n, k, block):
     flushed, steady, rotated = (
         product_time(ProductSize(m, n, k), block, launches=kind) for kind in ("flushed", "steady", "rotated")
@@ -71,41 +69,41 @@ def test_a_flushed_launch_takes_longest_and_a_steady_one_least_of_dram(m, n, k, 
 
 
 def test_waves_that_drift_apart_read_more_than_those_in_lockstep():
-    block = BlockTile("warpgroups", 128, 256, 64, (8, 1), 0, 4, resident=1)
+    block = warpgroup_tile(128, 256, 4)
     product = ProductSize(16384, 16384, 16384)
-    apart, together = (product_time(product, replace(block, lockstep=lockstep)).dram for lockstep in (False, True))
+    apart, together = (product_time(product, replace(block, lockstep=lockstep)).dram for lockstep in (0, 32))
     assert apart > 2.5 * together > 2.5 * product.moved / H200.dram
     few = ProductSize(64, 16384, 16384)
-    apart, together = (product_time(few, replace(block, lockstep=lockstep)).dram for lockstep in (False, True))
+    apart, together = (product_time(few, replace(block, lockstep=lockstep)).dram for lockstep in (0, 32))
     assert apart == together  # B is read once, and A stays in L2
 
 
 def test_parts_shorten_few_tiles_and_cost_sums():
-    block, few = BlockTile("mma.sync", 16, 64, 128, (1, 4), 92160, 5), ProductSize(16, 1024, 8192, "NT")
+    block, few = ProductTile(16, 64, 128, (1, 4), 5), ProductSize(16, 1024, 8192, "NT")
     times = [product_time(few, replace(block, parts=parts), launches="rotated").microseconds for parts in (1, 4, 8, 64)]
     assert times[0] > times[1] > times[2] < times[3]
 
 
 def test_the_limit_of_power_depends_on_the_launches():
-    block = BlockTile("warpgroups", 128, 256, 64, (8, 1), 0, 4, resident=1)
+    block = warpgroup_tile(128, 256, 4)
     times = [product_time(ProductSize(8192, 8192, 8192), block, launches=kind) for kind in ("steady", "flushed")]
     assert times[0].power > times[0].sm
     assert times[1].power < times[0].power
 
 
 def test_one_tile_more_than_the_device_holds_costs_a_round():
-    block = BlockTile("warpgroups", 128, 256, 64, (8, 1), 0, 4, resident=1)
+    block = warpgroup_tile(128, 256, 4)
     one, more = (product_time(ProductSize(128 * tiles, 256, 4096), block) for tiles in (132, 133))
     assert one.waves == 1
     assert more.sm > 1.9 * one.sm
 
 
 def counted(product, block, sms=132):
-    return counts_of(product, block, sms)
+    return counts_of(product, block, device_with(sms))
 
 
 def test_rows_that_are_not_whole_lines_and_tiles_within_a_line_touch_more_lines():
-    block = BlockTile("warpgroups", 128, 256, 64, (8, 1), 0, 4, resident=1)
+    block = warpgroup_tile(128, 256, 4)
     aligned, odd = (counted(ProductSize(4096, n, 4096), block) for n in (4096, 4104))
     assert aligned.split_lines == aligned.split_sectors == 0 < odd.split_sectors < odd.split_lines
     assert odd.lines > 1.4 * aligned.lines
@@ -117,7 +115,7 @@ def test_rows_that_are_not_whole_lines_and_tiles_within_a_line_touch_more_lines(
 
 def test_tiles_that_begin_within_a_sector_are_slower():
     """As measured at 2560: tiles of 200 columns take 1.5 times as long where their rows are along N."""
-    block = BlockTile("warpgroups", 128, 200, 64, (8, 1), 0, 4, resident=1)
+    block = warpgroup_tile(128, 200, 4)
     along_k, along_n = (product_time(ProductSize(2560, 2560, 2560, layouts), block) for layouts in ("NT", "NN"))
     assert along_n.microseconds > 1.15 * along_k.microseconds
     assert counted(ProductSize(2560, 2560, 2560), block).split_sectors > 0
@@ -125,14 +123,14 @@ def test_tiles_that_begin_within_a_sector_are_slower():
 
 
 def test_a_transposed_operand_is_fetched_along_its_rows():
-    block = blocks()[0]
+    block = CANDIDATES[0]
     rows = counted(ProductSize(4096, 1000, 4096, "NN"), block).lines
     columns = counted(ProductSize(4096, 1000, 4096, "NT"), block).lines
     assert columns < rows  # rows of K are whole lines, rows of 1000 are not
 
 
 def test_a_cluster_fetches_what_its_blocks_share_once_and_counts_whole_clusters():
-    alone = BlockTile("warpgroups", 128, 256, 64, (8, 1), 0, 4, resident=1)
+    alone = warpgroup_tile(128, 256, 4)
     for cluster, lines in (((2, 1), 128 + 4 * 32), ((1, 2), 64 + 4 * 64)):
         even, odd = (
             counted(ProductSize(tiles * 128, tiles * 256, 4096), replace(alone, cluster=cluster), 133)
@@ -145,7 +143,7 @@ def test_a_cluster_fetches_what_its_blocks_share_once_and_counts_whole_clusters(
 
 
 def test_rows_of_odd_words_take_more_copies():
-    copies = [counted(ProductSize(1000, n, 1000), blocks()[0]).copies for n in (1000, 1004, 1002, 1001)]
+    copies = [counted(ProductSize(1000, n, 1000), CANDIDATES[0]).copies for n in (1000, 1004, 1002, 1001)]
     assert copies == sorted(copies)
     assert copies[3] > 3 * copies[0]
 
@@ -191,5 +189,8 @@ def test_the_fit_finds_constants_that_made_the_times(fit):
 
 
 def test_all_warpgroup_tiles_have_a_time():
-    times = [product_time(ProductSize(1000, 1000, 1000), tile_of(1000, 1000, 1000, t, 132).block_tile) for t in TILES]
+    times = [
+        product_time(ProductSize(1000, 1000, 1000), tile_of(Wanted(1000, 1000, 1000), sides, cluster))
+        for *sides, cluster, _ in WHOLE.each()
+    ]
     assert all(time.microseconds > H200.launches["flushed"].start for time in times)

@@ -1,27 +1,29 @@
-"""Which family computes a product on sm_90a, `mma.sync` or warpgroups: the one whose best tile is predicted quicker.
+"""Choose between `mma.sync` and `wgmma` kernels on sm_90a: the family whose best tile is predicted quicker.
 
 Warpgroups need rows of whole 16-byte words in all matrices, and K contiguous for types of other than 16 bits, which
 nothing else computes. Where both families can, the model of the time of all products compares the two choices
 (`product_time`): no limit of size decides.
 
->>> [warpgroups_compute((n, n, n), "NN", "f16", "f16", 132) for n in (64, 4096)]
+>>> [warpgroups_compute((n, n, n), "NN", "f16", "f16") for n in (64, 4096)]
 [False, True]
->>> warpgroups_compute((4096, 4095, 4096), "NN", "f16", "f16", 132)
+>>> warpgroups_compute((4096, 4095, 4096), "NN", "f16", "f16")
 False
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from lego_mlir.choices import warp_tiles, warpgroup_tiles
+from lego_mlir.choices.product_counts import ProductSize
+from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_tile import BYTES
+from lego_mlir.choices.product_time import product_time
+from lego_mlir.choices.warpgroup_tiles import Wanted
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
-from lego_mlir.kernels import choices, split_choices, warpgroup_choices
-from lego_mlir.kernels.product_counts import BYTES, BlockTile, ProductSize
-from lego_mlir.kernels.product_time import H200, product_time
 
 Sizes = tuple[int, int, int]
 LEAST_SIDE: Final = 64
@@ -44,33 +46,28 @@ def can(size: Sizes, layouts: str, dtype: str = "f16", result: str = "f16") -> b
 
 @lru_cache(KEPT)
 def warpgroups_compute(
-    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, always: bool = False,
+    size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = H200, always: bool = False,
     fused: bool = False, operands: int = 0,
 ) -> bool:  # fmt: skip
     """Whether warpgroups compute a product: they can, and nothing else does, or it is not predicted quicker.
 
     `always` is for products that only they compute, such as those with promoted sums. The others are arguments of
-    `warpgroup_choices.choose`.
+    `warpgroup_tiles.choose`.
     """
     m, n, k = size
     if not can(size, layouts, dtype, result):
         return False
     if always or ELEMENT_BYTES[dtype] != BYTES:
         return True
-    wide = fused or ELEMENT_BYTES[result] != BYTES
     if min(n, k) < LEAST_SIDE:
         return False
-    tile = warpgroup_choices.choose(m, n, k, multiprocessors, layouts, fused=wide, operands=operands)
-    product, other = ProductSize(m, n, k, layouts), other_choice(size, layouts, result, multiprocessors, fused)
-    device = replace(H200, sms=multiprocessors)
-    ours = warpgroup_choices.microseconds(size, tile, multiprocessors, layouts)
-    return ours <= product_time(product, other, device, "steady").microseconds
-
-
-def other_choice(size: Sizes, layouts: str, result: str, multiprocessors: int, fused: bool) -> BlockTile:
-    """The tile of mma.sync, K in parts where there are few rows."""
-    m, n, k = size
-    if split_choices.applies(m, k) and not fused:
-        return split_choices.choose(m, n, k, multiprocessors).block_tile
+    wide = fused or ELEMENT_BYTES[result] != BYTES
+    tile = warpgroup_tiles.choose(m, n, k, device, layouts, fused=wide, operands=operands)
     element = ELEMENT_BYTES["f32" if fused else result]
-    return choices.choose(m, n, k, layouts, LARGEST_SHARED_BYTES, element, multiprocessors).block_tile(element)
+    if warp_tiles.is_parted(m, k) and not fused:
+        other = warp_tiles.choose_parts(ProductSize(m, n, k, "NT"), device)
+        element = ELEMENT_BYTES["f32"]
+    else:
+        other = warp_tiles.choose(ProductSize(m, n, k, layouts, element), LARGEST_SHARED_BYTES, device)
+    theirs = product_time(ProductSize(m, n, k, layouts, element), other, device, "steady")
+    return Wanted(m, n, k, device, layouts).microseconds(tile) <= theirs.microseconds

@@ -20,106 +20,24 @@ the same matrices, or `rotated` ones, with B from memory each time as in the lay
 `bench/product_fit.py` fits the constants to recorded runs, writes them to the device's file (`hardware.devices`), and
 judges the choices by cross-validation (docs/results/product-choices.md). A predicted time is good to about 8 %.
 
-A new kind of kernel takes part by describing itself as a BlockTile. What no field expresses is a term of its own: add
+A new kind of kernel takes part by describing itself as a ProductTile. What no field expresses is a further term: add
 the count to `product_counts.TileCounts`, its constant to MatrixPath, both to the equations of `time_of`, and recorded
-runs to the fit. `choices`, `warpgroup_choices` and `few_rows` list the candidates.
+runs to the fit. `warp_tiles` and `warpgroup_tiles` list the candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
-from lego_mlir.hardware.devices import constants_of
+from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
+from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice
+from lego_mlir.choices.product_tile import Family, ProductTile
 from lego_mlir.hardware.memory import LINE_BYTES
-from lego_mlir.kernels.product_counts import BlockTile, Family, ProductSize, TileCounts, counts_of
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 FAMILIES: Final[Mapping[str, Family]] = {"matmul_sm80.mlir": "mma.sync", "matmul_sm90.mlir": "warpgroups"}
 """The transform script of each family."""
-Launches = Literal["flushed", "steady", "rotated"]
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixPath:
-    """Constants of one family, in clocks of an SM.
-
-    `matrix` of an m16n8k16, `issue` of a warp's copy, `shared` of a wavefront, `row` of 128 bytes that arrives, `line`
-    and `sector` of a further one that an unaligned row touches; `wait` of a step and `chain` of each 16 of its depth
-    for a block that is alone; `fill` before its first step, `drain` after its last, `store` of a sector of C. Of parts
-    of K, in microseconds: `arrival` of another part, and `sum` of 1024 elements; `publish` of a cluster's sums for
-    others, and `gather` of 1024 of theirs. `held` are the stages that products occupy. `matrix_power`, `line_power` and
-    `shared_power` are clocks at the power limit. `units` joins the units of a step, `waits` the step and its latency,
-    `limits` SMs, power, DRAM and L2. The copies of an SM fetch `reach` bytes a microsecond from DRAM, at most.
-    """
-
-    matrix: float
-    issue: float
-    shared: float
-    row: float
-    line: float
-    sector: float
-    wait: float
-    chain: float
-    fill: float
-    drain: float
-    store: float
-    arrival: float
-    sum: float
-    held: float
-    matrix_power: float
-    line_power: float
-    shared_power: float
-    units: float
-    waits: float
-    limits: float
-    publish: float = 0.0
-    gather: float = 0.0
-    reach: float = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchKind:
-    """How a product is launched: microseconds to start, and to start a dependent kernel.
-
-    `power` scales the time at the power limit. `cold_a` and `cold_b` are the least shares of A and B that come from
-    DRAM, and `dirty` the bytes of L2 that are written back to make room for them.
-    """
-
-    start: float
-    early: float
-    power: float
-    cold_a: float
-    cold_b: float
-    dirty: float
-
-
-@dataclass(frozen=True, slots=True)
-class ProductDevice:
-    """A device: its SMs, clocks a microsecond, bytes a microsecond of DRAM, lines a microsecond of L2 and its bytes.
-
-    `latency` of memory for a step, in L2, and `cold` more in DRAM, in microseconds; `cluster` what a launch in clusters
-    takes besides. `dram_power` are microseconds of a byte at the power limit; `drift` how often a wave reads its bytes
-    again without lockstep, as far as they do not fit L2: blocks begin together, and drift apart from tile to tile.
-    `rounds` is the exponent that joins resident blocks.
-    """
-
-    sms: int
-    frequency: float
-    dram: float
-    l2: float
-    l2_bytes: float
-    latency: float
-    cold: float
-    cluster: float
-    dram_power: float
-    drift: float
-    rounds: float
-    launches: Mapping[Launches, LaunchKind]
-    paths: Mapping[Family, MatrixPath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +52,6 @@ class ProductTime:
     dram: float
     l2: float
     waves: float
-
-
-def device_from(constants: Json) -> ProductDevice:
-    """The device from JSON data."""
-    launches = {name: LaunchKind(**values) for name, values in constants["launches"].items()}
-    paths = {name: MatrixPath(**values) for name, values in constants["paths"].items()}
-    return ProductDevice(**{**constants, "launches": launches, "paths": paths})
-
-
-H200: Final = device_from(constants_of("NVIDIA H200", "products"))
 
 
 def joined(parts: tuple[float, ...], exponent: float) -> float:
@@ -227,8 +135,9 @@ def time_of(counts: TileCounts, path: MatrixPath, device: ProductDevice, kind: L
 
 
 def product_time(
-    product: ProductSize, tile: BlockTile, device: ProductDevice = H200, launches: Launches = "flushed"
-) -> ProductTime:
-    """The time of a product by tiles of this kind, and its parts."""
-    counts = counts_of(product, tile, device.sms)
+    product: ProductSize, tile: ProductTile, device: ProductDevice = H200, launches: Launches = "flushed",
+    shared: int = 0,
+) -> ProductTime:  # fmt: skip
+    """The time of a product by tiles of this kind, and its parts; a block takes `shared` bytes, if they are known."""
+    counts = counts_of(product, tile, device, shared)
     return time_of(counts, device.paths[tile.family], device, device.launches[launches])

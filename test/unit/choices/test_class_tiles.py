@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_mlir.kernels import product_classes, warpgroup_choices
-from lego_mlir.kernels.class_tiles import MOST, covering, few_tiles, octave
+from lego_mlir.choices import warpgroup_tiles
+from lego_mlir.choices.class_tiles import MOST, covering, few_tiles, octave
+from lego_mlir.choices.product_counts import ProductSize
+from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_time import product_time
+from lego_mlir.choices.warpgroup_tiles import Wanted
+from lego_mlir.kernels import product_classes
 from lego_mlir.kernels.product_classes import class_for, class_of
-from lego_mlir.kernels.product_counts import ProductSize
-from lego_mlir.kernels.product_time import product_time
 from lego_mlir.toolchain import compile_kernel
 
 SMS = 132
@@ -51,16 +54,16 @@ def test_candidates_are_ranked_at_some_rows_and_compared_at_more():
 
 
 def microseconds(size, layouts, tile):
-    return product_time(ProductSize(*size, layouts), tile.block_tile, launches="steady").microseconds
+    return product_time(ProductSize(*size, layouts), tile, launches="steady").microseconds
 
 
 @pytest.mark.parametrize(("n", "k", "layouts"), [(4096, 4096, "NT"), (4104, 4104, "NN")])
 def test_a_class_has_a_tile_close_to_the_best_for_all_rows(n, k, layouts):
     classes = set()
     for m in (264, 300, 352, 417, 512):
-        tile = class_of((m, n, k), layouts, "f16", "f16", SMS).tile
+        tile = class_of((m, n, k), layouts, "f16", "f16").tile
         classes.add(tile)
-        best = warpgroup_choices.choose(m, n, k, SMS, layouts)
+        best = warpgroup_tiles.choose(m, n, k, H200, layouts)
         assert microseconds((m, n, k), layouts, tile) <= 1.08 * microseconds((m, n, k), layouts, best)
     assert len(classes) <= MOST
 
@@ -70,11 +73,11 @@ def test_a_class_has_a_tile_close_to_the_best_for_all_rows(n, k, layouts):
     [("NT", (128, 232), (1, 1)), ("NN", (128, 232), (1, 2)), ("TT", (64, 40), (1, 1)), ("TN", (256, 104), (1, 2))],
 )
 def test_a_class_of_any_width_is_scheduled(layouts, tile, cluster):
-    chosen = warpgroup_choices.tile_of(4104, 4104, 4104, tile, SMS, cluster, lockstep=0, layouts=layouts)
+    chosen = warpgroup_tiles.tile_of(Wanted(4104, 4104, 4104, layouts=layouts), tile, cluster, lockstep=0)
     made = product_classes.ProductClass("f16", "f16", layouts, chosen, chosen.clusters(SMS))
     assert "wgmma.mma_async" in compile_kernel(made.kernel(), target="sm_90a").text
 
 
 def test_a_batch_meets_few_classes():
-    found = {class_for((m, 1024, 768), "NN", "f16", "f16", "sm_90a", SMS) for m in range(65, 2049, 64)}
+    found = {class_for((m, 1024, 768), "NN", "f16", "f16", "sm_90a") for m in range(65, 2049, 64)}
     assert len(found - {None}) <= 5 * MOST

@@ -1,4 +1,4 @@
-"""What a product does in tiles of a kind, counted: instructions, lines of memory, rounds. No clock and no constant.
+"""Work counts of a tiled product: instructions, lines of memory, rounds. No clock and no constant.
 
     of a step along K     matrix instructions, wavefronts of shared memory, lines of 128 bytes and where rows split them
     of a tile             steps, sectors of C
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
+from lego_mlir.choices.product_device import ProductDevice
+from lego_mlir.choices.product_tile import BYTES, LEAST_STEPS, STEP, ProductTile, exchanged
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, RESERVED_SHARED_BYTES, WARP
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
-from lego_mlir.kernels.matmul import LEAST_STEPS
+from lego_mlir.hardware.rounds import rounds_of
 
-Family = Literal["mma.sync", "warpgroups"]
-BYTES: Final = 2  # of an element of A or B
 PRODUCTS: Final = 16 * 8 * 16
 """Products of one `mma.sync` m16n8k16, the unit of matrix work of both families. PTX ISA."""
 DEPTH: Final = 16
@@ -33,56 +33,35 @@ BOX: Final = 128
 SHARED_WAVEFRONT: Final = 128
 """Bytes of shared memory that an SM reads or writes in a clock. CUDA C++ Programming Guide."""
 SHARED_PER_SM: Final = 228 * 1024
-SHARED_RESERVED: Final = 1024
-"""Bytes of shared memory that the system takes for each block. CUDA C++ Programming Guide."""
 THREADS_PER_SM: Final = 2048
 GROUP_ROWS: Final = 2048
 """Rows of C in a group of the tile order."""
-REACHED: Final = {4: 30 / 33, 8: 14 / 16}
-"""The share of an H200's SMs that clusters of as many blocks reach, whose blocks are neighbours: 30 of 33 clusters of 4
-fit, that of 8 is assumed."""
 SUMS: Final = 1024
 """Sums of a tile that count as one, where parts of K are added."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductSize:
-    """A product to compute: its sizes, and the layouts of A and B, N for rows and T for columns."""
+    """A product to compute: its sizes, and the layouts of A and B, N for rows and T for columns.
+
+    K counts elements of 16 bits: those of other types are as many as have their bytes. An `element` of C has so many
+    bytes in shared memory.
+    """
 
     m: int
     n: int
     k: int
     layouts: str = "NN"
+    element: int = 4
+
+    def turned(self) -> ProductSize:
+        """The product of B^T and A^T."""
+        return ProductSize(self.n, self.m, self.k, exchanged(self.layouts), self.element)
 
     @property
     def moved(self) -> int:
         """Bytes of the three matrices."""
         return BYTES * (self.m * self.k + self.k * self.n + self.m * self.n)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockTile:
-    """What a block computes: its tile of C, its step along K, its warps, and the shared memory that it takes.
-
-    Blocks of a `cluster`, its size along M and N, fetch shared operands once. A block is persistent with `resident`
-    ones per SM; with 0, there is one block per tile. Different blocks sum the `parts` of K, those of a cluster by
-    warpgroups, of which there are `splits` for a tile. With `lockstep`, producers wait for each other; a `dependent`
-    kernel starts before the previous one has ended. Groups of warps divide the rows of the unit.
-    """
-
-    family: Family
-    m: int
-    n: int
-    k: int
-    warps: tuple[int, int]
-    shared: int
-    stages: int
-    resident: int = 0
-    cluster: tuple[int, int] = (1, 1)
-    parts: int = 1
-    lockstep: bool = False
-    dependent: bool = False
-    splits: int = 1
 
 
 class TileCounts(NamedTuple):
@@ -151,64 +130,63 @@ def touched(size: float, pitch: int, unit: int) -> float:
     return size / unit + 1 - math.gcd(pitch, unit) / unit
 
 
-def resident_blocks(tile: BlockTile) -> int:
-    """Blocks that an SM holds at once: by shared memory, registers and threads."""
+def resident_blocks(tile: ProductTile, shared: int) -> int:
+    """Blocks that an SM holds at once: by the bytes of `shared` memory, registers and threads."""
     if tile.resident:
         return tile.resident
-    threads = WARP * tile.warps[0] * tile.warps[1]
+    threads = tile.threads
     accumulators = tile.m * tile.n // threads
     registers = min(64 + accumulators * 5 // 4, 255)  # of a thread, close to what ptxas takes
     by_shared, by_registers = (
-        SHARED_PER_SM // (tile.shared + SHARED_RESERVED),
+        SHARED_PER_SM // (shared + RESERVED_SHARED_BYTES),
         REGISTERS_PER_SM // (registers * threads),
     )
     return max(1, min(by_shared, by_registers, THREADS_PER_SM // threads))
 
 
-def grid_of(product: ProductSize, tile: BlockTile) -> tuple[int, int]:
+def grid_of(product: ProductSize, tile: ProductTile) -> tuple[int, int]:
     """Tiles of C along M and N, in whole clusters."""
     along_m, along_n = tile.cluster
     return -(-product.m // (tile.m * along_m)) * along_m, -(-product.n // (tile.n * along_n)) * along_n
 
 
-def clustered_blocks(tile: BlockTile) -> int:
-    """Blocks of a cluster: those that share operands, times the parts of K of warpgroups."""
-    return tile.cluster[0] * tile.cluster[1] * (tile.parts if tile.family == "warpgroups" else 1)
-
-
-def reached_by(blocks: int, sms: int) -> int:
+def reached_by(blocks: int, device: ProductDevice) -> int:
     """The SMs that clusters of that many blocks reach."""
-    return int(sms * REACHED.get(blocks, 1.0))
+    return int(device.sms * device.reached.get(blocks, 1.0))
 
 
-def counts_of(product: ProductSize, tile: BlockTile, sms: int) -> TileCounts:
-    """The counts of a product on a device with this many SMs."""
-    p, t, grid = product, tile, grid_of(product, tile)
-    resident, blocks = resident_blocks(t), clustered_blocks(t)
-    slots = reached_by(blocks, sms) * resident // blocks * blocks  # blocks at the same time: whole clusters
+def counts_of(product: ProductSize, tile: ProductTile, device: ProductDevice, shared: int = 0) -> TileCounts:
+    """The counts of a product on a device; of a transposed one, those of B^T A^T.
+
+    A block takes the bytes of `shared` memory of a kernel, if they are known.
+    """
+    p, t = (product.turned(), tile.turned()) if tile.transposed else (product, tile)
+    grid, k = grid_of(p, t), STEP if t.family == "warpgroups" else t.k
+    resident, blocks = resident_blocks(t, shared or t.shared_bytes(p.element)), t.clustered
+    slots = reached_by(blocks, device) * resident // blocks * blocks  # blocks at the same time: whole clusters
     divided = t.parts * t.splits
     units = grid[0] * grid[1] * divided
-    whole, rest = divmod(units, slots)
-    rounds = whole + (rest > 0)
-    fetched, (read, wave) = fetched_by(p, t, grid, rounds), waves_of(p, t, grid, slots)
+    whole, last = rounds_of(units, slots, device.sms)
+    rounds = whole + (last > 0)
+    fetched, (read, wave) = fetched_by(p, t, k, grid, rounds), waves_of(p, t, grid, slots)
     by_warps = t.m * t.warps[1] + t.n * t.warps[0]
     if t.family == "warpgroups":  # each 64 rows are multiplied by all columns
         by_warps = t.m + t.n * (t.m // WARPGROUP_ROWS)
     added, peers = (1, t.parts - 1) if t.family == "warpgroups" else (t.parts, min(t.parts - 1, 1))
     return TileCounts(
-        matrix=t.m * t.n * t.k / PRODUCTS, shared=(t.m + t.n + by_warps) * t.k * BYTES / SHARED_WAVEFRONT,
-        **fetched._asdict(), chained=t.k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (t.k * divided))),
+        matrix=t.m * t.n * k / PRODUCTS, shared=(t.m + t.n + by_warps) * k * BYTES / SHARED_WAVEFRONT,
+        **fetched._asdict(), chained=k / DEPTH, steps=max(LEAST_STEPS, -(-p.k // (k * divided))),
         stored=p.m / grid[0] * touched(p.n / grid[1] * BYTES, p.n * BYTES, SECTOR_BYTES),
-        units=units, parts=t.parts, whole=whole, last=-(-rest // sms), rounds=rounds, resident=resident,
+        units=units, parts=t.parts, whole=whole, last=last, rounds=rounds, resident=resident,
         waves=units / slots, sums=added * t.m * t.n / SUMS * -(-grid[0] * grid[1] // slots), peers=peers,
-        busy=min(units, reached_by(blocks, sms)),
+        busy=min(units, reached_by(blocks, device)),
         gathered=(t.splits > 1) * t.splits * t.m * t.n / t.parts / SUMS, read=read,
         wave=wave, bytes_a=BYTES * p.m * p.k, bytes_b=BYTES * p.k * p.n, bytes_c=BYTES * p.m * p.n, stages=t.stages,
-        persistent=t.resident > 0, clustered=blocks > 1, lockstep=t.lockstep, dependent=t.dependent,
+        persistent=t.resident > 0, clustered=blocks > 1, lockstep=t.lockstep > 0, dependent=t.dependent,
     )  # fmt: skip
 
 
-def waves_of(p: ProductSize, t: BlockTile, grid: tuple[int, int], slots: int) -> tuple[float, float]:
+def waves_of(p: ProductSize, t: ProductTile, grid: tuple[int, int], slots: int) -> tuple[float, float]:
     """Bytes of A and B if each wave of tiles reads its own once, and those of one wave.
 
     A wave is a group of rows of tiles, and as many of its columns as are in flight.
@@ -219,14 +197,14 @@ def waves_of(p: ProductSize, t: BlockTile, grid: tuple[int, int], slots: int) ->
     return max(grid[0] * grid[1] / (high * along), 1.0) * wave, wave
 
 
-def fetched_by(p: ProductSize, t: BlockTile, grid: tuple[int, int], rounds: int) -> TileFetch:
+def fetched_by(p: ProductSize, t: ProductTile, k: int, grid: tuple[int, int], rounds: int) -> TileFetch:
     """What a step fetches of A and B; what is outside the matrices is not fetched.
 
     In the last of few rounds, all tiles of some blocks begin in the middle of a line or sector.
     """
     rows, columns = min(t.m, p.m), min(t.n, p.n)
-    a = (rows, t.k, p.k, t.k) if p.layouts[0] == "N" else (t.k, rows, p.m, t.m)
-    b = (t.k, columns, p.n, t.n) if p.layouts[1] == "N" else (columns, t.k, p.k, t.k)
+    a = (rows, k, p.k, k) if p.layouts[0] == "N" else (k, rows, p.m, t.m)
+    b = (k, columns, p.n, t.n) if p.layouts[1] == "N" else (columns, k, p.k, k)
     tensor = t.family == "warpgroups"
     found = [0.0] * 5
     for (count, width, stride, step), sharing, share in (
