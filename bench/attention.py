@@ -552,7 +552,7 @@ def folder_of(form: Form) -> Path:
 def render_forms(folder: Path, cases: Sequence[harness.Case]) -> None:
     """The cubins of each form, each in a folder with its manifest."""
     from lego_mlir.kernels import added_gradients, attention_forms, attention_gradients, fused_attention
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     for one in FORMS:
         form = attention_forms.AttentionForm(one.features, dtype_named(one.dtype), one.causal, one.window, one.group)

@@ -105,7 +105,7 @@ def build(arguments: tuple[Any, ...]) -> Any:
     import lego_mlir as lego
     from lego_mlir import f32, schedule
     from lego_mlir.kernels import box_stencil, dot_products
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     if arguments[0] == "random":
         height, width, size, threads, column = arguments[1:]

@@ -143,7 +143,7 @@ def mover(way: str, source: Any, target: Any, bits: int) -> Callable[[Any, Any],
 def _round_trip(way: str, layout: Any, bits: int, wait: Callable[[], None]) -> Callable[[Any, Any], Any]:
     import lego_mlir as lego
     from lego_mlir import Row, gallery
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     rows, columns = layout.out_sizes.values()
     group = 128 // bits
@@ -167,7 +167,7 @@ def kernel(case: str, way: str, turns: int) -> Any:
     """The kernel of a case; for 0 turns it converts once, and stores in the other layout."""
     import lego_mlir as lego
     from lego_mlir import Row
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     source, target, bits = layouts(case)
     make = mover(way, source, target, bits)
@@ -429,8 +429,8 @@ def gatherer(way: str, case: str) -> Callable[[], Any] | None:
     import lego_mlir as lego
     from lego_mlir import Row
     from lego_mlir.f2.gathers import gather_plan
-    from lego_mlir.tracing.dtypes import dtype_named
     from lego_mlir.tracing.spread.gather import by_plan
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     n, bits, axis = parts(case)
     if way == "ours":
@@ -464,7 +464,7 @@ def gather_kernel(case: str, way: str, turns: int) -> Any:
     """The kernel of a case; for 0 turns it gathers once."""
     import lego_mlir as lego
     from lego_mlir import Row, i32
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     make, placed = gatherer(way, case), gather_layout(case)
     if make is None:

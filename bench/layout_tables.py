@@ -29,7 +29,7 @@ from conversions import described
 
 import lego_mlir as lego
 from lego_mlir import LegoError, Row, bf16, f2, f8e4m3fn, f8e5m2, f16, f32, i8, i16, i32, i64, interp
-from lego_mlir.tracing.trace import Load, Store
+from lego_mlir.tracing.trace.trace import Load, Store
 
 PAGE = Path(__file__).parent.parent / "docs" / "results/linear-layouts-tables.md"
 WIDEST = 16

@@ -49,7 +49,7 @@ def contiguous(ranks: int, rank: int, make: Any, bits: int = 32) -> Any:
     """A kernel that stores CEILING_BYTES contiguously."""
     from lego_mlir.mesh.box_kernels import BoxMove
     from lego_mlir.mesh.redistribution import StridedBox
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     n = CEILING_BYTES * 8 // bits
     box = StridedBox(0, (1, n), (n, 1))

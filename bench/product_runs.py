@@ -62,7 +62,7 @@ def tile_for(product: Product) -> Any:
     """The tile that lego_mlir.matmul chooses among warpgroups."""
     from lego_mlir.choices import warpgroup_tiles
     from lego_mlir.choices.product_device import device_with
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     fused = epilogue_of(product)
     return warpgroup_tiles.choose(
@@ -87,7 +87,7 @@ def compiled(product: Product, tile: Any = None, emit: str = "cubin") -> Any:
 def epilogue_of(product: Product) -> Any:
     """The epilogue, None for none."""
     from lego_mlir.kernels import epilogues
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     m, n, _ = product.size
     made: dict[str, Callable[[], Any]] = {

@@ -120,7 +120,7 @@ def lego(product: Product) -> dict[str, Way]:
 def helpers(folder: Any) -> None:
     """The copies that products of other layouts or odd sizes need, in the same folder."""
     from lego_mlir.kernels import aligned_copies, rows_along_k
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     made = {f"along-{width}": rows_along_k.along_k(1, width) for width in (1, 4, 8, 16)}
     for dtype in ("f16", "bf16"):
@@ -185,7 +185,7 @@ def by_mma(product: Product, tile: Any, emit: str = "cubin") -> Way:
         from lego_mlir import Col, Row
         from lego_mlir.kernels import matmul
         from lego_mlir.kernels.split_k import SplitK
-        from lego_mlir.tracing.dtypes import dtype_named
+        from lego_mlir.tracing.trace.dtypes import dtype_named
 
         m, n, k = product.size
         order = {"T": Col, "N": Row}
@@ -343,7 +343,7 @@ def tuned(product: Product) -> dict[str, Way]:
     from lego_mlir.choices import families, warp_tiles, warpgroup_tiles
     from lego_mlir.hardware.targets import target_named
     from lego_mlir.kernels import matmul
-    from lego_mlir.tracing.dtypes import f16
+    from lego_mlir.tracing.trace.dtypes import f16
 
     size, room = product.size, target_named(PLAIN_TARGET).shared_per_block
     found: dict[str, Way] = {}

@@ -38,7 +38,7 @@ WORDS = {
 
 def compiled(variant: str, size: int, dtype: str) -> Any:
     from lego_mlir.kernels import transpose
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     return mlir_kernels.compiled(transpose.build(variant, size, size, dtype_named(dtype)), TARGET, "ptx")
 

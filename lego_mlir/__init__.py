@@ -59,113 +59,15 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.products.door import matmul as matmul
     from lego_mlir.runtime.products.groups import grouped_matmul as grouped_matmul
-    from lego_mlir.tracing.async_copies import commit_copies as commit_copies
-    from lego_mlir.tracing.async_copies import copy_async as copy_async
-    from lego_mlir.tracing.async_copies import wait_copies as wait_copies
-    from lego_mlir.tracing.barrier_rings import barriers as barriers
-    from lego_mlir.tracing.bitcasts import bitcast as bitcast
-    from lego_mlir.tracing.claimed import assume as assume
-    from lego_mlir.tracing.clustered_blocks import block_in_cluster as block_in_cluster
-    from lego_mlir.tracing.clustered_blocks import cluster_barrier as cluster_barrier
-    from lego_mlir.tracing.clustered_blocks import cluster_rank as cluster_rank
-    from lego_mlir.tracing.control import barrier as barrier
-    from lego_mlir.tracing.control import block_dim as block_dim
-    from lego_mlir.tracing.control import block_id as block_id
-    from lego_mlir.tracing.control import grid_dim as grid_dim
-    from lego_mlir.tracing.control import loop as _loop
-    from lego_mlir.tracing.control import otherwise as otherwise
-    from lego_mlir.tracing.control import register as register
-    from lego_mlir.tracing.control import rounded as rounded
-    from lego_mlir.tracing.control import thread_id as thread_id
-    from lego_mlir.tracing.control import unroll as unroll
-    from lego_mlir.tracing.control import when as when
-    from lego_mlir.tracing.definition import Kernel as Kernel
-    from lego_mlir.tracing.definition import kernel as kernel
-    from lego_mlir.tracing.device_functions import DeviceFunction as DeviceFunction
-    from lego_mlir.tracing.device_functions import function as function
-    from lego_mlir.tracing.distinct import assume_distinct as assume_distinct
-    from lego_mlir.tracing.dtypes import DType as DType
-    from lego_mlir.tracing.dtypes import bf16 as bf16
-    from lego_mlir.tracing.dtypes import f4e2m1fn as f4e2m1fn
-    from lego_mlir.tracing.dtypes import f6e2m3fn as f6e2m3fn
-    from lego_mlir.tracing.dtypes import f6e3m2fn as f6e3m2fn
-    from lego_mlir.tracing.dtypes import f8e4m3fn as f8e4m3fn
-    from lego_mlir.tracing.dtypes import f8e5m2 as f8e5m2
-    from lego_mlir.tracing.dtypes import f8e8m0fnu as f8e8m0fnu
-    from lego_mlir.tracing.dtypes import f16 as f16
-    from lego_mlir.tracing.dtypes import f32 as f32
-    from lego_mlir.tracing.dtypes import f64 as f64
-    from lego_mlir.tracing.dtypes import i1 as i1
-    from lego_mlir.tracing.dtypes import i4 as i4
-    from lego_mlir.tracing.dtypes import i8 as i8
-    from lego_mlir.tracing.dtypes import i16 as i16
-    from lego_mlir.tracing.dtypes import i32 as i32
-    from lego_mlir.tracing.dtypes import i64 as i64
-    from lego_mlir.tracing.dtypes import index as index
-    from lego_mlir.tracing.dtypes import u4 as u4
-    from lego_mlir.tracing.dtypes import u8 as u8
-    from lego_mlir.tracing.dtypes import u16 as u16
-    from lego_mlir.tracing.dtypes import u32 as u32
-    from lego_mlir.tracing.dtypes import u64 as u64
-    from lego_mlir.tracing.escape import mlir_op as mlir_op
-    from lego_mlir.tracing.fences import fence as fence
-    from lego_mlir.tracing.functions import acos as acos
-    from lego_mlir.tracing.functions import asin as asin
-    from lego_mlir.tracing.functions import atan as atan
-    from lego_mlir.tracing.functions import atan2 as atan2
-    from lego_mlir.tracing.functions import ceil as ceil
-    from lego_mlir.tracing.functions import clz as clz
-    from lego_mlir.tracing.functions import copysign as copysign
-    from lego_mlir.tracing.functions import cos as cos
-    from lego_mlir.tracing.functions import cosh as cosh
-    from lego_mlir.tracing.functions import ctz as ctz
-    from lego_mlir.tracing.functions import div_trunc as div_trunc
-    from lego_mlir.tracing.functions import divide as divide
-    from lego_mlir.tracing.functions import erf as erf
-    from lego_mlir.tracing.functions import exp as exp
-    from lego_mlir.tracing.functions import exp2 as exp2
-    from lego_mlir.tracing.functions import expm1 as expm1
-    from lego_mlir.tracing.functions import floor as floor
-    from lego_mlir.tracing.functions import fma as fma
-    from lego_mlir.tracing.functions import isfinite as isfinite
-    from lego_mlir.tracing.functions import isinf as isinf
-    from lego_mlir.tracing.functions import isnan as isnan
-    from lego_mlir.tracing.functions import log as log
-    from lego_mlir.tracing.functions import log1p as log1p
-    from lego_mlir.tracing.functions import log2 as log2
-    from lego_mlir.tracing.functions import maximum as maximum
-    from lego_mlir.tracing.functions import minimum as minimum
-    from lego_mlir.tracing.functions import nearest_even as _nearest_even
-    from lego_mlir.tracing.functions import popcount as popcount
-    from lego_mlir.tracing.functions import power as _power
-    from lego_mlir.tracing.functions import rem_trunc as rem_trunc
-    from lego_mlir.tracing.functions import rsqrt as rsqrt
-    from lego_mlir.tracing.functions import sign as sign
-    from lego_mlir.tracing.functions import sin as sin
-    from lego_mlir.tracing.functions import sinh as sinh
-    from lego_mlir.tracing.functions import sqrt as sqrt
-    from lego_mlir.tracing.functions import tan as tan
-    from lego_mlir.tracing.functions import tanh as tanh
-    from lego_mlir.tracing.functions import trunc as trunc
-    from lego_mlir.tracing.functions import where as where
-    from lego_mlir.tracing.generic import GenericKernel as GenericKernel
-    from lego_mlir.tracing.generic import generic as generic
-    from lego_mlir.tracing.interleaving import interleave as interleave
-    from lego_mlir.tracing.mma import accumulator as accumulator
-    from lego_mlir.tracing.mma import mma as mma
-    from lego_mlir.tracing.philox import philox as philox
-    from lego_mlir.tracing.prefetches import prefetch as prefetch
-    from lego_mlir.tracing.printing import assert_ as assert_
-    from lego_mlir.tracing.printing import printf as printf
-    from lego_mlir.tracing.program import KernelProgram as KernelProgram
-    from lego_mlir.tracing.program import empty as empty
-    from lego_mlir.tracing.program import program as program
-    from lego_mlir.tracing.reductions import block_reduce as block_reduce
-    from lego_mlir.tracing.reductions import block_scan as block_scan
-    from lego_mlir.tracing.reductions import warp_reduce as warp_reduce
-    from lego_mlir.tracing.reductions import warp_scan as warp_scan
-    from lego_mlir.tracing.requirements import require as require
-    from lego_mlir.tracing.scalar import vector as vector
+    from lego_mlir.tracing.definition.device_functions import DeviceFunction as DeviceFunction
+    from lego_mlir.tracing.definition.device_functions import function as function
+    from lego_mlir.tracing.definition.generic import GenericKernel as GenericKernel
+    from lego_mlir.tracing.definition.generic import generic as generic
+    from lego_mlir.tracing.definition.kernel import Kernel as Kernel
+    from lego_mlir.tracing.definition.kernel import kernel as kernel
+    from lego_mlir.tracing.definition.program import KernelProgram as KernelProgram
+    from lego_mlir.tracing.definition.program import empty as empty
+    from lego_mlir.tracing.definition.program import program as program
     from lego_mlir.tracing.spread.accesses import load as load
     from lego_mlir.tracing.spread.distributed import Spread as Spread
     from lego_mlir.tracing.spread.filled import arange as arange
@@ -174,24 +76,122 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.spread.gather import gather as gather
     from lego_mlir.tracing.spread.scans import scan as scan
     from lego_mlir.tracing.spread.sorts import sort as sort
-    from lego_mlir.tracing.staging import stage as stage
-    from lego_mlir.tracing.staging import store_tile as store_tile
-    from lego_mlir.tracing.tensor import Tensor as Tensor
-    from lego_mlir.tracing.tensor import shared as shared
-    from lego_mlir.tracing.warp_roles import warps as warps
-    from lego_mlir.tracing.warps import group_id as group_id
-    from lego_mlir.tracing.warps import lane_id as lane_id
-    from lego_mlir.tracing.warps import match_any as match_any
-    from lego_mlir.tracing.warps import shuffle as shuffle
-    from lego_mlir.tracing.warps import shuffle_down as shuffle_down
-    from lego_mlir.tracing.warps import shuffle_up as shuffle_up
-    from lego_mlir.tracing.warps import shuffle_xor as shuffle_xor
-    from lego_mlir.tracing.warps import warp_all as warp_all
-    from lego_mlir.tracing.warps import warp_any as warp_any
-    from lego_mlir.tracing.warps import warp_ballot as warp_ballot
-    from lego_mlir.tracing.warps import warp_id as warp_id
-    from lego_mlir.tracing.warps import warp_sync as warp_sync
-    from lego_mlir.tracing.while_loops import while_ as while_
+    from lego_mlir.tracing.trace.dtypes import DType as DType
+    from lego_mlir.tracing.trace.dtypes import bf16 as bf16
+    from lego_mlir.tracing.trace.dtypes import f4e2m1fn as f4e2m1fn
+    from lego_mlir.tracing.trace.dtypes import f6e2m3fn as f6e2m3fn
+    from lego_mlir.tracing.trace.dtypes import f6e3m2fn as f6e3m2fn
+    from lego_mlir.tracing.trace.dtypes import f8e4m3fn as f8e4m3fn
+    from lego_mlir.tracing.trace.dtypes import f8e5m2 as f8e5m2
+    from lego_mlir.tracing.trace.dtypes import f8e8m0fnu as f8e8m0fnu
+    from lego_mlir.tracing.trace.dtypes import f16 as f16
+    from lego_mlir.tracing.trace.dtypes import f32 as f32
+    from lego_mlir.tracing.trace.dtypes import f64 as f64
+    from lego_mlir.tracing.trace.dtypes import i1 as i1
+    from lego_mlir.tracing.trace.dtypes import i4 as i4
+    from lego_mlir.tracing.trace.dtypes import i8 as i8
+    from lego_mlir.tracing.trace.dtypes import i16 as i16
+    from lego_mlir.tracing.trace.dtypes import i32 as i32
+    from lego_mlir.tracing.trace.dtypes import i64 as i64
+    from lego_mlir.tracing.trace.dtypes import index as index
+    from lego_mlir.tracing.trace.dtypes import u4 as u4
+    from lego_mlir.tracing.trace.dtypes import u8 as u8
+    from lego_mlir.tracing.trace.dtypes import u16 as u16
+    from lego_mlir.tracing.trace.dtypes import u32 as u32
+    from lego_mlir.tracing.trace.dtypes import u64 as u64
+    from lego_mlir.tracing.trace.requirements import require as require
+    from lego_mlir.tracing.words.async_copies import commit_copies as commit_copies
+    from lego_mlir.tracing.words.async_copies import copy_async as copy_async
+    from lego_mlir.tracing.words.async_copies import wait_copies as wait_copies
+    from lego_mlir.tracing.words.barrier_rings import barriers as barriers
+    from lego_mlir.tracing.words.bitcasts import bitcast as bitcast
+    from lego_mlir.tracing.words.claimed import assume as assume
+    from lego_mlir.tracing.words.clustered_blocks import block_in_cluster as block_in_cluster
+    from lego_mlir.tracing.words.clustered_blocks import cluster_barrier as cluster_barrier
+    from lego_mlir.tracing.words.clustered_blocks import cluster_rank as cluster_rank
+    from lego_mlir.tracing.words.control import barrier as barrier
+    from lego_mlir.tracing.words.control import block_dim as block_dim
+    from lego_mlir.tracing.words.control import block_id as block_id
+    from lego_mlir.tracing.words.control import grid_dim as grid_dim
+    from lego_mlir.tracing.words.control import loop as _loop
+    from lego_mlir.tracing.words.control import otherwise as otherwise
+    from lego_mlir.tracing.words.control import register as register
+    from lego_mlir.tracing.words.control import rounded as rounded
+    from lego_mlir.tracing.words.control import thread_id as thread_id
+    from lego_mlir.tracing.words.control import unroll as unroll
+    from lego_mlir.tracing.words.control import when as when
+    from lego_mlir.tracing.words.distinct import assume_distinct as assume_distinct
+    from lego_mlir.tracing.words.escape import mlir_op as mlir_op
+    from lego_mlir.tracing.words.fences import fence as fence
+    from lego_mlir.tracing.words.functions import acos as acos
+    from lego_mlir.tracing.words.functions import asin as asin
+    from lego_mlir.tracing.words.functions import atan as atan
+    from lego_mlir.tracing.words.functions import atan2 as atan2
+    from lego_mlir.tracing.words.functions import ceil as ceil
+    from lego_mlir.tracing.words.functions import clz as clz
+    from lego_mlir.tracing.words.functions import copysign as copysign
+    from lego_mlir.tracing.words.functions import cos as cos
+    from lego_mlir.tracing.words.functions import cosh as cosh
+    from lego_mlir.tracing.words.functions import ctz as ctz
+    from lego_mlir.tracing.words.functions import div_trunc as div_trunc
+    from lego_mlir.tracing.words.functions import divide as divide
+    from lego_mlir.tracing.words.functions import erf as erf
+    from lego_mlir.tracing.words.functions import exp as exp
+    from lego_mlir.tracing.words.functions import exp2 as exp2
+    from lego_mlir.tracing.words.functions import expm1 as expm1
+    from lego_mlir.tracing.words.functions import floor as floor
+    from lego_mlir.tracing.words.functions import fma as fma
+    from lego_mlir.tracing.words.functions import isfinite as isfinite
+    from lego_mlir.tracing.words.functions import isinf as isinf
+    from lego_mlir.tracing.words.functions import isnan as isnan
+    from lego_mlir.tracing.words.functions import log as log
+    from lego_mlir.tracing.words.functions import log1p as log1p
+    from lego_mlir.tracing.words.functions import log2 as log2
+    from lego_mlir.tracing.words.functions import maximum as maximum
+    from lego_mlir.tracing.words.functions import minimum as minimum
+    from lego_mlir.tracing.words.functions import nearest_even as _nearest_even
+    from lego_mlir.tracing.words.functions import popcount as popcount
+    from lego_mlir.tracing.words.functions import power as _power
+    from lego_mlir.tracing.words.functions import rem_trunc as rem_trunc
+    from lego_mlir.tracing.words.functions import rsqrt as rsqrt
+    from lego_mlir.tracing.words.functions import sign as sign
+    from lego_mlir.tracing.words.functions import sin as sin
+    from lego_mlir.tracing.words.functions import sinh as sinh
+    from lego_mlir.tracing.words.functions import sqrt as sqrt
+    from lego_mlir.tracing.words.functions import tan as tan
+    from lego_mlir.tracing.words.functions import tanh as tanh
+    from lego_mlir.tracing.words.functions import trunc as trunc
+    from lego_mlir.tracing.words.functions import where as where
+    from lego_mlir.tracing.words.interleaving import interleave as interleave
+    from lego_mlir.tracing.words.mma import accumulator as accumulator
+    from lego_mlir.tracing.words.mma import mma as mma
+    from lego_mlir.tracing.words.philox import philox as philox
+    from lego_mlir.tracing.words.prefetches import prefetch as prefetch
+    from lego_mlir.tracing.words.printing import assert_ as assert_
+    from lego_mlir.tracing.words.printing import printf as printf
+    from lego_mlir.tracing.words.reductions import block_reduce as block_reduce
+    from lego_mlir.tracing.words.reductions import block_scan as block_scan
+    from lego_mlir.tracing.words.reductions import warp_reduce as warp_reduce
+    from lego_mlir.tracing.words.reductions import warp_scan as warp_scan
+    from lego_mlir.tracing.words.scalar import vector as vector
+    from lego_mlir.tracing.words.staging import stage as stage
+    from lego_mlir.tracing.words.staging import store_tile as store_tile
+    from lego_mlir.tracing.words.tensor import Tensor as Tensor
+    from lego_mlir.tracing.words.tensor import shared as shared
+    from lego_mlir.tracing.words.warp_roles import warps as warps
+    from lego_mlir.tracing.words.warps import group_id as group_id
+    from lego_mlir.tracing.words.warps import lane_id as lane_id
+    from lego_mlir.tracing.words.warps import match_any as match_any
+    from lego_mlir.tracing.words.warps import shuffle as shuffle
+    from lego_mlir.tracing.words.warps import shuffle_down as shuffle_down
+    from lego_mlir.tracing.words.warps import shuffle_up as shuffle_up
+    from lego_mlir.tracing.words.warps import shuffle_xor as shuffle_xor
+    from lego_mlir.tracing.words.warps import warp_all as warp_all
+    from lego_mlir.tracing.words.warps import warp_any as warp_any
+    from lego_mlir.tracing.words.warps import warp_ballot as warp_ballot
+    from lego_mlir.tracing.words.warps import warp_id as warp_id
+    from lego_mlir.tracing.words.warps import warp_sync as warp_sync
+    from lego_mlir.tracing.words.while_loops import while_ as while_
     from lego_mlir.tuning.candidates import Configuration as Configuration
     from lego_mlir.tuning.candidates import SearchSpace as SearchSpace
     from lego_mlir.tuning.candidates import Timing as Timing
@@ -217,38 +217,38 @@ _MODULES = {
     "lego_mlir.expr.prove": "prove",
     "lego_mlir.expr.ranges": "Range",
     "lego_mlir.expr.simplify": "simplify",
-    "lego_mlir.tracing.definition": "Kernel kernel",
-    "lego_mlir.tracing.tensor": "Tensor shared",
-    "lego_mlir.tracing.bitcasts": "bitcast",
-    "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
-    "lego_mlir.tracing.prefetches": "prefetch",
-    "lego_mlir.tracing.claimed": "assume",
-    "lego_mlir.tracing.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
-    "lego_mlir.tracing.control": (
+    "lego_mlir.tracing.definition.kernel": "Kernel kernel",
+    "lego_mlir.tracing.words.tensor": "Tensor shared",
+    "lego_mlir.tracing.words.bitcasts": "bitcast",
+    "lego_mlir.tracing.words.async_copies": "commit_copies copy_async wait_copies",
+    "lego_mlir.tracing.words.prefetches": "prefetch",
+    "lego_mlir.tracing.words.claimed": "assume",
+    "lego_mlir.tracing.words.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
+    "lego_mlir.tracing.words.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
     ),
-    "lego_mlir.tracing.device_functions": "DeviceFunction function",
-    "lego_mlir.tracing.dtypes": (
+    "lego_mlir.tracing.definition.device_functions": "DeviceFunction function",
+    "lego_mlir.tracing.trace.dtypes": (
         "DType bf16 f16 f32 f4e2m1fn f64 f6e2m3fn f6e3m2fn f8e4m3fn f8e5m2 f8e8m0fnu i1 i16 i32 i4 i64 i8 index u16 "
         "u32 u4 u64 u8"
     ),
-    "lego_mlir.tracing.functions": (
+    "lego_mlir.tracing.words.functions": (
         "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc divide erf exp exp2 expm1 floor fma "
         "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "
         "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
     ),
-    "lego_mlir.tracing.generic": "GenericKernel generic",
-    "lego_mlir.tracing.interleaving": "interleave",
-    "lego_mlir.tracing.mma": "accumulator mma",
-    "lego_mlir.tracing.philox": "philox",
-    "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
-    "lego_mlir.tracing.program": "KernelProgram empty program",
-    "lego_mlir.tracing.requirements": "require",
-    "lego_mlir.tracing.escape": "mlir_op",
-    "lego_mlir.tracing.distinct": "assume_distinct",
-    "lego_mlir.tracing.fences": "fence",
-    "lego_mlir.tracing.printing": "assert_ printf",
-    "lego_mlir.tracing.scalar": "vector",
+    "lego_mlir.tracing.definition.generic": "GenericKernel generic",
+    "lego_mlir.tracing.words.interleaving": "interleave",
+    "lego_mlir.tracing.words.mma": "accumulator mma",
+    "lego_mlir.tracing.words.philox": "philox",
+    "lego_mlir.tracing.words.reductions": "block_reduce block_scan warp_reduce warp_scan",
+    "lego_mlir.tracing.definition.program": "KernelProgram empty program",
+    "lego_mlir.tracing.trace.requirements": "require",
+    "lego_mlir.tracing.words.escape": "mlir_op",
+    "lego_mlir.tracing.words.distinct": "assume_distinct",
+    "lego_mlir.tracing.words.fences": "fence",
+    "lego_mlir.tracing.words.printing": "assert_ printf",
+    "lego_mlir.tracing.words.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
     "lego_mlir.formats.convert_calls": "convert",
     "lego_mlir.mesh.redistribution": "redistribute",
@@ -257,13 +257,13 @@ _MODULES = {
     "lego_mlir.tracing.spread.filled": "arange full zeros",
     "lego_mlir.tracing.spread.scans": "scan",
     "lego_mlir.tracing.spread.sorts": "sort",
-    "lego_mlir.tracing.staging": "stage store_tile",
+    "lego_mlir.tracing.words.staging": "stage store_tile",
     "lego_mlir.runtime.calls": "calls_of",
-    "lego_mlir.tracing.while_loops": "while_",
+    "lego_mlir.tracing.words.while_loops": "while_",
     "lego_mlir.runtime.packs": "load_kernels",
-    "lego_mlir.tracing.barrier_rings": "barriers",
-    "lego_mlir.tracing.warp_roles": "warps",
-    "lego_mlir.tracing.warps": (
+    "lego_mlir.tracing.words.barrier_rings": "barriers",
+    "lego_mlir.tracing.words.warp_roles": "warps",
+    "lego_mlir.tracing.words.warps": (
         "group_id lane_id match_any shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id "
         "warp_sync"
     ),

@@ -20,7 +20,7 @@ DRAWN: Final = (
     ("lego_mlir.expr.verdict", "Proved"),
     ("lego_mlir.expr.verdict", "Refuted"),
     ("lego_mlir.expr.verdict", "Unknown"),
-    ("lego_mlir.tracing.definition", "Kernel"),
+    ("lego_mlir.tracing.definition.kernel", "Kernel"),
     ("lego_mlir.f2.mixed", "MixedLayout"),
     ("lego_mlir.analysis.layouts", "SharedAccess"),
     ("lego_mlir.analysis.layouts", "GlobalAccess"),

@@ -31,18 +31,18 @@ from lego_mlir.errors import DependencyError, LegoError, SpecError
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.templates import Template
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.generic import GenericKernel
-    from lego_mlir.tracing.program import KernelProgram, Runnable
+    from lego_mlir.tracing.definition.generic import GenericKernel
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import KernelProgram, Runnable
     from lego_mlir.tuning.tunable import Tunable
 
 # The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
-    "kernels": ("lego_mlir.tracing.definition", "Kernel"),
+    "kernels": ("lego_mlir.tracing.definition.kernel", "Kernel"),
     "layouts": ("lego_mlir.layout.base", "Layout"),
     "templates": ("lego_mlir.templates", "Template"),
-    "programs": ("lego_mlir.tracing.program", "KernelProgram"),
-    "generics": ("lego_mlir.tracing.generic", "GenericKernel"),
+    "programs": ("lego_mlir.tracing.definition.program", "KernelProgram"),
+    "generics": ("lego_mlir.tracing.definition.generic", "GenericKernel"),
     "tunables": ("lego_mlir.tuning.tunable", "Tunable"),
 }
 
@@ -137,8 +137,8 @@ class Spec:
 
     def _specialised(self, text: str) -> Kernel:
         """The kernel that an expression such as `axpy[f16, 128]` selects, evaluated with the names of the spec."""
-        from lego_mlir.tracing.definition import Kernel
-        from lego_mlir.tracing.dtypes import DTYPES
+        from lego_mlir.tracing.definition.kernel import Kernel
+        from lego_mlir.tracing.trace.dtypes import DTYPES
 
         name = text.partition("[")[0].strip()
         if name not in self.generics:

@@ -7,11 +7,11 @@ it, release the stage of the step before, and the last one after the loop.
 from dataclasses import replace
 
 from lego_mlir.expr.index import Index
-from lego_mlir.tracing.barrier_rings import BarrierRing
-from lego_mlir.tracing.marks import RingMade, RingPass
 from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, words_in
+from lego_mlir.tracing.trace.marks import RingMade, RingPass
+from lego_mlir.tracing.words.barrier_rings import BarrierRing
 
 EMPTY_WAIT, FULL_ARRIVE, FULL_WAIT, RELEASE, _ = range(5)
 

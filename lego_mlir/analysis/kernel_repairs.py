@@ -22,7 +22,7 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     For,
@@ -41,8 +41,8 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Cond, Expr
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.trace import Buffer, KernelTrace, Statement, TensorAccess
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, Statement, TensorAccess
 
 MAX_POINTS: Final = 64
 """Loop iterations for which an access is evaluated."""

@@ -19,7 +19,7 @@ from lego_mlir.hardware.sectors import Segments, segments
 
 if TYPE_CHECKING:
     from lego_mlir.analysis.kernel_repairs import TileRepairs
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 KEPT_WARPS: Final = 2048
 """Requests to a shared tile that are kept for each line; later ones are not evaluated under other layouts."""

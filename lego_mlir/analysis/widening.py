@@ -30,12 +30,12 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.contiguity import aligned, contiguous
-from lego_mlir.tracing.trace import ToIndex
+from lego_mlir.tracing.trace.trace import ToIndex
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Expr, IndexLike, Symbol
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lego_mlir.interp.report import Report
     from lego_mlir.layout.base import Layout
     from lego_mlir.spec import Spec
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import Runnable
 
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
@@ -269,7 +269,7 @@ def _runs(
     from lego_mlir import interp
     from lego_mlir.runtime import programs
     from lego_mlir.runtime.kernel_input import make_input
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     made = make_input(entry, given.sizes, 0, given.file)
     if isinstance(entry, KernelProgram):

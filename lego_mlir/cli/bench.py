@@ -21,7 +21,7 @@ from lego_mlir.runtime.manifest import sizes_of
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json, Returned
     from lego_mlir.spec import Spec
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tuning.profiler import CountedLaunch
     from lego_mlir.tuning.rivals import RivalTime
 
@@ -93,7 +93,7 @@ def _contender(
     args: argparse.Namespace, loaded: Spec, sizes: Mapping[str, int]
 ) -> tuple[str, Runnable, Callable[..., Returned]]:
     """The name, the kernel and the call of what is timed."""
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
     from lego_mlir.tuning.building import kernel_of
 
     if loaded.tunables and (args.kernel in (None, *loaded.tunables)):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.caches.workloads import Workload
     from lego_mlir.layout.base import Layout
     from lego_mlir.spec import Spec
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 LAUNCHED: Final = "launched"
 IDLE: Final = ("layout", "access", "free", "dtype", "width")
@@ -67,7 +67,7 @@ def results(args: argparse.Namespace) -> list[Json]:
     """The simulated orders of the chosen kernels, fewest sectors fetched by L1 first."""
     from lego_mlir import spec
     from lego_mlir.caches import time_model
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
     chip = time_model.chip_named(args.chip or time_model.H200.name)
     loaded = spec.load(args.spec)

@@ -18,8 +18,8 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.templates import Template
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import KernelProgram
 
 HELP: Final = "Prove or refute the layouts, kernels and templates of a spec, or the kernels of a module."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
@@ -195,7 +195,7 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
     from lego_mlir.errors import RefutedAccessError, SpecError
     from lego_mlir.proofs.claims import bounds_claims, kernel_claims
     from lego_mlir.proofs.models import Models
-    from lego_mlir.tracing.trace import Assume
+    from lego_mlir.tracing.trace.trace import Assume
 
     try:
         with spec.blame(*files):

@@ -16,8 +16,8 @@ from lego_mlir.runtime.manifest import sizes_of
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.toolchain.compile import Compilation
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import Runnable
 
 HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
 EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"

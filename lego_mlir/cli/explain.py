@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.trace import Accessing, KernelTrace
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.trace import Accessing, KernelTrace
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
 EXAMPLE: Final = "lego-mlir explain examples/transpose.py"

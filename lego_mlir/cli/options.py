@@ -12,7 +12,7 @@ from lego_mlir.errors import UsageError
 if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.store import Cache
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:

@@ -170,7 +170,7 @@ def _of_attention(args: argparse.Namespace) -> dict[str, Compilation]:
     from lego_mlir.runtime.attention_kernels import packable
     from lego_mlir.runtime.calls import script_for
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     found, (major, minor) = {}, target_named(args.target).compute_capability
     multiprocessors = args.multiprocessors if 10 * major + minor >= TENSOR_COPIES else None

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.data import Elements
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.runtime.kernel_input import KernelInput
-    from lego_mlir.tracing.definition import Kernel, Parameter
-    from lego_mlir.tracing.program import KernelProgram, Runnable
-    from lego_mlir.tracing.trace import Buffer
+    from lego_mlir.tracing.definition.kernel import Kernel, Parameter
+    from lego_mlir.tracing.definition.program import KernelProgram, Runnable
+    from lego_mlir.tracing.trace.trace import Buffer
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
@@ -318,7 +318,7 @@ def _launched(
     """Run in the interpreter: the reports, and for each written parameter who wrote it last."""
     from lego_mlir import interp
     from lego_mlir.runtime import programs
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     limits: dict[str, Any] = {
         "memory_limit": (DEFAULT_MEMORY if args.memory is None else args.memory) << 20,

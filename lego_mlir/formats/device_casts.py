@@ -36,11 +36,11 @@ from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 from lego_mlir.layout import Row
 from lego_mlir.layout.canonical import product
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.words.tensor import View
 
 THREADS: Final = 128
 _NAMES: Final = {"e4m3": "f8e4m3fn", "e5m2": "f8e5m2"}

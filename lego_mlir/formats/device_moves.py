@@ -18,10 +18,10 @@ from lego_mlir.formats.conversions import Conversion
 from lego_mlir.formats.device_casts import cast_kernel, in_packed_rows
 from lego_mlir.formats.field_moves import Move
 from lego_mlir.formats.move_kernels import ADDED, build, build_added, plan_of
-from lego_mlir.tracing.dtypes import DType, dtype_named
+from lego_mlir.tracing.trace.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 
 Argument = tuple[int, str]

@@ -38,11 +38,11 @@ from lego_mlir.formats.move_tiles import (
 )
 from lego_mlir.layout import Row, gallery
 from lego_mlir.layout.canonical import unflatten
-from lego_mlir.tracing.dtypes import DType, dtype_named
+from lego_mlir.tracing.trace.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.words.tensor import View
 
 THREADS: Final = 256
 ADDED: Final = "add"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.launch import Argument
     from lego_mlir.interp.watch import RunWatch
     from lego_mlir.layout.canonical import Size
-    from lego_mlir.tracing.definition import Kernel, Parameter
+    from lego_mlir.tracing.definition.kernel import Kernel, Parameter
 
 
 def run_kernel(

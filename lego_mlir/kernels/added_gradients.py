@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 WORDS: Final = 32
 """f32 elements of a row of 128 bytes, the widest that the copy unit swizzles."""

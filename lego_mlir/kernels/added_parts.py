@@ -18,10 +18,10 @@ import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.aliases import IndexLike, Operand, Traced
 from lego_mlir.kernels.matmul import VectorPlace
-from lego_mlir.tracing.element_functions import ElementFunction
+from lego_mlir.tracing.words.element_functions import ElementFunction
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.words.tensor import View
 
 VECTOR: Final = 4
 """Sums of a vector: 16 bytes."""

@@ -24,8 +24,8 @@ import lego_mlir as lego
 from lego_mlir import Col, Kernel, Row
 from lego_mlir.aliases import Array, IndexLike, Operand
 from lego_mlir.kernels.aligned_products import ALIGNED
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.words.tensor import View
 
 WIDTH: Final = 4
 """Elements of a thread's vector, 8 bytes: a warp covers 256 bytes of a row."""

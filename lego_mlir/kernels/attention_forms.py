@@ -17,7 +17,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.tracing.dtypes import DType, bf16, f16
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand

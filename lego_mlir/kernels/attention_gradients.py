@@ -31,7 +31,7 @@ from lego_mlir.kernels.attention_tiles import HeadTensors, by_rows_of, head_and_
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import AXES, CHUNK, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.f2.linear import LinearLayout
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.trace.dtypes import DType
 
 Place = tuple["Operand", ...]
 """Which head: its batch and its number there, or its number alone."""

@@ -34,11 +34,11 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
-from lego_mlir.tracing.dtypes import DType, bf16, f32
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 LARGEST_STRIDE: Final = 2**40
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")

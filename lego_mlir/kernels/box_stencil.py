@@ -34,9 +34,9 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
-from lego_mlir.tracing.dtypes import DType, f16, f32, f64
-from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType, f16, f32, f64
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View
 
 Order: TypeAlias = str | Layout
 Number = TypeVar("Number", Scalar, Array)

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from lego_mlir.choices.product_tile import ProductTile
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from lego_mlir.hardware.limits import PORTABLE_CLUSTER
 from lego_mlir.kernels.added_parts import SharedVectors, store_added
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.dtypes import DType
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.trace.dtypes import DType
+    from lego_mlir.tracing.words.tensor import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
 from lego_mlir.layout.canonical import SizeLike
-from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.trace.dtypes import DType
 
 TILE, ROWS = 32, 8
 """A block copies a TILE x TILE tile with TILE x ROWS threads: accesses along a row coalesce."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.aligned_products import ALIGNED
-from lego_mlir.tracing.dtypes import i8, i32
+from lego_mlir.tracing.trace.dtypes import i8, i32
 
 TYPES: Final = {1: i8, 4: i32}
 """The integers that elements are moved as, by their bytes."""

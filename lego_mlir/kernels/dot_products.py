@@ -23,8 +23,8 @@ from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
-from lego_mlir.tracing.dtypes import DType, f16, f32, f64
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType, f16, f32, f64
+from lego_mlir.tracing.words.tensor import View
 
 THREADS: Final = 256
 UNROLLED: Final = 8

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import lego_mlir as lego
 from lego_mlir.errors import UsageError
 from lego_mlir.layout import Row
-from lego_mlir.tracing.dtypes import DType, f32
-from lego_mlir.tracing.element_functions import VectorPlace
+from lego_mlir.tracing.trace.dtypes import DType, f32
+from lego_mlir.tracing.words.element_functions import VectorPlace
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Given, Operand

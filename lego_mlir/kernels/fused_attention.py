@@ -51,7 +51,7 @@ from lego_mlir.kernels.attention_tiles import (
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 LARGE: Final = 2.0**14
 """Weights whose sums are at most this are numbers of 16 bits."""

@@ -46,7 +46,7 @@ class FusedEpilogue:
     def build(self, m: SizeLike, n: SizeLike) -> Epilogue:
         """The epilogue of an m x n product; its operands are those that are not "", in the order of the fields."""
         from lego_mlir.kernels import epilogues
-        from lego_mlir.tracing.dtypes import dtype_named
+        from lego_mlir.tracing.trace.dtypes import dtype_named
 
         parts = [
             epilogues.factors(m if self.scale_a == "each" else 1, "scale_a", rows=True) if self.scale_a else None,

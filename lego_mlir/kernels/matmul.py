@@ -46,10 +46,10 @@ from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
-from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.element_functions import ElementFunction, VectorPlace, elements
-from lego_mlir.tracing.staging import grant_width, stored_tile, thread_chunks
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType, f32, i32
+from lego_mlir.tracing.words.element_functions import ElementFunction, VectorPlace, elements
+from lego_mlir.tracing.words.staging import grant_width, stored_tile, thread_chunks
+from lego_mlir.tracing.words.tensor import View
 
 __all__ = ["Epilogue", "ProductTile", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
            "silu_gate"]  # fmt: skip

@@ -32,11 +32,11 @@ from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.layout import Col, Row
 from lego_mlir.schedule.named import SYMBOLIC
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 ALIGNED: Final = 8
 """16-bit elements of 16 bytes, of which rows are multiples."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import lego_mlir as lego
 from lego_mlir.aliases import IndexLike
 from lego_mlir.expr.index import Index
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.words.tensor import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ from lego_mlir import f2, f32, i32
 from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
-from lego_mlir.tracing.shared_lines import copied_lines, ring_layout
-from lego_mlir.tracing.staging import thread_chunks
+from lego_mlir.tracing.trace.shared_lines import copied_lines, ring_layout
+from lego_mlir.tracing.words.staging import thread_chunks
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike, Operand
-    from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.trace.dtypes import DType
 
 USES: Final = 2**30
 """More than a ring's uses, and than the tiles, of one launch."""

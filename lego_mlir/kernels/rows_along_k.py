@@ -24,8 +24,8 @@ from lego_mlir.aliases import Array, IndexLike, Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.depth_copies import TYPES, WIDTHS, name_of
-from lego_mlir.tracing.staging import thread_chunks
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.words.staging import thread_chunks
+from lego_mlir.tracing.words.tensor import View
 
 SIDES: Final = {(1, 16): 256, (1, 8): 128, (1, 4): 128, (1, 1): 128, (4, 4): 64, (4, 1): 32}
 """The side of a block's tile for a size of elements and a width; rows of the result are lines of 128 bytes."""

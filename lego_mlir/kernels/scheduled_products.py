@@ -30,14 +30,14 @@ from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.layout import Col, Row
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.schedule.orders import grouped, nested
-from lego_mlir.tracing.dtypes import dtype_named
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.epilogues import Epilogue
     from lego_mlir.layout.base import Layout
     from lego_mlir.layout.canonical import SizeLike
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 LINE: Final = 128
 """Bytes of a step along K, and of a row of a panel."""

@@ -45,10 +45,10 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels.added_parts import LOADS, VECTOR, SharedVectors, store_added
 from lego_mlir.kernels.matmul import steps_of
 from lego_mlir.kernels.visiting import visit
-from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.trace.dtypes import DType, i32
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.words.tensor import View
 
 
 @dataclass(frozen=True, slots=True)

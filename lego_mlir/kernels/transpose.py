@@ -37,9 +37,9 @@ from lego_mlir.kernels.visiting import visit
 from lego_mlir.kernels.word_pairs import BYTES, SECTOR, WordPairs, in_words, require_even
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.staging import thread_chunks
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.words.staging import thread_chunks
+from lego_mlir.tracing.words.tensor import View
 
 SIDE: Final = 32
 """The tile's side for scalar accesses: a warp covers one row."""

@@ -24,9 +24,9 @@ from lego_mlir.errors import UsageError
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.layout import Row
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View
 
 BYTES: Final = 2
 """Bytes of an element: two are a word, which shared memory transfers at once."""

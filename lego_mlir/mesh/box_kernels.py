@@ -28,9 +28,9 @@ from lego_mlir.mesh.transposed_boxes import THREADS, TransposedBox, stage_of, tr
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.dtypes import DType
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.dtypes import DType
+    from lego_mlir.tracing.words.tensor import View
 
 BoxKernel = Callable[..., object]
 """A kernel that is called on the source and on the targets that it writes."""

@@ -19,7 +19,7 @@ from lego_mlir.mesh.box_kernels import (
     unpack_moves,
 )
 from lego_mlir.mesh.redistribution import Message
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor

@@ -20,7 +20,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.mesh.box_kernels import MOST_BOXES, BoxKernel, MakeKernel, box_kernel, peer_moves
 from lego_mlir.mesh.device_exchange import INTEGERS, as_integers
 from lego_mlir.mesh.redistribution import RedistributionPlan
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor

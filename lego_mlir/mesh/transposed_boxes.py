@@ -26,8 +26,8 @@ from lego_mlir.layout import Row
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike
     from lego_mlir.mesh.box_kernels import FusedBox
-    from lego_mlir.tracing.dtypes import DType
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.trace.dtypes import DType
+    from lego_mlir.tracing.words.tensor import View
 
 SIDE: Final = 16
 """Micro-tiles along a side of a tile."""

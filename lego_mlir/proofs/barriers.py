@@ -26,7 +26,7 @@ from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.digits import primed
 from lego_mlir.proofs.footprints import Sync
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.tracing.divergence import Divergence
+from lego_mlir.tracing.trace.divergence import Divergence
 
 
 @dataclass(frozen=True, slots=True)

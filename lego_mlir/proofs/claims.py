@@ -18,8 +18,8 @@ from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.models import Models
 from lego_mlir.proofs.races import race_claims
 from lego_mlir.proofs.rings.claims import ring_claims
-from lego_mlir.tracing.claims import access_verdicts
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.checks.claims import access_verdicts
+from lego_mlir.tracing.definition.kernel import Kernel
 
 
 def bounds_claims(models: Models, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:

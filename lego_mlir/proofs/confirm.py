@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array
     from lego_mlir.interp.watch import RunWatch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 TRIED: Final = (None, 33, 64, 7, 1300, 20000)
 """Sizes of the runs; None is for those that `run` chooses. At the large ones, persistent blocks repeat their loop."""

@@ -39,7 +39,7 @@ from lego_mlir.proofs.collisions import grid
 from lego_mlir.proofs.footprints import Footprint, own_layout
 from lego_mlir.proofs.images import MapValue, with_variables
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.tracing.trace import Buffer
+from lego_mlir.tracing.trace.trace import Buffer
 
 MOST_TOGETHER: Final = 8
 """Writes that are tried together, where none of them reaches every element alone."""

@@ -24,7 +24,7 @@ from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.meeting import Equations
 from lego_mlir.proofs.phases import Pair, across_blocks
 from lego_mlir.proofs.races import PairsInside, race_claims
-from lego_mlir.tracing.trace import Buffer
+from lego_mlir.tracing.trace.trace import Buffer
 
 MOST_ALIKE: Final = 16
 """Pairs of two source lines that are written out."""

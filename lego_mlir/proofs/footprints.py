@@ -30,9 +30,9 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.proofs.unrolled import rerolled
-from lego_mlir.tracing.marks import WarpRole
-from lego_mlir.tracing.shared_lines import lines_of
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.shared_lines import lines_of
+from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Barrier,

@@ -30,8 +30,8 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.naming import NamedMap, NamedMaps
 from lego_mlir.layout.permutations import GenP
 from lego_mlir.proofs.digits import is_primed, primed
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.trace import KernelTrace, accesses_of
+from lego_mlir.tracing.definition.kernel import Kernel
+from lego_mlir.tracing.trace.trace import KernelTrace, accesses_of
 
 Maps: TypeAlias = Mapping[str, tuple[NamedMap, int]]
 """The map and the axis of its value that each name of a node has."""

@@ -45,7 +45,7 @@ from lego_mlir.proofs.footprints import (
 )
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import OF_PEERS
-from lego_mlir.tracing.trace import Buffer
+from lego_mlir.tracing.trace.trace import Buffer
 
 MOST_POINTS: Final = 1 << 18
 """Values of the digits of one access that are enumerated."""

@@ -26,8 +26,8 @@ from lego_mlir.proofs.images import Maps, MapValue, with_variables
 from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
-from lego_mlir.tracing.claims import DataMeaning
-from lego_mlir.tracing.trace import Buffer, KernelTrace
+from lego_mlir.tracing.checks.claims import DataMeaning
+from lego_mlir.tracing.trace.trace import Buffer, KernelTrace
 
 
 @dataclass(frozen=True, slots=True)

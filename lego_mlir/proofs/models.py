@@ -20,7 +20,7 @@ from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import race_claims
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.definition.kernel import Kernel
 
 
 class Claimed(Protocol):

@@ -34,7 +34,7 @@ from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.module_reader import ModuleKernel
 from lego_mlir.proofs.races import race_claims
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.transforms import modules
 
 Extents = Sequence[int] | None

@@ -17,7 +17,7 @@ from lego_mlir.expr.simplify import simplify
 from lego_mlir.printers.affine import affine_function
 from lego_mlir.proofs.module_kernel import ModuleKernel, reads
 from lego_mlir.proofs.module_values import map_of
-from lego_mlir.tracing.trace import For, If, Statement
+from lego_mlir.tracing.trace.trace import For, If, Statement
 
 
 @reads("scf.for", "affine.for")

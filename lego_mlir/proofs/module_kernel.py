@@ -24,10 +24,10 @@ from lego_mlir.expr.simplify import Derivation
 from lego_mlir.interp.program import Compiler, Operation, tile_names
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.proofs.module_values import arithmetic_of, comparison_of
-from lego_mlir.tracing.data_ranges import DataRanges
-from lego_mlir.tracing.dtypes import DTYPES, DType
-from lego_mlir.tracing.requirements import Requirement
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.data_ranges import DataRanges
+from lego_mlir.tracing.trace.dtypes import DTYPES, DType
+from lego_mlir.tracing.trace.requirements import Requirement
+from lego_mlir.tracing.trace.trace import (
     Buffer,
     For,
     KernelTrace,

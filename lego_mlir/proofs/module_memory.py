@@ -14,7 +14,7 @@ from lego_mlir.interp.program import Operation
 from lego_mlir.printers.affine import affine_function
 from lego_mlir.proofs.module_kernel import MemoryView, ModuleKernel, dtype_of, part_of, reads
 from lego_mlir.proofs.module_values import map_of
-from lego_mlir.tracing.trace import Atomic, Load, Value
+from lego_mlir.tracing.trace.trace import Atomic, Load, Value
 from lego_mlir.transforms import tile_names as names
 
 SHARED: Final = "#gpu.address_space<workgroup>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lego_mlir.aliases import Op
 from lego_mlir.proofs.footprints import COMMIT, WAIT, WARP_BARRIER
 from lego_mlir.proofs.module_kernel import ModuleKernel, reads
-from lego_mlir.tracing.trace import AsyncCopy, Barrier, MlirOperation
+from lego_mlir.tracing.trace.trace import AsyncCopy, Barrier, MlirOperation
 
 
 @reads("gpu.barrier", "nvvm.barrier0")

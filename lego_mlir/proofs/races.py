@@ -16,7 +16,7 @@ from lego_mlir.proofs.flights import Flights
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
 from lego_mlir.proofs.rings.overlaid import open_overlay, overlaid
-from lego_mlir.tracing.trace import Buffer
+from lego_mlir.tracing.trace.trace import Buffer
 
 OF_PEERS: Final = "other blocks of the cluster access it, whose order only runs check"
 

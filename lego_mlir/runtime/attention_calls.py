@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from lego_mlir.aliases import Tensor
     from lego_mlir.runtime.calls import Calls
-    from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.trace.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
 TENSOR_COPIES: Final = 90  # compute capability
@@ -147,7 +147,7 @@ def _problem(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
 ) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.dtypes import bf16, f16
+    from lego_mlir.tracing.trace.dtypes import bf16, f16
 
     facts = []
     for name, given in (("q", q), ("k", k), ("v", v)):

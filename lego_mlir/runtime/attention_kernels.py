@@ -23,7 +23,7 @@ from lego_mlir.runtime.products.problem import kernels_folder
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.calls import Calls
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 _KEPT: Final = 256
 ADDED: Final = ("prepare", "main", "round")

@@ -32,9 +32,9 @@ from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, Interpreter
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.launches import CudaBackend
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import KernelProgram
-    from lego_mlir.tracing.specialised import SizeFacts
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import KernelProgram
+    from lego_mlir.tracing.definition.specialised import SizeFacts
 
 Parameters = Mapping[str, int | bool]
 FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to lanes, whatever copies them
@@ -232,7 +232,7 @@ class TracedKernelCalls(Calls):
 
     def _special_for(self, sizes: Mapping[str, int]) -> TracedKernelCalls | None:
         """The calls of the kernel for sizes like these; None for this kernel."""
-        from lego_mlir.tracing.specialised import SizeFacts, specialised
+        from lego_mlir.tracing.definition.specialised import SizeFacts, specialised
 
         facts = SizeFacts.of(self.kernel.sizes, sizes)
         if facts and facts not in self.special and len(self.special) < SPECIAL:
@@ -289,7 +289,7 @@ class TracedKernelCalls(Calls):
 
     def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
         """What was made of the kernel in some form, from the disk, or now; now too if its trace might differ."""
-        from lego_mlir.tracing.fingerprint import fingerprint
+        from lego_mlir.tracing.definition.fingerprint import fingerprint
 
         is_traced = "_traced" in vars(self.kernel)  # perhaps with other values of globals than now
         digest, script = None if is_traced else fingerprint(self.kernel), self.script
@@ -390,7 +390,7 @@ def target_for(capability: str) -> str:
 
 def calls_of(kernel: Kernel | KernelProgram) -> Calls:
     """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     if isinstance(kernel, KernelProgram):
         from lego_mlir.runtime.program_calls import ProgramCalls

@@ -34,7 +34,7 @@ from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, key
 from lego_mlir.toolchain import host_loops
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime import image

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
-    from lego_mlir.tracing.definition import Parameter
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.program import Runnable
 
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Array
-    from lego_mlir.tracing.definition import Parameter
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.program import Runnable
 
 GENERATOR: Final = "rng"  # the name by which a function of inputs takes NumPy's generator
 NUMBER_KINDS: Final = "biuf"  # NumPy's kinds of dtypes: bool, signed, unsigned, float

@@ -10,7 +10,7 @@ from lego_mlir.runtime import data
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from lego_mlir.runtime.products.groups import require_rising
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
-    from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.trace.dtypes import DType
 
 
 def attention_varlen(
@@ -98,7 +98,7 @@ def _problem(
     scale: float | None,
 ) -> tuple[AttentionForm, int]:
     """What is to be computed, and the heads of k and v. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.dtypes import bf16, f16
+    from lego_mlir.tracing.trace.dtypes import bf16, f16
 
     names = ("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k")
     facts = []

@@ -32,7 +32,7 @@ from lego_mlir.runtime.plans import (
     number,
     require_no_gradient,
 )
-from lego_mlir.tracing.program import KernelProgram, ProgramNumber, ProgramStep, ProgramTensor
+from lego_mlir.tracing.definition.program import KernelProgram, ProgramNumber, ProgramStep, ProgramTensor
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned

@@ -25,9 +25,9 @@ from lego_mlir.runtime.comparing import ulp
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.tracing.dtypes import DType
-    from lego_mlir.tracing.program import Runnable
-    from lego_mlir.tracing.roundings import Roundings
+    from lego_mlir.tracing.checks.roundings import Roundings
+    from lego_mlir.tracing.definition.program import Runnable
+    from lego_mlir.tracing.trace.dtypes import DType
 
 PROBES: Final = 4
 CHANGE: Final = 2.0**-12  # of an input: far above the rounding of a reference in f32, small enough to be linear

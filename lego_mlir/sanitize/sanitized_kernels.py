@@ -18,7 +18,7 @@ from lego_mlir.sanitize.storages import bound
 
 if TYPE_CHECKING:
     from lego_mlir.interp.report import Report
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 Progress = Callable[[int, int], None]
 

@@ -34,7 +34,7 @@ from lego_mlir.structured.syntax import (
     Transpose,
     operands_of,
 )
-from lego_mlir.tracing.roundings import UNIT, Roundings
+from lego_mlir.tracing.checks.roundings import UNIT, Roundings
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array

@@ -1,20 +1,16 @@
 """Tracing: a Python function becomes a small program over logical indices, emitted as one MLIR module.
 
-| module | contents |
+Imports go one way, down this list (`pyproject.toml` holds it):
+
+| room | contents |
 |---|---|
-| `dtypes` | an element type is a row: NumPy's, MLIR's, bits |
-| `trace` | the traced program, as frozen values |
-| `tracer` | records it: scopes, ranges, source lines |
-| `scalar`, `functions` | values that a kernel computes with |
-| `tensor`, `access` | memory with a layout, and the proofs of one access |
-| `data_ranges` | ranges of data used as indices |
-| `divisors`, `claims` | no divisor is 0, every access stays in bounds |
-| `size_limits` | upper bounds of sizes |
-| `control` | ids, loops, branches, registers, barriers |
-| `tiles`, `mma`, `shared_lines` | tiles of a block and a warp in shared memory |
-| `definition` | `@lego.kernel` and what it makes |
-| `emit`, `emit_values`, `emit_tiles` | the program as MLIR |
-| `roundings` | error bounds from the program |
+| `schedules` | a kernel to a kernel: rings, roles, clusters, persistent blocks |
+| `definition` | `@lego.kernel`, `@lego.program`, `@lego.function`, and calls of what they make |
+| `emit` | the traced program as MLIR |
+| `spread` | values spread over threads: layouts, conversions, products, reductions |
+| `words` | what a kernel says: tensors, scalars, loops, barriers, copies, tiles |
+| `checks` | accesses in bounds, roundings, and ranges of data that was stored |
+| `trace` | element types, the program as frozen values, and the recorder |
 
 Nothing is imported here: `lego_mlir` loads each name on first use.
 """

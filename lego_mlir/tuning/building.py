@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lego_mlir.structured.build import Kernel as StructuredKernel
     from lego_mlir.structured.build import KernelSource
     from lego_mlir.templates import Rendered
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tuning.template_launches import TemplateLaunch
 
     Built = Runnable | TracedKernelCalls | Rendered | TemplateLaunch | KernelSource | StructuredKernel
@@ -62,7 +62,7 @@ class CandidateBuilder:
 def builder_of(given: object, names: Collection[str], key: Collection[str]) -> CandidateBuilder:
     """What builds from a value for each of `names`, and sizes named `key`. Raises UsageError for anything else."""
     from lego_mlir.templates import Template
-    from lego_mlir.tracing.generic import GenericKernel
+    from lego_mlir.tracing.definition.generic import GenericKernel
 
     if isinstance(given, GenericKernel):
         generic, parameters = given, list(given.signature.parameters)
@@ -89,7 +89,7 @@ def builder_of(given: object, names: Collection[str], key: Collection[str]) -> C
 
 
 def _structured(given: object, names: Collection[str]) -> CandidateBuilder:
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
     if isinstance(given, Kernel):
         raise UsageError(
@@ -185,7 +185,7 @@ def callable_of(built: object, name: str) -> Callable[..., Returned]:
 def kernel_of(built: object) -> object:
     """The traced kernel of what was built; None for other kinds."""
     from lego_mlir.runtime.calls import TracedKernelCalls
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
     match built:
         case Kernel():
@@ -199,8 +199,8 @@ def text_of(built: object) -> str:
     """The text that the code is made from. Raises UsageError for an object of another kind."""
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.templates import Rendered
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     match built:
         case Kernel():

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Json
-    from lego_mlir.tracing.definition import Parameter
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.program import Runnable
 
 FORMAT: Final = 1
 SUFFIX: Final = ".json"

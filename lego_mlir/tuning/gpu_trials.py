@@ -24,8 +24,8 @@ from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
     from lego_mlir.runtime.calls import TracedKernelCalls
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.program import Runnable
 
 
 TRITON: Final = "triton"
@@ -234,7 +234,7 @@ def build_of(
     from lego_mlir.runtime.calls import FRAGMENTS, TracedKernelCalls
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.toolchain.manifest import describe_steps
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     script, parameters, program = None, None, None
     kernels: tuple[Kernel, ...]

@@ -30,7 +30,7 @@ from lego_mlir.tuning.isolated import LIVE, IsolatedBench
 from lego_mlir.tuning.workbench import Workbench
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tuning.template_launches import TemplateLaunch
     from lego_mlir.tuning.template_trials import TemplateBuild
 
@@ -118,8 +118,8 @@ class Preparing:
         """
         from lego_mlir.runtime import data
         from lego_mlir.runtime.calls import TracedKernelCalls
-        from lego_mlir.tracing.definition import Kernel
-        from lego_mlir.tracing.program import KernelProgram
+        from lego_mlir.tracing.definition.kernel import Kernel
+        from lego_mlir.tracing.definition.program import KernelProgram
         from lego_mlir.tuning.building import TunedTemplate
         from lego_mlir.tuning.template_launches import TemplateLaunch
 

@@ -15,7 +15,7 @@ from lego_mlir.errors import KernelFaultError, UsageError
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
 
 LARGEST: Final = 2**20  # threads that are interpreted: some seconds
 
@@ -31,7 +31,7 @@ def interpreted_data(kernel: Runnable, sizes: Mapping[str, int], seed: int = 0) 
     from lego_mlir.runtime import programs
     from lego_mlir.runtime.comparing import STORED, numbers
     from lego_mlir.runtime.kernel_input import make_input
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     _require_few_threads(kernel, sizes)
     made = make_input(kernel, sizes, seed)
@@ -63,7 +63,7 @@ def _stored(memory: Array, dtype: str) -> Array:
 
 def _require_few_threads(kernel: Runnable, sizes: Mapping[str, int]) -> None:
     from lego_mlir.runtime.data import concrete
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
 
     if isinstance(kernel, KernelProgram):
         return

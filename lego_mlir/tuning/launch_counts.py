@@ -31,7 +31,7 @@ from lego_mlir.expr.sharing import operands
 from lego_mlir.hardware import banks, sectors
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import BANK_BYTES, BANK_ROW_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Barrier,
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Cond, Expr
     from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.choices.product_tile import ProductTile
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.trace import Buffer, KernelTrace
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace
 
 BLOCKS: Final = 6
 """Blocks that are evaluated, spread over the grid."""

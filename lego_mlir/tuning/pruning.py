@@ -31,7 +31,7 @@ from lego_mlir.tuning.model import DeviceModel, predict
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.calls import TracedKernelCalls
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 SLOW: Final = 1.6
 """Configurations predicted to be slower than the best by this factor are not measured; see docs/how-to/tuning.md."""
@@ -173,7 +173,7 @@ def _counts(
     candidate: Candidate, sizes: Mapping[str, int], counting: Counting | None, target: str
 ) -> tuple[LaunchCounts, ...]:
     """The counts of each launch; none for a kind that has neither a trace nor a `counting` function."""
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.definition.program import KernelProgram
     from lego_mlir.tuning.template_launches import TemplateLaunch
 
     built = candidate.built

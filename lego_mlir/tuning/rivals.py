@@ -24,7 +24,7 @@ from lego_mlir.runtime import data
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Foreign, Json, Returned
-    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.definition.program import Runnable
 
 Run = Callable[[], object]
 SECONDS: Final = 2.0

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import LegoError, SpecError, UsageError, brief, did_you_mean
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, library_of
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tuning.building import CandidateBuilder, builder_of, callable_of, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
 from lego_mlir.tuning.chosen import Chosen, ChosenRow, best_rows, choices_from_text, choices_to_text, choose

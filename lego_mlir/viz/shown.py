@@ -26,7 +26,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.interp.report import Report
 from lego_mlir.layout.base import Layout
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.viz.panels import Panel
 from lego_mlir.viz.picture import Picture
 from lego_mlir.viz.views import (

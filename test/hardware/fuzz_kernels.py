@@ -24,7 +24,7 @@ from lego_mlir import Col, GroupBy, Row, Tensor
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernels import copy, transpose
 from lego_mlir.runtime.data import concrete, positions
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -15,8 +15,8 @@ from random_kernels import fused, narrowed
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, interp
-from lego_mlir.tracing.contraction import MOST_USES, contracted
-from lego_mlir.tracing.trace import Compute, Value, statements_in
+from lego_mlir.tracing.trace.contraction import MOST_USES, contracted
+from lego_mlir.tracing.trace.trace import Compute, Value, statements_in
 
 N, INPUTS, MOST = 64, 4, 12
 

@@ -7,7 +7,7 @@ from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery, i32, i64
-from lego_mlir.tracing.trace import Load
+from lego_mlir.tracing.trace.trace import Load
 
 from strategies import layouts
 

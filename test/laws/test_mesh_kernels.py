@@ -19,7 +19,7 @@ from lego_mlir.mesh import box_kernels
 from lego_mlir.mesh.box_kernels import BoxMove, DealtBlocks, box_kernel, pack_moves, peer_moves, unpack_moves, width_of
 from lego_mlir.mesh.redistribution import StridedBox
 from lego_mlir.proofs.claims import kernel_claims
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 ROWS = Sharded([16, 64], {"r": 4}, [[("r", Chunks(4))], []])
 COLUMNS = Sharded([16, 64], {"r": 4}, [[], [("r", Chunks(4))]])

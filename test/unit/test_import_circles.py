@@ -16,9 +16,12 @@ OPEN = "a word takes a tile without a layout, too"
 SPREAD = "a method of a spread value is a function of its family, defined beside the others"
 CLOSING = {
     ("lego_mlir", "lego_mlir.notebook"): "a session of IPython gets displays, which load what they draw when they draw",
-    ("lego_mlir.tracing.tensor", "lego_mlir.tracing.clustered_blocks"): "a shared tile names the same tile of a peer",
-    ("lego_mlir.tracing.tensor", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
-    ("lego_mlir.tracing.atomics", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
+    (
+        "lego_mlir.tracing.words.tensor",
+        "lego_mlir.tracing.words.clustered_blocks",
+    ): "a shared tile names the same tile of a peer",
+    ("lego_mlir.tracing.words.tensor", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
+    ("lego_mlir.tracing.words.atomics", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
     ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
     (
         "lego_mlir.expr.solver",
@@ -34,19 +37,31 @@ CLOSING = {
     ("lego_mlir.distributions.base", "lego_mlir.distributions.combined"): CREATES,
     ("lego_mlir.distributions.base", "lego_mlir.distributions.comparison"): CREATES,
     ("lego_mlir.cute.layout", "lego_mlir.cute.notation"): "the constructor takes notation",
-    ("lego_mlir.tracing.dtypes", "lego_mlir.tracing.scalar"): "calling an element type converts a value",
+    ("lego_mlir.tracing.trace.dtypes", "lego_mlir.tracing.words.scalar"): "calling an element type converts a value",
     (
-        "lego_mlir.tracing.emit",
-        "lego_mlir.tracing.emit_calls",
+        "lego_mlir.tracing.emit.emit_module",
+        "lego_mlir.tracing.emit.emit_calls",
     ): "a kernel emits its functions, whose emitter is a subclass",
-    ("lego_mlir.tracing.emit", "lego_mlir.tracing.emit_wgmma"): "for sm_90a a kernel is emitted by a subclass",
     (
-        "lego_mlir.tracing.mma",
+        "lego_mlir.tracing.emit.emit_module",
+        "lego_mlir.tracing.emit.emit_wgmma",
+    ): "for sm_90a a kernel is emitted by a subclass",
+    (
+        "lego_mlir.tracing.words.mma",
         "lego_mlir.tracing.spread.multiplication",
     ): "lego.mma takes spread values and parts of tiles",
-    ("lego_mlir.tracing.control", "lego_mlir.tracing.spread.variables"): "lego.register holds a spread value, too",
-    ("lego_mlir.tracing.scalar", "lego_mlir.tracing.packed_values"): "data is converted from and to packed types",
-    ("lego_mlir.tracing.tensor", "lego_mlir.tracing.packed_views"): "a tensor of a packed type is one of bytes",
+    (
+        "lego_mlir.tracing.words.control",
+        "lego_mlir.tracing.spread.variables",
+    ): "lego.register holds a spread value, too",
+    (
+        "lego_mlir.tracing.words.scalar",
+        "lego_mlir.tracing.words.packed_values",
+    ): "data is converted from and to packed types",
+    (
+        "lego_mlir.tracing.words.tensor",
+        "lego_mlir.tracing.words.packed_views",
+    ): "a tensor of a packed type is one of bytes",
     (
         "lego_mlir.tracing.spread.accesses",
         "lego_mlir.tracing.spread.packed_tiles",
@@ -73,7 +88,7 @@ CLOSING = {
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.scans"): SPREAD,
     ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.sorts"): SPREAD,
     (
-        "lego_mlir.tracing.definition",
+        "lego_mlir.tracing.definition.kernel",
         "lego_mlir.tracing.schedules.composition",
     ): "a schedule of a kernel is another one",
     ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",

@@ -10,7 +10,7 @@ import pytest
 from lego_mlir import spec
 from lego_mlir.expr.index import is_array, is_symbolic
 from lego_mlir.toolchain import triton_text
-from lego_mlir.tracing.functions import where
+from lego_mlir.tracing.words.functions import where
 
 SPEC = """
 import lego_mlir as lego
@@ -29,7 +29,7 @@ def test_specs_are_loaded_beside_an_import(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "ask"), [
-    ("sympy", is_symbolic), ("numpy", is_array), ("lego_mlir.tracing.scalar", lambda x: bool(where(False, x, 0))),
+    ("sympy", is_symbolic), ("numpy", is_array), ("lego_mlir.tracing.words.scalar", lambda x: bool(where(False, x, 0))),
 ])  # fmt: skip
 def test_numbers_are_numbers_beside_an_import(name, ask, monkeypatch):
     monkeypatch.setitem(sys.modules, name, ModuleType(name))

@@ -10,7 +10,7 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import words
-from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tracing.definition.kernel import Kernel
 
 
 @pytest.mark.parametrize("name", lego.__all__)
@@ -39,7 +39,7 @@ def test_importing_all_names_takes_none_of_python_s():
     assert "range" not in space
 
 
-@pytest.mark.parametrize("first", ["lego.f32", "lego.kernel", "import lego_mlir.tracing.trace", "lego.Tensor"])
+@pytest.mark.parametrize("first", ["lego.f32", "lego.kernel", "import lego_mlir.tracing.trace.trace", "lego.Tensor"])
 def test_the_decorator_and_its_package_share_a_name_whichever_comes_first(first):
     program = f"""
 import lego_mlir as lego
@@ -47,11 +47,11 @@ import lego_mlir as lego
 @lego.kernel(grid=1, block=4)
 def k(x: lego.Tensor(lego.f32, lego.Row(4))):
     x[lego.thread_id[0]] = 1.0
-import lego_mlir.tracing.emit
-print(type(k).__name__, lego_mlir.tracing.emit.__name__)
+import lego_mlir.tracing.emit.emit_module
+print(type(k).__name__, lego_mlir.tracing.emit.emit_module.__name__)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [Kernel.__name__, "lego_mlir.tracing.emit"]
+    assert done.stdout.split() == [Kernel.__name__, "lego_mlir.tracing.emit.emit_module"]
 
 
 def test_a_misspelt_name_is_told_the_one_that_was_meant():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lego_mlir.hardware.tensor_maps import TensorMap
     from lego_mlir.interp.report import Report
     from lego_mlir.store import Cache
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from lego_mlir.proofs.rings.order import RingOrder
 from lego_mlir.proofs.rings.reader import ring_order
 from lego_mlir.proofs.rings.ring_faults import find_fault
 from lego_mlir.proofs.rings.stage_fills import unfilled
-from lego_mlir.tracing.barrier_rings import CREATE
-from lego_mlir.tracing.trace import Buffer, KernelTrace, MlirOperation
+from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, MlirOperation
+from lego_mlir.tracing.words.barrier_rings import CREATE
 
 SIZES: Final = (64, 200, 520)
 """Sizes of a launch with which a fault is looked for, as far as their ranges allow."""

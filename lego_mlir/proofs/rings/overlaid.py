@@ -20,8 +20,8 @@ from lego_mlir.proofs.rings.claims import RingProof
 from lego_mlir.proofs.rings.order import RingOrder
 from lego_mlir.proofs.rings.reader import has_ring_words, touches
 from lego_mlir.proofs.rings.values import constant
-from lego_mlir.tracing.marks import WarpRole
-from lego_mlir.tracing.trace import Barrier, If, KernelTrace, Statement
+from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.trace import Barrier, If, KernelTrace, Statement
 
 
 def overlaid(trace: KernelTrace) -> frozenset[str]:

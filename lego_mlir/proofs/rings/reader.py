@@ -47,12 +47,10 @@ from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.proofs.rings.whole_stages import whole_stage
-from lego_mlir.tracing import barrier_rings
-from lego_mlir.tracing.carried_products import CarriedSums, carried_sums, is_word, numbers_of
-from lego_mlir.tracing.clustered_blocks import CAST
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.marks import TileCopy, WarpRole
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.emit.carried_products import CarriedSums, carried_sums, is_word, numbers_of
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.marks import TileCopy, WarpRole
+from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Buffer,
     Compute,
@@ -81,7 +79,9 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
-from lego_mlir.tracing.wgmma_products import WarpgroupProduct
+from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
+from lego_mlir.tracing.words import barrier_rings
+from lego_mlir.tracing.words.clustered_blocks import CAST
 
 LANE: Final = symbol_named(f"{HIDDEN}lane")
 WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")

@@ -3,12 +3,12 @@
     issue             the product reads its operands from here on
     arrive            waits for the products in flight; by `products="previous"` for all but the newest, or for none
     first use of a result      waits for this product and all that were issued before it, which complete in order
-    a barrier, a loop, the end of the region      waits for all, as `tracing.emit_wgmma` emits it
+    a barrier, a loop, the end of the region      waits for all, as `tracing.emit.emit_wgmma` emits it
     wait_copies()     the copies that store have read their stages; an arrival does not wait for these
 
 A read that goes on is an access again on both sides of each arrival that lets it, and where it ends. Sums that go
-through products in each round of a loop (`tracing.carried_products`) stay in flight over its edge: the next round, and
-what follows the loop, begin with the reads of the round before.
+through products in each round of a loop (`tracing.emit.carried_products`) stay in flight over its edge: the next round,
+and what follows the loop, begin with the reads of the round before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.proofs.rings.agents import FromRoundBefore, StageAccess
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.trace import (
     Barrier,
     For,
     MatrixLoad,
@@ -34,8 +34,8 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Symbol
-    from lego_mlir.tracing.carried_products import CarriedSums
-    from lego_mlir.tracing.wgmma_products import WarpgroupProduct
+    from lego_mlir.tracing.emit.carried_products import CarriedSums
+    from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
 
 GROUPS_WAIT: Final = "nvvm.cp.async.wait.group"
 

@@ -20,7 +20,7 @@ from lego_mlir.runtime.products.problem import FOLDER, INPUTS, WARPGROUP_TARGET,
 if TYPE_CHECKING:
     from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass
     from lego_mlir.toolchain.compile import Compilation
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 PIPELINED: Final = "matmul_sm80.mlir"
 NOT_AHEAD: Final = "matmul_narrow.mlir"  # loads by the threads themselves, an iteration ahead of the products
@@ -32,7 +32,7 @@ def kernel_for(problem: Problem) -> Scripted:
     """The kernel for exactly the sizes of a problem. Raises UsageError for one that no unit of the target computes."""
     from lego_mlir.choices import families
     from lego_mlir.layout import Col, Row
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     p = problem
     shapes = zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
@@ -131,7 +131,7 @@ def compiled_copy(name: str, target: str, emit: str = "ptx") -> Compilation:
     """The compilation of a copy, such as `pad_f16_N`, `crop_f16` or `along_k_8bit_by_16`, through the cache."""
     from lego_mlir.kernels import aligned_copies
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     kind, dtype, *letter = name.split("_")
     if kind == "along":

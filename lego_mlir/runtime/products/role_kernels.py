@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.arrays import Device
     from lego_mlir.runtime.calls import Calls
     from lego_mlir.runtime.products.problem import Problem
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 BATCHED: Final = "batched_matmul"
 GROUPED: Final = "grouped_matmul"
@@ -127,7 +127,7 @@ def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
 @lru_cache(_KEPT)
 def _built(wanted: RoleKernel) -> Kernel:
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
-    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
     if wanted.what == BATCHED:

@@ -25,14 +25,14 @@ from lego_mlir.aliases import Expr
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.tracing.async_copies import commit_copies, copy_async, wait_copies
-from lego_mlir.tracing.control import Cell, barrier, register, when
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
-from lego_mlir.tracing.trace import AsyncCopy, For, If, Statement, While, Write, statements_in
+from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.trace.trace import AsyncCopy, For, If, Statement, While, Write, statements_in
+from lego_mlir.tracing.words.async_copies import commit_copies, copy_async, wait_copies
+from lego_mlir.tracing.words.control import Cell, barrier, register, when
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,16 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.f2.encodings import MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.control import register
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import Rectangle, SumsStored, TileProduct, TileSums
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.spread.filled import zeros
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace import If, Register
-from lego_mlir.tracing.warp_roles import WARPGROUP
-from lego_mlir.tracing.wgmma_products import group_columns
+from lego_mlir.tracing.trace.marks import Rectangle, SumsStored, TileProduct, TileSums
+from lego_mlir.tracing.trace.trace import If, Register
+from lego_mlir.tracing.trace.wgmma_products import group_columns
+from lego_mlir.tracing.words.control import register
+from lego_mlir.tracing.words.warp_roles import WARPGROUP
 
 ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, wgmma.mma_async
 

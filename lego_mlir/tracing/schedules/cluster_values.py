@@ -22,7 +22,7 @@ from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.schedules.scheduled import refused
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.trace import (
     Compute,
     Constant,
     Convert,
@@ -36,7 +36,7 @@ from lego_mlir.tracing.trace import (
     Value,
     operands_of,
 )
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.tracer import Tracer
 
 
 class ClusterValues:

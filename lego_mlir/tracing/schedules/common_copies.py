@@ -18,18 +18,18 @@ from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.hardware.limits import PORTABLE_CLUSTER, WARP
-from lego_mlir.tracing.async_copies import copy_async
-from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
-from lego_mlir.tracing.clustered_blocks import cluster_barrier, cluster_rank
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import COPIES, OnSide, Rectangle, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.cluster_values import ClusterValues
 from lego_mlir.tracing.schedules.copying_roles import pass_ring
 from lego_mlir.tracing.schedules.one_way import require_one_way
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace import If, Value
+from lego_mlir.tracing.trace.marks import COPIES, OnSide, Rectangle, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.trace.trace import If, Value
+from lego_mlir.tracing.words.async_copies import copy_async
+from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
+from lego_mlir.tracing.words.clustered_blocks import cluster_barrier, cluster_rank
 
 SWIZZLED_ROWS = 8  # a part of a ring's tile begins at a multiple of these. PTX ISA, swizzling modes of tensor copies
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Final
 
 from lego_mlir.errors import ScheduleError, did_you_mean
-from lego_mlir.tracing.definition import Kernel, require_entry_name
+from lego_mlir.tracing.definition.kernel import Kernel, require_entry_name
 from lego_mlir.tracing.schedules.ahead import Ahead
 from lego_mlir.tracing.schedules.block_sums import Warpgroups, Warps
 from lego_mlir.tracing.schedules.common_copies import Clusters

@@ -21,11 +21,7 @@ from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import trans
 from lego_mlir.hardware.tensor_maps import CHUNK
-from lego_mlir.tracing.control import Cell
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.functions import where
-from lego_mlir.tracing.marks import ElementProgram, Rectangle, StoredTile, SumsStored
-from lego_mlir.tracing.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.replay import variable_of
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
@@ -33,8 +29,8 @@ from lego_mlir.tracing.spread.copied_stores import buffers, copy_out_parts, line
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
 from lego_mlir.tracing.spread.strided_tiles import strides
-from lego_mlir.tracing.tensor import shared
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.marks import ElementProgram, Rectangle, StoredTile, SumsStored
+from lego_mlir.tracing.trace.trace import (
     Barrier,
     Compute,
     For,
@@ -49,6 +45,10 @@ from lego_mlir.tracing.trace import (
     operands_of,
     statements_in,
 )
+from lego_mlir.tracing.words.control import Cell
+from lego_mlir.tracing.words.functions import where
+from lego_mlir.tracing.words.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.words.tensor import shared
 
 FEWEST, MOST = 1, 8  # buffers
 

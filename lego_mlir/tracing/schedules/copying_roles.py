@@ -20,19 +20,19 @@ from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
-from lego_mlir.tracing.async_copies import copy_async
-from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
-from lego_mlir.tracing.clustered_blocks import cluster_barrier
-from lego_mlir.tracing.control import barrier
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import meets, phases_of, require_copies, side_of, slice_of
-from lego_mlir.tracing.trace import Barrier, For, If, Statement, Value, While, statements_in
-from lego_mlir.tracing.warp_roles import REGISTERS, WARPGROUP, groups_of
-from lego_mlir.tracing.warp_roles import warps as role
+from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.trace.trace import Barrier, For, If, Statement, Value, While, statements_in
+from lego_mlir.tracing.words.async_copies import copy_async
+from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
+from lego_mlir.tracing.words.clustered_blocks import cluster_barrier
+from lego_mlir.tracing.words.control import barrier
+from lego_mlir.tracing.words.warp_roles import REGISTERS, WARPGROUP, groups_of
+from lego_mlir.tracing.words.warp_roles import warps as role
 
 UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
 LEAST, MOST = REGISTERS

@@ -14,12 +14,11 @@ import sympy
 
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.tracing.clustered_blocks import WAIT
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import PRODUCTS, Dependent, RingPass, WarpRole
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.marks import PRODUCTS, Dependent, RingPass, WarpRole
+from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     For,
@@ -30,6 +29,7 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
+from lego_mlir.tracing.words.clustered_blocks import WAIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ with lego.when(at[1] <= at[0]):        a block that skips the steps of its tile 
 from __future__ import annotations
 
 from lego_mlir.aliases import Expr
-from lego_mlir.tracing.marks import RingCopy, RingPass
 from lego_mlir.tracing.schedules.cluster_values import ClusterValues
 from lego_mlir.tracing.schedules.scheduled import refused, words_in
-from lego_mlir.tracing.trace import For, If, KernelTrace, Statement, While
+from lego_mlir.tracing.trace.marks import RingCopy, RingPass
+from lego_mlir.tracing.trace.trace import For, If, KernelTrace, Statement, While
 
 
 def require_one_way(trace: KernelTrace, values: ClusterValues) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lego_mlir.tracing.control import barrier
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import RingCopy, RingPass, TileProduct
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.trace.marks import RingCopy, RingPass, TileProduct
+from lego_mlir.tracing.words.control import barrier
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import sympy
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import Index
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.trace import Register, Statement, TensorAccess, ToIndex, Value, Write
+from lego_mlir.tracing.trace.trace import Register, Statement, TensorAccess, ToIndex, Value, Write
 
 
 class OwnNumbers(Replay):

@@ -22,12 +22,12 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import LARGEST_GRID
-from lego_mlir.tracing.control import barrier
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import RingMade, TileCopy
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
-from lego_mlir.tracing.trace import Barrier, For, If, Load, MatrixLoad, Statement, TileLoad, While
+from lego_mlir.tracing.trace.marks import RingMade, TileCopy
+from lego_mlir.tracing.trace.trace import Barrier, For, If, Load, MatrixLoad, Statement, TileLoad, While
+from lego_mlir.tracing.words.control import barrier
 
 MOST_BLOCKS = LARGEST_GRID[0]
 

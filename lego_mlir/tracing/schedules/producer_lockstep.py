@@ -26,15 +26,15 @@ from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Lt, Select, Size, Smaller
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.async_copies import copy_async
-from lego_mlir.tracing.barrier_rings import BarrierRing
-from lego_mlir.tracing.control import when
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import COPIES, Meeting, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.symbols import expressions
-from lego_mlir.tracing.trace import For, If, Read, Register, Statement, ToIndex, While, Write, statements_in
+from lego_mlir.tracing.trace.marks import COPIES, Meeting, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.trace.symbols import expressions
+from lego_mlir.tracing.trace.trace import For, If, Read, Register, Statement, ToIndex, While, Write, statements_in
+from lego_mlir.tracing.words.async_copies import copy_async
+from lego_mlir.tracing.words.barrier_rings import BarrierRing
+from lego_mlir.tracing.words.control import when
 
 MOST = 1 << 16  # steps between two meetings
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index, as_expr, minimum
-from lego_mlir.tracing.control import loop as range_loop
-from lego_mlir.tracing.control import register
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import RingMade, TileProduct
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay, variable_of
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace import For, If
+from lego_mlir.tracing.trace.marks import RingMade, TileProduct
+from lego_mlir.tracing.trace.trace import For, If
+from lego_mlir.tracing.words.control import loop as range_loop
+from lego_mlir.tracing.words.control import register
 
 MOST: int = 64  # steps, as many as a loop along K of 8192 has
 

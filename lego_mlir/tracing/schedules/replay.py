@@ -19,13 +19,10 @@ from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.f2.boxed import registers_of
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.control import Cell
-from lego_mlir.tracing.marks import Rectangle, RingCopy, StagedTile, StoredTile, TileProduct
-from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.schedules.scheduled import TraceRewriter
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.marks import Rectangle, RingCopy, StagedTile, StoredTile, TileProduct
+from lego_mlir.tracing.trace.trace import (
     For,
     If,
     KernelTrace,
@@ -37,7 +34,10 @@ from lego_mlir.tracing.trace import (
     While,
     Write,
 )
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.control import Cell
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.tensor import View
 
 Rewrites = Mapping[type, Callable[[If, Any], None]]
 """What a schedule does with a word, by the class of its mark."""
@@ -161,7 +161,7 @@ class Replay(TraceRewriter):
 
     def product(self, mark: TileProduct, *, warpgroups: bool = True) -> None:
         """A product of the block, called again: its sums are the registers of a spread variable."""
-        from lego_mlir.tracing.mma import mma
+        from lego_mlir.tracing.words.mma import mma
 
         assert mark.layout is not None, "only a product of the block has a layout"
         total = variable_of(mark.layout, mark.sums)

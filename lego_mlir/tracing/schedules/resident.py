@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import sympy
 
 from lego_mlir.errors import ScheduleError
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.marks import ResidentBlocks, WarpRole
+from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled
-from lego_mlir.tracing.trace import If
+from lego_mlir.tracing.trace.marks import ResidentBlocks, WarpRole
+from lego_mlir.tracing.trace.trace import If
 
 MOST = 4  # blocks of 128 threads with 128 registers
 

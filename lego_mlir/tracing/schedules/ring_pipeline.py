@@ -33,12 +33,13 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
-from lego_mlir.tracing.async_copies import copy_async
-from lego_mlir.tracing.barrier_rings import BarrierRing, barriers
-from lego_mlir.tracing.control import barrier, loop, when
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.dtypes import f32
-from lego_mlir.tracing.marks import (
+from lego_mlir.tracing.definition.kernel import Kernel
+from lego_mlir.tracing.schedules.replay import Replay
+from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
+from lego_mlir.tracing.trace.dtypes import f32
+from lego_mlir.tracing.trace.marks import (
     COPIES,
     PRODUCTS,
     CopyOut,
@@ -50,15 +51,8 @@ from lego_mlir.tracing.marks import (
     StagedTile,
     TileProduct,
 )
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
-from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
-from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
-from lego_mlir.tracing.shared_lines import lines_of, panel, ring_layout
-from lego_mlir.tracing.tensor import View, shared
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.shared_lines import lines_of, panel, ring_layout
+from lego_mlir.tracing.trace.trace import (
     Barrier,
     Buffer,
     For,
@@ -71,7 +65,13 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
-from lego_mlir.tracing.warps import linear_thread
+from lego_mlir.tracing.words.async_copies import copy_async
+from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
+from lego_mlir.tracing.words.control import barrier, loop, when
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View, shared
+from lego_mlir.tracing.words.warps import linear_thread
 
 FEWEST, MOST = 2, 24  # stages
 MOST_ROWS = 64  # of a cluster of 8 blocks, 8 rows each

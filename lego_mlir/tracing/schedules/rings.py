@@ -12,15 +12,15 @@ from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.index import Index
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.transposed import Transposed
-from lego_mlir.tracing.claimed import claim
-from lego_mlir.tracing.control import register
-from lego_mlir.tracing.dtypes import i32
-from lego_mlir.tracing.functions import where
-from lego_mlir.tracing.marks import Rectangle, RingMade
-from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import KernelTrace
+from lego_mlir.tracing.trace.dtypes import i32
+from lego_mlir.tracing.trace.marks import Rectangle, RingMade
+from lego_mlir.tracing.trace.trace import KernelTrace
+from lego_mlir.tracing.words.claimed import claim
+from lego_mlir.tracing.words.control import register
+from lego_mlir.tracing.words.functions import where
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.tensor import View
 
 
 @dataclass(frozen=True, slots=True)

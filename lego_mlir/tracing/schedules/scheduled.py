@@ -15,9 +15,9 @@ from typing import TypeVar
 from lego_mlir.aliases import Expr
 from lego_mlir.errors import ScheduleError
 from lego_mlir.layout.naming import NamedMaps
-from lego_mlir.tracing.definition import Kernel
-from lego_mlir.tracing.reference import Referenced
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.definition.kernel import Kernel
+from lego_mlir.tracing.definition.reference import Referenced
+from lego_mlir.tracing.trace.trace import (
     Buffer,
     If,
     KernelTrace,
@@ -29,7 +29,7 @@ from lego_mlir.tracing.trace import (
     accesses_of,
     statements_in,
 )
-from lego_mlir.tracing.tracer import Tracer, record
+from lego_mlir.tracing.trace.tracer import Tracer, record
 
 Mark = TypeVar("Mark")
 

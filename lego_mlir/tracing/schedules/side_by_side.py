@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.marks import Rectangle, TileProduct
-from lego_mlir.tracing.trace import For, If, Statement
-from lego_mlir.tracing.wgmma_products import WIDEST
+from lego_mlir.tracing.trace.marks import Rectangle, TileProduct
+from lego_mlir.tracing.trace.trace import For, If, Statement
+from lego_mlir.tracing.trace.wgmma_products import WIDEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
-from lego_mlir.tracing.clustered_blocks import ARRIVE, WAIT
-from lego_mlir.tracing.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.schedules.scheduled import refused
-from lego_mlir.tracing.symbols import expressions
-from lego_mlir.tracing.trace import (
+from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
+from lego_mlir.tracing.trace.symbols import expressions
+from lego_mlir.tracing.trace.trace import (
     Assume,
     AsyncCopy,
     Atomic,
@@ -40,6 +39,7 @@ from lego_mlir.tracing.trace import (
     operands_of,
     statements_in,
 )
+from lego_mlir.tracing.words.clustered_blocks import ARRIVE, WAIT
 
 _EFFECTS = ("nvvm", "nvgpu", "gpu.")  # dialects whose operations are kept on the products' side, with results or not
 

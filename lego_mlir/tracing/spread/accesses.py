@@ -27,21 +27,21 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
-from lego_mlir.tracing import control
-from lego_mlir.tracing.cache_hints import Cache, Evict, hinted
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.marks import MatrixStores
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.packed_views import PackedView
-from lego_mlir.tracing.repeated_views import RepeatedView
-from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.bit_tiles import BitTile
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.strided_tiles import StridedTile, selected, strides
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, Store, TensorAccess, Value
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.marks import MatrixStores
+from lego_mlir.tracing.trace.trace import Load, Store, TensorAccess, Value
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.cache_hints import Cache, Evict, hinted
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.packed_views import PackedView
+from lego_mlir.tracing.words.repeated_views import RepeatedView
+from lego_mlir.tracing.words.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.words.tensor import View
 
 STORED_BITS: Final = 16
 """Bits of the elements that `stmatrix` stores."""
@@ -62,7 +62,7 @@ def load(
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
     fewer dimensions spans the last ones. Elements outside the tensor are `other`. `cache` and `evict` are hints: see
-    `tracing.cache_hints`. A shape in place of a layout leaves it to the engine, to which `pin` gives the layout
+    `tracing.words.cache_hints`. A shape in place of a layout leaves it to the engine, to which `pin` gives the layout
     of the load alone: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")

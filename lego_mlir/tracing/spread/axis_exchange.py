@@ -18,15 +18,15 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import warps
-from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, common_layout, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of, odd
 from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.scalar import Scalar
 
 Held: TypeAlias = dict[int, tuple[Scalar, ...]]
 """The values of a thread's elements, by the part of the flat element that its registers give."""

@@ -34,9 +34,9 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.current_names import position_formula
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.strided_tiles import moved, selected
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import TensorAccess
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.trace import TensorAccess
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.tensor import View
 
 LARGEST: Final = 2**17
 """Elements of the largest layout that is compared with its bases: those of shared memory."""

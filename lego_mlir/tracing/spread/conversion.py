@@ -29,19 +29,19 @@ from lego_mlir.f2.matrices import ROW_BITS
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan
-from lego_mlir.tracing.dtypes import DType, i1, u8
-from lego_mlir.tracing.packed_values import code_of, number_of
-from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar, as_value, vector
-from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
 from lego_mlir.tracing.spread.fragments import RowPositions, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, MatrixLoad, Store, TensorAccess
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import DType, i1, u8
+from lego_mlir.tracing.trace.trace import Load, MatrixLoad, Store, TensorAccess
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.packed_values import code_of, number_of
+from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.words.scalar import convert as to_dtype
+from lego_mlir.tracing.words.tensor import View
 
 
 def convert(value: Spread, to: LinearLayout) -> Spread:

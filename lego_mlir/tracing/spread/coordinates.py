@@ -19,8 +19,8 @@ from lego_mlir.f2.dims import split
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.tracer import Tracer
-from lego_mlir.tracing.warps import linear_thread
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.warps import linear_thread
 
 
 def thread_ids(tracer: Tracer) -> dict[str, Index]:

@@ -27,18 +27,18 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.tensor_maps import LINE
 from lego_mlir.layout import OrderBy, RegP, as_layout
 from lego_mlir.layout.base import Layout
-from lego_mlir.tracing.async_copies import commit_copies, copy_async, wait_copies
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.marks import CopyOut
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.shared_lines import copied_lines
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.reshaping import rectangle
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.tracer import Tracer, current
-from lego_mlir.tracing.warp_roles import WARPGROUP, groups_of
-from lego_mlir.tracing.warps import group_of_role
-from lego_mlir.tracing.wgmma_products import ROWS
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.marks import CopyOut
+from lego_mlir.tracing.trace.shared_lines import copied_lines
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.trace.wgmma_products import ROWS
+from lego_mlir.tracing.words.async_copies import commit_copies, copy_async, wait_copies
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.tensor import View
+from lego_mlir.tracing.words.warp_roles import WARPGROUP, groups_of
+from lego_mlir.tracing.words.warps import group_of_role
 
 PartAt: TypeAlias = Callable[[LinearLayout, tuple[int, int]], Spread]
 """The part of a tile in this layout, from the element at this row and column of the tile on."""
@@ -119,7 +119,7 @@ def copy_out_parts(
     whole: LinearLayout, part_at: PartAt, target: View, at: Sequence[IndexLike], through: View | Part, again: bool
 ) -> None:
     """`copy_out` of a tile in the layout `whole` whose parts are made one after another, each when its turn comes."""
-    from lego_mlir.tracing.control import barrier as meet
+    from lego_mlir.tracing.words.control import barrier as meet
 
     tracer = current("copy_out")
     part = through if isinstance(through, Part) else Part(through, (0, 0), tuple(through.dims()))

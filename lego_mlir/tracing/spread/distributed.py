@@ -26,19 +26,20 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of, standard_dims, without_zero_registers
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import dtypes, scalar, warps
-from lego_mlir.tracing.control import Cell
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.packed_values import PackedNumbers
-from lego_mlir.tracing.scalar import Scalar
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace import dtypes
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import scalar, warps
+from lego_mlir.tracing.words.control import Cell
+from lego_mlir.tracing.words.packed_values import PackedNumbers
+from lego_mlir.tracing.words.scalar import Scalar
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.cache_hints import Cache, Evict
-    from lego_mlir.tracing.mma import Part
-    from lego_mlir.tracing.packed_views import PackedView
     from lego_mlir.tracing.spread.open_tiles import OpenTile
-    from lego_mlir.tracing.tensor import View
+    from lego_mlir.tracing.words.cache_hints import Cache, Evict
+    from lego_mlir.tracing.words.mma import Part
+    from lego_mlir.tracing.words.packed_views import PackedView
+    from lego_mlir.tracing.words.tensor import View
 
 V = TypeVar("V")
 
@@ -138,7 +139,7 @@ class Spread(PerElement):
 
         `at` has one index for each dimension of the target; without it the tile starts at the first element. Elements
         outside the target are not stored, and an element that several threads hold is stored by one of them. `cache`
-        and `evict` are hints: see `tracing.cache_hints`. `pin` is the layout of the store, of a tile without one.
+        and `evict` are hints: see `tracing.words.cache_hints`. `pin` is the layout of the store, of a tile without one.
         """
         from lego_mlir.tracing.spread.accesses import store
 

@@ -17,11 +17,11 @@ from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import shape_of
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.scalar import convert
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words.scalar import convert
 
 
 def full(dtype: DType, layout: LinearLayout | Sequence[int], value: Operand) -> Spread:

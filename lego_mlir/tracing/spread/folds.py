@@ -21,17 +21,17 @@ from lego_mlir.f2.boxed import linear, padded
 from lego_mlir.f2.fibers import FEWEST_STEPS, Combine, Fibers, Values, gathered_parts, pairwise
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.swizzle import swizzle
-from lego_mlir.tracing import functions, warps
-from lego_mlir.tracing.dtypes import DType, i1, i32
-from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar, as_value, compute, convert, select
 from lego_mlir.tracing.spread.conversion import load_registers, store_registers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
-from lego_mlir.tracing.trace import MlirOperation
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import DType, i1, i32
+from lego_mlir.tracing.trace.trace import MlirOperation
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words import functions, warps
+from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.scalar import Scalar, as_value, compute, convert, select
 
 _NAMED: Final = {"sum": "add", "prod": "mul", "min": "minimum", "max": "maximum"}
 

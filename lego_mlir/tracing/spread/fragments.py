@@ -32,12 +32,12 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS, MatrixAccess, MatrixAccesses, accesses_at
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.current_names import position_formula
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.spread.coordinates import thread_ids
-from lego_mlir.tracing.trace import Compose, MatrixLoad, MlirOperation, Piece, TensorAccess, Value
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.trace import Compose, MatrixLoad, MlirOperation, Piece, TensorAccess, Value
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 WORD: Final = 32
 """Bits of one register of a fragment."""

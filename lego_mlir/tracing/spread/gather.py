@@ -19,15 +19,15 @@ from lego_mlir.f2.gathers import GatherPlan, gather_plan, stored_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.f2.swizzle import SwizzlePlan
-from lego_mlir.tracing.claimed import claim
-from lego_mlir.tracing.scalar import Scalar, select
 from lego_mlir.tracing.spread.conversion import movable, restored, stored_in_scratch
 from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.lane_exchange import odd, packed_word
-from lego_mlir.tracing.trace import Load, TensorAccess
-from lego_mlir.tracing.tracer import Tracer, current
-from lego_mlir.tracing.warps import shuffle_word
+from lego_mlir.tracing.trace.trace import Load, TensorAccess
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.claimed import claim
+from lego_mlir.tracing.words.scalar import Scalar, select
+from lego_mlir.tracing.words.warps import shuffle_word
 
 
 def gather(value: Spread, index: Spread, axis: int) -> Spread:

@@ -9,14 +9,14 @@ from lego_mlir.expr.index import Index
 from lego_mlir.f2.encodings import Blocked
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import warps
-from lego_mlir.tracing.dtypes import i32
-from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.filled import zeros
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import i32
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.reductions import require_uniform
 
 
 def histogram(x: Spread, bins: int, mask: Spread | None, layout: LinearLayout | None) -> Spread:

@@ -17,10 +17,10 @@ import sympy
 from lego_mlir.aliases import Expr, Operand
 from lego_mlir.expr.index import Condition, Index, as_expr, is_symbolic, maximum, minimum
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.tracing.dtypes import i32
-from lego_mlir.tracing.scalar import convert
 from lego_mlir.tracing.spread.distributed import Spread, each_element
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import i32
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.scalar import convert
 
 LIMIT: Final = 2**30  # beyond every offset of a register, and within an i32
 

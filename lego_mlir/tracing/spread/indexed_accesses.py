@@ -26,16 +26,16 @@ from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.hardware.memory import WIDEST_ACCESS
-from lego_mlir.tracing import control
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.accesses import distinct, owners
 from lego_mlir.tracing.spread.distributed import Spread, common_layout, open_tile
-from lego_mlir.tracing.trace import Load, Store, TensorAccess
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.trace import Load, Store, TensorAccess
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.scalar import Scalar, as_value, vector
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.tensor import ElementAccess
+    from lego_mlir.tracing.words.tensor import ElementAccess
 
 _INTEGERS: Final = ("int", "index")
 

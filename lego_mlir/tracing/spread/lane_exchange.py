@@ -20,11 +20,11 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import bits_of, combine, independent, solve
 from lego_mlir.f2.shuffles import Round, ShufflePlan
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.dtypes import i1
-from lego_mlir.tracing.scalar import Scalar, as_value, select, vector
 from lego_mlir.tracing.spread.coordinates import thread_ids
-from lego_mlir.tracing.tracer import Tracer, current
-from lego_mlir.tracing.warps import shuffle_word
+from lego_mlir.tracing.trace.dtypes import i1
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.scalar import Scalar, as_value, select, vector
+from lego_mlir.tracing.words.warps import shuffle_word
 
 Words = Callable[[int], Scalar]
 """A word by its number."""

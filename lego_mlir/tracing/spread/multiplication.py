@@ -36,28 +36,6 @@ from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.boxed import boxed, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.dtypes import (
-    DType,
-    bf16,
-    f4e2m1fn,
-    f6e2m3fn,
-    f6e3m2fn,
-    f8e4m3fn,
-    f8e5m2,
-    f16,
-    f32,
-    i4,
-    i8,
-    i16,
-    i32,
-    i64,
-    u4,
-    u8,
-)
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.packed_values import halves_of_bytes
-from lego_mlir.tracing.packed_views import PackedView
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.fragments import (
@@ -75,9 +53,31 @@ from lego_mlir.tracing.spread.fragments import (
 )
 from lego_mlir.tracing.spread.two_of_four_products import sparse_product
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Convert, MlirOperation, Value
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import (
+    DType,
+    bf16,
+    f4e2m1fn,
+    f6e2m3fn,
+    f6e3m2fn,
+    f8e4m3fn,
+    f8e5m2,
+    f16,
+    f32,
+    i4,
+    i8,
+    i16,
+    i32,
+    i64,
+    u4,
+    u8,
+)
+from lego_mlir.tracing.trace.trace import Convert, MlirOperation, Value
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.packed_values import halves_of_bytes
+from lego_mlir.tracing.words.packed_views import PackedView
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View
 
 Operands: TypeAlias = "Spread | Part | View | PackedView"
 PIECE: Final = (16, 8)

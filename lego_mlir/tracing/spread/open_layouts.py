@@ -41,14 +41,14 @@ from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import warps
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace import Compute, Constant, If, Statement
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.trace import Compute, Constant, If, Statement
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.reductions import require_uniform
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.open_tiles import OpenTile

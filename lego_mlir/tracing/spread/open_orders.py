@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.tile_graph import AlongTile, GatherTile, MapTile, PartOfTiles, ScatterTile
 from lego_mlir.errors import brief
-from lego_mlir.tracing.dtypes import DType, i32
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread import axis_exchange, filled, scans, sorts
 from lego_mlir.tracing.spread import gather as gathers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of
 from lego_mlir.tracing.spread.open_tiles import OpenTile, aligned
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType, i32
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words.scalar import Scalar
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.tensor import ElementAccess
+    from lego_mlir.tracing.words.tensor import ElementAccess
 
 LOAD_SLOTS = 6.0
 """Slots of a load of an element at an index that is known only when the kernel runs."""

@@ -43,12 +43,6 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import control, scalar
-from lego_mlir.tracing.cache_hints import Cache, Evict
-from lego_mlir.tracing.dtypes import DType, i1
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.packed_views import PackedView
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread import accesses, filled
 from lego_mlir.tracing.spread import multiplication as products
 from lego_mlir.tracing.spread.conversion import convert
@@ -57,10 +51,16 @@ from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
 from lego_mlir.tracing.spread.staged_tiles import may_be_staged, multiplied_in_place, staged
 from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load
-from lego_mlir.tracing.tracer import Tracer, current
-from lego_mlir.tracing.wgmma_products import UNITS, takes_columns
+from lego_mlir.tracing.trace.dtypes import DType, i1
+from lego_mlir.tracing.trace.trace import Load
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.trace.wgmma_products import UNITS, takes_columns
+from lego_mlir.tracing.words import control, scalar
+from lego_mlir.tracing.words.cache_hints import Cache, Evict
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.packed_views import PackedView
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View
 
 
 class OpenTile(Spread):

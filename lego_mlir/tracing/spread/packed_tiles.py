@@ -16,18 +16,18 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import whole_bits
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing import control
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.packed_values import PackedNumbers, decoded_each
-from lego_mlir.tracing.packed_views import PackedView
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.accesses import distinct, owners
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.packed_values import PackedNumbers, decoded_each
+from lego_mlir.tracing.words.packed_views import PackedView
+from lego_mlir.tracing.words.scalar import Scalar
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.cache_hints import Cache, Evict
+    from lego_mlir.tracing.words.cache_hints import Cache, Evict
 
 
 def load_packed(

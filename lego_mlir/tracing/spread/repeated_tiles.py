@@ -9,13 +9,13 @@ from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import shape_of
-from lego_mlir.tracing.repeated_views import RepeatedView
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words.repeated_views import RepeatedView
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.cache_hints import Cache, Evict
+    from lego_mlir.tracing.words.cache_hints import Cache, Evict
 
 
 def load_repeated(

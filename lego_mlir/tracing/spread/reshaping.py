@@ -22,7 +22,7 @@ from lego_mlir.f2.dims import split as split_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.tracer import current
 
 
 def relabelled(x: Spread, layout: LinearLayout) -> Spread:

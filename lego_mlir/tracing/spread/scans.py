@@ -30,17 +30,17 @@ from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.matrix import combine as combined
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import warps
-from lego_mlir.tracing.dtypes import i1
-from lego_mlir.tracing.reductions import require_uniform
-from lego_mlir.tracing.scalar import Scalar, as_value, compute, select
 from lego_mlir.tracing.spread.axis_exchange import of_numbers
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of
 from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.dtypes import i1
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.scalar import Scalar, as_value, compute, select
 
 Values: TypeAlias = tuple[Scalar, ...]
 Combine: TypeAlias = Callable[[Values, Values], Values]

@@ -20,13 +20,13 @@ from weakref import WeakKeyDictionary
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
-from lego_mlir.tracing.control import barrier
-from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.marks import WarpRole
-from lego_mlir.tracing.tensor import View, declare_scratch
-from lego_mlir.tracing.trace import Barrier, Statement
-from lego_mlir.tracing.tracer import Tracer
-from lego_mlir.tracing.warps import warp_sync
+from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.trace import Barrier, Statement
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.control import barrier
+from lego_mlir.tracing.words.tensor import View, declare_scratch
+from lego_mlir.tracing.words.warps import warp_sync
 
 
 @dataclass(slots=True, eq=False)

@@ -16,14 +16,14 @@ from typing import cast
 
 from lego_mlir.f2.axis_bits import axis_bits, resized
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing import functions
-from lego_mlir.tracing.dtypes import DType, bf16, f16, f32, i16, i32, i64
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.filled import arange
 from lego_mlir.tracing.spread.folds import folded
-from lego_mlir.tracing.trace import MlirOperation
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f16, f32, i16, i32, i64
+from lego_mlir.tracing.trace.trace import MlirOperation
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import functions
+from lego_mlir.tracing.words.scalar import Scalar
 
 
 def prefers_selection(layout: LinearLayout, axis: int, k: int, dtype: DType) -> bool:

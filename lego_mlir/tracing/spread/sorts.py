@@ -18,17 +18,17 @@ from typing import TypeAlias, cast
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.axis_bits import resized
-from lego_mlir.tracing import functions
-from lego_mlir.tracing.dtypes import DType, f32, i32
-from lego_mlir.tracing.scalar import Scalar, compute, select
 from lego_mlir.tracing.spread.axis_exchange import AxisExchange, Held, exchange_along, of_numbers
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import arange, require_axis
 from lego_mlir.tracing.spread.gather import gather
 from lego_mlir.tracing.spread.selection import prefers_selection, selected
-from lego_mlir.tracing.trace import MlirOperation
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.dtypes import DType, f32, i32
+from lego_mlir.tracing.trace.trace import MlirOperation
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import functions
+from lego_mlir.tracing.words.scalar import Scalar, compute, select
 
 Values: TypeAlias = tuple[Scalar, ...]
 

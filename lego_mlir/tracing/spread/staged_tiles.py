@@ -19,17 +19,17 @@ from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import boxed
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.layout import as_layout
-from lego_mlir.tracing import control
-from lego_mlir.tracing.marks import Rectangle, StagedTile, TileProduct
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.shared_lines import panel, ring_layout
 from lego_mlir.tracing.spread import accesses
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.multiplication import mma
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.tensor import View, declare_tile
-from lego_mlir.tracing.trace import If
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace.marks import Rectangle, StagedTile, TileProduct
+from lego_mlir.tracing.trace.shared_lines import panel, ring_layout
+from lego_mlir.tracing.trace.trace import If
+from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.tensor import View, declare_tile
 
 
 def may_be_staged(view: View, shape: Sequence[int], memory: TileMemory) -> bool:

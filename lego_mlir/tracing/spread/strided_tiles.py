@@ -37,9 +37,9 @@ from lego_mlir.layout.contiguity import aligned
 from lego_mlir.layout.current_names import position_formula
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.tracing.spread.coordinates import ThreadElements
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import TensorAccess
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.trace import TensorAccess
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.tensor import View
 
 _AXES: Final = [sympy.Symbol(f"axis{k}", integer=True) for k in range(8)]
 

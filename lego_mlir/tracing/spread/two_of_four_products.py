@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.encodings import MmaMetadata, MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.dtypes import DType, bf16, f16, f32, i8, i16, i32, u16
-from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.fragments import Block, RegisterOperand, composed, fragments_of, taken_apart
-from lego_mlir.tracing.trace import Compose, MlirOperation, Value
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f16, f32, i8, i16, i32, u16
+from lego_mlir.tracing.trace.trace import Compose, MlirOperation, Value
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,10 +13,10 @@ from typing import cast
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
-from lego_mlir.tracing import control
-from lego_mlir.tracing.scalar import Scalar, as_value, convert
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
 
 class SpreadVariable(Spread):

@@ -10,11 +10,11 @@ from typing import cast
 
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing import warps
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.scalar import Scalar
 
 
 def thread_number(tracer: Tracer) -> Index:

@@ -1,4 +1,4 @@
-"""Whether `wgmma` can compute a product of spread values, and with which operands: see `tracing.wgmma_products`.
+"""Whether `wgmma` can compute a product of spread values, and with which operands: see `tracing.trace.wgmma_products`.
 
 tile of b, (K, N), [k, n] -> offset      transposed: the unit's descriptors are of [n, k]
 position of its first element            a multiple of 1024 bytes, or the swizzle would begin elsewhere
@@ -15,14 +15,11 @@ from lego_mlir.expr.nodes import Eq, FloorMod
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
-from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.fragments import Block, Operand, memory_of
-from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Compose, Convert, MatrixLoad, MlirOperation, Piece, Statement, Value
-from lego_mlir.tracing.tracer import Tracer
-from lego_mlir.tracing.wgmma_products import (
+from lego_mlir.tracing.trace.trace import Compose, Convert, MatrixLoad, MlirOperation, Piece, Statement, Value
+from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.trace.wgmma_products import (
     ROWS,
     TRANSPOSABLE,
     UNITS,
@@ -34,6 +31,9 @@ from lego_mlir.tracing.wgmma_products import (
     shared_matrix,
     takes_columns,
 )
+from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import View
 
 _COVERED: Final = (Compose, Convert, MatrixLoad, MlirOperation, Piece)
 Given = Spread | Part | View

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.report import Report, Site
     from lego_mlir.runtime.inputs import InputFile
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.definition.kernel import Kernel
 
 BLOCKS: Final = 8
 """Of a kernel that are run to draw its requests."""

@@ -32,8 +32,8 @@ from lego_mlir.viz.views.warp_request import (
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.trace import Buffer
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.trace import Buffer
 
 _HEADER: Final = ("layout", "wavefronts", "at best", "bytes more", "operations of the index")
 

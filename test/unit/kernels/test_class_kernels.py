@@ -14,7 +14,7 @@ from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.product_classes import LARGEST, class_of, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct, clustered_order
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 BLOCKS = 4
 TYPED = [

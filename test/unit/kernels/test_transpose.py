@@ -14,7 +14,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.kernels import copy, transpose
 from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.kernels.word_pairs import WordPairs
-from lego_mlir.tracing.trace import Barrier, Load, Store
+from lego_mlir.tracing.trace.trace import Barrier, Load, Store
 
 SIZES = [(64, 128), (100, 52), (33, 65)]
 

@@ -466,7 +466,7 @@ def test_an_index_that_its_type_does_not_hold_is_not_taken_for_the_index(what):
 
 def test_a_guard_on_a_wrapped_index_does_not_bound_the_index():
     """Thread 256 has i8(256) = 0 as thread 0 has, and writes element 256 of 8."""
-    from lego_mlir.tracing.claims import access_verdicts
+    from lego_mlir.tracing.checks.claims import access_verdicts
 
     @lego.kernel(grid=1, block=512)
     def kernel(y: lego.Tensor(f32, Row(8))):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime.comparing import FLOATS, STORED, compare, numbers, ulp
-from lego_mlir.tracing.dtypes import DTYPES
+from lego_mlir.tracing.trace.dtypes import DTYPES
 
 RANDOM = np.random.default_rng(3)
 

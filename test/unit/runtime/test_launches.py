@@ -11,7 +11,7 @@ from lego_mlir import Col, Row, f32
 from lego_mlir.errors import DependencyError, LaunchError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.runtime import driver
-from lego_mlir.tracing.dtypes import bf16, f16, f64, i8, i64
+from lego_mlir.tracing.trace.dtypes import bf16, f16, f64, i8, i64
 
 M, N = lego.size("M"), lego.size("N")
 

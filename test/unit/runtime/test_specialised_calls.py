@@ -7,8 +7,8 @@ import lego_mlir as lego
 from lego_mlir import Row, Strided, f2, f32
 from lego_mlir.errors import TraceError, UsageError
 from lego_mlir.runtime import calls
-from lego_mlir.tracing.specialised import SizeFacts, specialised
-from lego_mlir.tracing.trace import Load, Store
+from lego_mlir.tracing.definition.specialised import SizeFacts, specialised
+from lego_mlir.tracing.trace.trace import Load, Store
 
 LAYOUT = f2.Blocked((1, 4), (1, 32), (4, 1), order=(1, 0)).layout((4, 128))
 

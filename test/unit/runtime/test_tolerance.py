@@ -12,7 +12,7 @@ from lego_mlir.errors import TraceError
 from lego_mlir.kernels import copy, matmul, transpose
 from lego_mlir.runtime import data, tolerance
 from lego_mlir.runtime.comparing import compare
-from lego_mlir.tracing.roundings import Roundings, roundings
+from lego_mlir.tracing.checks.roundings import Roundings, roundings
 
 
 def judged(kernel, found_of, sizes=None, seed=0):

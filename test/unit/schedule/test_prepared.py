@@ -16,7 +16,7 @@ from lego_mlir.expr.reciprocal import reciprocal
 from lego_mlir.kernels import box_stencil
 from lego_mlir.templates import Template, index
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
-from lego_mlir.tracing.dtypes import i32
+from lego_mlir.tracing.trace.dtypes import i32
 
 H, W, w = (lego.size(name, max=32768) for name in ("H", "W", "w"))
 ORDER = schedule.prepared_columns(H, W, width=w)

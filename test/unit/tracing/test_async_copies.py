@@ -10,7 +10,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery, i8, i32
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.trace import AsyncCopy
+from lego_mlir.tracing.trace.trace import AsyncCopy
 
 
 def copying(rows, columns, dtype=f16, tile=(32, 64), layout=None, waits=True, barrier=True, at=(0, 0)):

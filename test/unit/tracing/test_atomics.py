@@ -355,7 +355,7 @@ def test_messages(dtype, body, kind, message):
 
 def test_bounds_are_claimed():
     from lego_mlir.expr.verdict import Proved
-    from lego_mlir.tracing.claims import access_verdicts
+    from lego_mlir.tracing.checks.claims import access_verdicts
 
     ((text, verdict),) = access_verdicts(one(lambda y, t: y.atomic_add(1, t)), 1000)
     assert text.endswith("atomic update of y[tx] stays inside") and isinstance(verdict, Proved)
@@ -392,7 +392,7 @@ def test_old_values_are_named_in_claims_and_updates_in_explanations(tmp_path, ca
 
 def test_sums_of_many_threads_have_a_bound():
     """The order of the threads is unknown, so the bound counts one rounding per thread of the launch."""
-    from lego_mlir.tracing.roundings import roundings
+    from lego_mlir.tracing.checks.roundings import roundings
 
     @lego.kernel(grid=4, block=64)
     def k(x: lego.Tensor(f32, Row(256)), y: lego.Tensor(f32, Row(1))):

@@ -11,7 +11,7 @@ from launching import in_memory, logical
 from lego_mlir import bf16, f16, interp
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
-from lego_mlir.tracing.trace import MatrixLoad
+from lego_mlir.tracing.trace.trace import MatrixLoad
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 build, pipelined = (runpy.run_path(str(EXAMPLES / f"attention_{name}.py"))["build"] for name in ("spread", "pipelined"))

@@ -11,8 +11,8 @@ from lego_mlir import Row, f2, f16, f32, f64, i1, i32, u8
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.cache_hints import CACHED, EVICTED
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
+from lego_mlir.tracing.words.cache_hints import CACHED, EVICTED
 
 HINTS = {kind: [*({"cache": name} for name in CACHED[kind]), *({"evict": name} for name in EVICTED)] for kind in CACHED}
 

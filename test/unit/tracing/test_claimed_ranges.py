@@ -11,7 +11,7 @@ from lego_mlir.expr.verdict import Proved, Unknown
 from lego_mlir.runtime import data
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 N, M = size("N"), size("M")
 

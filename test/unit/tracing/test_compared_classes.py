@@ -18,9 +18,9 @@ import lego_mlir.tracing
 from lego_mlir import Row, f2, f16, f32, i32, u4
 from lego_mlir.errors import ExpressionError, LegoError, SymbolicBranchError, TraceError
 from lego_mlir.expr.index import Condition, Index
-from lego_mlir.tracing.program import ProgramNumber
-from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.definition.program import ProgramNumber
 from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.words.scalar import Scalar
 
 COMPUTED = (Index, Condition, Scalar, Spread)
 """What a comparison by value gives."""

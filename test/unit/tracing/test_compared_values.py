@@ -9,7 +9,7 @@ from lego_mlir import Row, i1, i32
 from lego_mlir.errors import SymbolicBranchError
 from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 N = 32
 RUNS = {"interpreter": launch, "CPU": launch_on_cpu, "PTX": launch_emulated}

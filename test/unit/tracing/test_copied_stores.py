@@ -11,8 +11,8 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.shared_lines import ring_layout
 from lego_mlir.tracing.spread.copied_stores import buffers, lines, shares
+from lego_mlir.tracing.trace.shared_lines import ring_layout
 
 ROWS = 64
 MACHINES = {
@@ -98,8 +98,8 @@ def test_no_group_waits_for_another(shape):
 
 @pytest.mark.parametrize(("left_out", "fault"), [("wait_copies", "not waited for"), ("meet", "race|fence|waited")])
 def test_a_word_of_the_copies_left_out_is_reported(monkeypatch, left_out, fault):
-    from lego_mlir.tracing import control
     from lego_mlir.tracing.spread import copied_stores
+    from lego_mlir.tracing.words import control
 
     module, name = (copied_stores, left_out) if left_out == "wait_copies" else (control, "barrier")
     monkeypatch.setattr(module, name, lambda *_, **__: None)

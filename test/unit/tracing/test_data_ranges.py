@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.tracing.data_ranges import DataRanges
-from lego_mlir.tracing.dtypes import f32, i1, i8, i32, i64, u8
-from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, Lane, Source, Value
+from lego_mlir.tracing.trace.data_ranges import DataRanges
+from lego_mlir.tracing.trace.dtypes import f32, i1, i8, i32, i64, u8
+from lego_mlir.tracing.trace.trace import Compose, Compute, Constant, Convert, Lane, Source, Value
 
 HERE = Source("spec.py", 1)
 PYTHON = {

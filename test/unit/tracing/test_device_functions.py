@@ -11,7 +11,7 @@ from lego_mlir.cli.main import main
 from lego_mlir.errors import LayoutIndexError, TraceError
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 from lego_mlir.transforms.kernel_facts import kernel_facts
 
 N = lego.size("N", max=10_000)

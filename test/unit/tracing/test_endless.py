@@ -8,7 +8,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing import endless, tracer
+from lego_mlir.tracing.trace import endless, tracer
 
 
 def line_of(function, text):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lego_mlir.tracing.fingerprint import fingerprint
+from lego_mlir.tracing.definition.fingerprint import fingerprint
 
 HELPERS = """
 SHIFT = 3
@@ -145,9 +145,12 @@ def test_a_trace_does_not_change_the_digest(load):
     assert fingerprint(kernel) == first
 
 
-ANOTHER = (
-    "import sys, {name}; from lego_mlir.tracing.fingerprint import fingerprint; print(fingerprint({name}.kernel).hex())"
-)
+ANOTHER = """
+import sys, {name}
+from lego_mlir.tracing.definition.fingerprint import fingerprint
+
+print(fingerprint({name}.kernel).hex())
+"""
 
 
 def test_other_processes_find_the_same_digest(load, tmp_path):

@@ -5,9 +5,9 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f16, gallery
 from lego_mlir.errors import LayoutError
-from lego_mlir.tracing.places import Place
-from lego_mlir.tracing.staging import grant_width, thread_chunks
-from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words.places import Place
+from lego_mlir.tracing.words.staging import grant_width, thread_chunks
 
 ROWS, COLUMNS, WIDTH = 16, 24, 8  # 3 chunks in a row: the 8 threads cover no whole rows
 

@@ -12,7 +12,7 @@ from lego_mlir.cli.main import main
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 PAD = {"zero": "constant", "clamp": "edge", "mirror": "reflect", "wrap": "wrap"}
 H, W = size("H", min=3), size("W", min=3)

@@ -15,8 +15,8 @@ from lego_mlir.expr.context import forget
 from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Size, Smaller
 from lego_mlir.expr.prove import holds
 from lego_mlir.expr.ranges import Range
-from lego_mlir.tracing.trace import If, Source
-from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.trace.trace import If, Source
+from lego_mlir.tracing.trace.tracer import Tracer
 
 NAMES = "abcd"
 SYMBOLS = dict(zip(NAMES, sympy.symbols("a b c d", integer=True), strict=True))

@@ -14,7 +14,7 @@ from lego_mlir import Row, f2, f16, f32, i32, size
 from lego_mlir.errors import TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 BLOCKED = f2.Blocked((1, 4), (4, 8), (4, 1), order=(1, 0))
 TILE = BLOCKED.layout((16, 32))

@@ -9,7 +9,7 @@ from lego_mlir import Row, f16, f32, f64, i1, i8, i16, i32, i64, u8, u16, u32, u
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 N = 64
 UNSIGNED, SIGNED = (u8, u16, u32, u64), (i8, i16, i32, i64)

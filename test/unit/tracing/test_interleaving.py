@@ -7,7 +7,7 @@ from launching import launch
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing.trace import Compute
+from lego_mlir.tracing.trace.trace import Compute
 
 TENSOR = lego.Tensor(f32, Row(32))
 

@@ -7,8 +7,8 @@ from role_kernels import COLUMNS, ROWS, STAGES, TILE, staged
 import lego_mlir as lego
 from lego_mlir import Row, f16, gallery
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
-from lego_mlir.tracing import tile_units
-from lego_mlir.tracing.kept_rows import kept_steps
+from lego_mlir.tracing.emit import tile_units
+from lego_mlir.tracing.emit.kept_rows import kept_steps
 
 
 def copied(place, slot, again=False):

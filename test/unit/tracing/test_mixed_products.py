@@ -29,7 +29,7 @@ from lego_mlir import (
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS, multiplied_type
-from lego_mlir.tracing.trace import MlirOperation
+from lego_mlir.tracing.trace.trace import MlirOperation
 
 M, N, K = 32, 16, 128
 HOST = {

@@ -10,7 +10,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f2, f16, f32, gallery
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.packed_registers import packed_registers
+from lego_mlir.tracing.emit.packed_registers import packed_registers
 
 M = K = N = 64
 

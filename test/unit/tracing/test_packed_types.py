@@ -34,7 +34,7 @@ from lego_mlir import (
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.trace import Load
+from lego_mlir.tracing.trace.trace import Load
 
 HOST = {
     u4: ml_dtypes.uint4, i4: ml_dtypes.int4, f4e2m1fn: ml_dtypes.float4_e2m1fn, f6e2m3fn: ml_dtypes.float6_e2m3fn,

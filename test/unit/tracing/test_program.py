@@ -11,7 +11,7 @@ from lego_mlir import Col, Row, f16, f32, gallery, i32
 from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, TraceError, UsageError
 from lego_mlir.runtime import data, programs
-from lego_mlir.tracing.roundings import roundings
+from lego_mlir.tracing.checks.roundings import roundings
 
 N = lego.size("N", multiple_of=32, max=2**20)
 M = lego.size("M", max=2**20)

@@ -11,7 +11,7 @@ from launching import launch
 import lego_mlir as lego
 from lego_mlir import Row, i32
 from lego_mlir.errors import RegisterWarning, TraceError
-from lego_mlir.tracing import register_names
+from lego_mlir.tracing.checks import register_names
 
 
 def test_a_second_name_of_a_register_that_changes_is_warned_of():

@@ -6,7 +6,7 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import LegoError, Row, f2, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f32, interp
-from lego_mlir.tracing.trace import Load
+from lego_mlir.tracing.trace.trace import Load
 
 M, N = 24, 256
 LAYOUT = f2.Blocked((1, 8), (2, 16), (4, 1), order=(1, 0)).layout((16, N))

@@ -13,7 +13,7 @@ from spread_strategies import layouts
 import lego_mlir as lego
 from lego_mlir import Col, Row, f2, f8e4m3fn, f16, f32, f64, gallery, i8, i32
 from lego_mlir.errors import LayoutError
-from lego_mlir.tracing.trace import If, Load, Store
+from lego_mlir.tracing.trace.trace import If, Load, Store
 
 BLOCKED = f2.Blocked((1, 4), (4, 8), (4, 1), order=(1, 0)).layout((32, 64))
 

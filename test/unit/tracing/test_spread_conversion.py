@@ -20,7 +20,7 @@ from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread import scratch
-from lego_mlir.tracing.trace import Barrier, MatrixLoad, MlirOperation
+from lego_mlir.tracing.trace.trace import Barrier, MatrixLoad, MlirOperation
 
 DTYPES = {8: i8, 16: f16, 32: f32, 64: f64}
 EVERY_PAIR = (0, 0, 1, 0, 2, 0, 3, 1, 1, 2, 1, 3, 2, 2, 3, 3, 0)

@@ -11,7 +11,7 @@ from lego_mlir import Col, Row, bf16, f2, f16, f32, gallery, i8, i32, interp
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS
-from lego_mlir.tracing.trace import MatrixLoad
+from lego_mlir.tracing.trace.trace import MatrixLoad
 
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 M, N, K = 64, 32, 64

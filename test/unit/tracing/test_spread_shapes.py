@@ -9,7 +9,7 @@ from spread_strategies import layouts
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, i32, i64
-from lego_mlir.tracing.trace import Barrier, MlirOperation
+from lego_mlir.tracing.trace.trace import Barrier, MlirOperation
 
 MMA = f2.MmaSync((2, 2)).layout((32, 64))
 BLOCKED = f2.Blocked((1, 4), (4, 8), (2, 2), order=(1, 0)).layout((32, 64))

@@ -15,9 +15,9 @@ from lego_mlir.engine.shared_placements import is_shared, swizzled
 from lego_mlir.engine.tile_graph import LoadTile
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.marks import StagedTile, TileProduct
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.shared_lines import ring_layout
+from lego_mlir.tracing.trace.marks import StagedTile, TileProduct
+from lego_mlir.tracing.trace.shared_lines import ring_layout
 
 M, N = 128, 64
 SUMS = {i8: i32}

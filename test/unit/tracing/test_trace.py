@@ -9,7 +9,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
-from lego_mlir.tracing.trace import Barrier, For, FromIndex, If, Load, Store
+from lego_mlir.tracing.trace.trace import Barrier, For, FromIndex, If, Load, Store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 
 def guarded(condition):

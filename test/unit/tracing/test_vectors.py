@@ -7,7 +7,7 @@ from launching import launch
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i8, i32
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.tracing.trace import For
+from lego_mlir.tracing.trace.trace import For
 
 X = np.arange(64) - 20
 

@@ -15,7 +15,7 @@ from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
-from lego_mlir.tracing.claims import access_verdicts
+from lego_mlir.tracing.checks.claims import access_verdicts
 
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 DTYPES = (i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64)
@@ -281,7 +281,7 @@ def test_reductions_in_a_loop_reuse_their_tile():
 
 
 def test_the_roundings_of_a_reduction_are_counted():
-    from lego_mlir.tracing.roundings import roundings
+    from lego_mlir.tracing.checks.roundings import roundings
 
     assert roundings(combined("block_reduce", (256,), "add", f32).trace(), {})["y"].count("f32") == 8
 

@@ -10,9 +10,9 @@ from lego_mlir import OrderBy, RegP, Row, f16, gallery
 from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.toolchain import target_named
-from lego_mlir.tracing.emit_tiles import order_of
-from lego_mlir.tracing.shared_lines import lines_of
-from lego_mlir.tracing.trace import Buffer, Source
+from lego_mlir.tracing.emit.emit_tiles import order_of
+from lego_mlir.tracing.trace.shared_lines import lines_of
+from lego_mlir.tracing.trace.trace import Buffer, Source
 from lego_mlir.transforms import apply as transforms
 from lego_mlir.transforms import scripts
 from lego_mlir.transforms.modules import ModuleError

@@ -7,7 +7,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f16, f32, interp
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import box_stencil, matmul, transpose
-from lego_mlir.tracing.trace import If
+from lego_mlir.tracing.trace.trace import If
 from lego_mlir.tuning.launch_counts import counts_of, with_interpreted
 
 ALL = 10**6

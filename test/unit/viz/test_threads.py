@@ -6,8 +6,8 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f2, f16, f32
 from lego_mlir.f2.conversion import conversion_plan
-from lego_mlir.tracing.staging import thread_chunks
-from lego_mlir.tracing.trace import MatrixLoad
+from lego_mlir.tracing.trace.trace import MatrixLoad
+from lego_mlir.tracing.words.staging import thread_chunks
 from lego_mlir.viz import show
 
 

@@ -5,9 +5,9 @@ from tiled_products import PRODUCTS, emulated, run
 
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing import emit_wgmma
-from lego_mlir.tracing.proxy_fences import fenced_arrivals
-from lego_mlir.tracing.trace import For, statements_in
+from lego_mlir.tracing.emit import emit_wgmma
+from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals
+from lego_mlir.tracing.trace.trace import For, statements_in
 
 ROLES = "warpgroups, pipeline(stages=2), roles"
 STORING = ("doubled", "computed", "gathered")

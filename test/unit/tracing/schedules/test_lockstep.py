@@ -15,9 +15,9 @@ from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.schedule import grouped
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.marks import Meeting, RingCopy
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.trace import For, If, statements_in
+from lego_mlir.tracing.trace.marks import Meeting, RingCopy
+from lego_mlir.tracing.trace.trace import For, If, statements_in
 
 T = Tile(64, 64, 16)
 PIPELINE = "persistent(blocks={blocks}), warpgroups, pipeline(stages=2), "

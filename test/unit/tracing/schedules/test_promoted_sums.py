@@ -7,9 +7,9 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16
 from lego_mlir.errors import ScheduleError
 from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.tracing.marks import TileProduct
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.trace import For
+from lego_mlir.tracing.trace.marks import TileProduct
+from lego_mlir.tracing.trace.trace import For
 
 T = Tile(64, 64, 16)
 

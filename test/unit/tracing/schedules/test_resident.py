@@ -5,8 +5,8 @@ from tiled_products import PRODUCTS, Tile, emulated, run
 
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.toolchain import compile_kernel, ptxas
-from lego_mlir.tracing.marks import WarpRole
 from lego_mlir.tracing.schedules.scheduled import words_in
+from lego_mlir.tracing.trace.marks import WarpRole
 
 ROLES = "warpgroups, pipeline(stages=2), overlay, roles"
 T = Tile(64, 64, 16)

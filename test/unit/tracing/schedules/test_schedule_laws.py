@@ -11,7 +11,7 @@ from lego_mlir import Col, Row, f16, f32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import ProductTile
-from lego_mlir.tracing.trace import Barrier
+from lego_mlir.tracing.trace.trace import Barrier
 
 T = Tile(64, 64, 16)
 LONG = pytest.mark.long

@@ -15,10 +15,10 @@ from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import compile_kernel, ptxas
-from lego_mlir.tracing.marks import TileProduct
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, words_in
-from lego_mlir.tracing.trace import Barrier, MlirOperation
+from lego_mlir.tracing.trace.marks import TileProduct
+from lego_mlir.tracing.trace.trace import Barrier, MlirOperation
 
 CLOSE = 0.02  # of sums of at most 320 products of magnitude 1/4, rounded to f16
 SMALL = Tile(64, 64, 32)

@@ -6,9 +6,9 @@ import pytest
 from tiled_products import PRODUCTS, emulated, interpreted, run
 
 from lego_mlir.errors import InterpreterError
-from lego_mlir.tracing.marks import RingPass
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.scheduled import Scheduled, words_in
+from lego_mlir.tracing.trace.marks import RingPass
 
 COMPOSITIONS = {
     "pipeline": "warpgroups, pipeline(stages=2)",

@@ -1,0 +1,1 @@
+"""Kernels and programs as objects: what a declaration says, what a call needs, what a trace depends on."""
