@@ -213,7 +213,7 @@ def stencil_in_numpy(**arrays: Any) -> Any:
 def pack(words: Sequence[str]) -> None:
     from lego_mlir.tuning import packed
     from lego_mlir.tuning.gpu_workbench import Preparing, template_toolchain, toolchain
-    from lego_mlir.tuning.sized import SizedProblem
+    from lego_mlir.tuning.work_units import SizedProblem
 
     names, few = _chosen(words)
     for name in names:

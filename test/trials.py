@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.tuning.made_up import VirtualBench
 from lego_mlir.tuning.measuring import Failure
+from lego_mlir.tuning.simulated_device import VirtualBench
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a level of a memory hierarchy is: its capacity, lines and sectors, placement, eviction and write policy.
+"""A level of a memory hierarchy: its capacity, lines and sectors, placement, eviction and write policy.
 
 A line is what a tag names; a sector is what is fetched. Most GPUs have lines of 128 bytes in 4 sectors: a miss brings
 only the missing sectors. A set-associative cache keeps a line in one of `ways` places of its set; `ways=None` is a

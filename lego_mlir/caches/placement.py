@@ -1,4 +1,4 @@
-"""Which SM runs each block, and in which order blocks start.
+"""Placement of blocks: the SM that runs each, and the order in which they start.
 
 CUDA promises nothing about it. `round_robin` is the textbook's placement; on 48 or 132 SMs it makes reuse between
 blocks that a chip does not have. `scattered` fills the SMs slot by slot, then gives each `sms` further blocks to the

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json, Returned
     from lego_mlir.spec import Spec
     from lego_mlir.tracing.definition.program import Runnable
+    from lego_mlir.tuning.baselines import RivalTime
     from lego_mlir.tuning.profiler import CountedLaunch
-    from lego_mlir.tuning.rivals import RivalTime
 
 HELP: Final = "Time one configuration against the references and rivals of a spec."
 EXAMPLE: Final = "lego-mlir bench examples/tuned_transpose.py --size M=1024 --size N=2048 --on cpu"
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the times; return 1 if the kernel failed or is wrong."""
     from lego_mlir import spec
-    from lego_mlir.tuning.rivals import compared
+    from lego_mlir.tuning.baselines import compared
     from lego_mlir.tuning.time_budget import seconds_of
 
     seconds = seconds_of(args.budget)

@@ -180,7 +180,7 @@ def _steps(program: KernelProgram) -> Group:
 
 
 def _template_lines(template: Template) -> Iterator[Line | Note]:
-    from lego_mlir.proofs.once import once_claims
+    from lego_mlir.proofs.single_writer import once_claims
     from lego_mlir.templates.readback.check import verdicts
     from lego_mlir.templates.readback.unmasked import REMEDY, unmasked
 

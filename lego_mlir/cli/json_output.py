@@ -1,4 +1,4 @@
-"""What `--json` prints: one object with the version of its form, the command, and what that command found.
+"""The object that `--json` prints: the version of its form, the command, and what that command found.
 
 With several specs the objects are gathered, and printed as `results` of one object, in the order of the specs.
 

@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan, measure it, and return 1 if no configuration has a time."""
     from lego_mlir import spec
     from lego_mlir.cli import tune_cluster
-    from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.time_budget import seconds_of
+    from lego_mlir.tuning.work_units import SizedProblem
 
     given = Path(args.spec)
     if args.export is not None:

@@ -13,7 +13,7 @@ from lego_mlir.errors import UsageError
 if TYPE_CHECKING:
     from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.cluster import ClusterProgress
-    from lego_mlir.tuning.sized import SizedProblem
+    from lego_mlir.tuning.work_units import SizedProblem
 
 
 def wanted(args: argparse.Namespace) -> bool:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import SearchSpace, Timing
     from lego_mlir.tuning.recipes import TuningRecipe
-    from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.tunable import Tunable
+    from lego_mlir.tuning.work_units import SizedProblem
     from lego_mlir.tuning.workbench import Workbench
 
 
@@ -63,8 +63,8 @@ def run_recipe(args: argparse.Namespace) -> int:
     """Measure the sizes of a recipe, or pack their candidates, and write its choices."""
     from lego_mlir.tuning import recipes
     from lego_mlir.tuning.cpu_workbench import is_structured, workbench_for
-    from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.time_budget import seconds_of
+    from lego_mlir.tuning.work_units import SizedProblem
 
     recipe = recipes.read(Path(args.spec))
     files.require_place(args.export or str(recipe.export), "--export")
@@ -155,7 +155,7 @@ def _measured(
 
 def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing]], recipe: str) -> None:
     from lego_mlir.store import replace_file
-    from lego_mlir.tuning.chosen import best_rows, choices_to_text
+    from lego_mlir.tuning.config_lookup import best_rows, choices_to_text
 
     rows = best_rows([timing for found in timings for timing in found])
     if not rows:

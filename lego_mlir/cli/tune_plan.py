@@ -1,4 +1,4 @@
-"""What `lego-mlir tune` would measure; on a machine without the compiler, how to measure packed candidates."""
+"""The plan of `lego-mlir tune`; on a machine without the compiler, how to measure packed candidates."""
 
 from __future__ import annotations
 

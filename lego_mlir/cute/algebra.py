@@ -29,7 +29,7 @@ from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.cute.fitting import fitted, modes_of, require_equal, require_same, size_of
 from lego_mlir.cute.layout import CuteLayout, IntTuple, as_int, require_layouts
 from lego_mlir.errors import LayoutError
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 
 Tiler = CuteLayout | int | Sequence["Tiler"]
 """What divides a layout: a layout, a size, or one of them for each mode."""

@@ -25,7 +25,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2.bijections import from_layout as linear_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 from lego_mlir.layout.permutations import GenP, RegP
 
 MOST_BITS = 24

@@ -21,7 +21,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import is_array
 from lego_mlir.layout.canonical import require_bits
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 from lego_mlir.layout.values import ARRAY_LIMIT, coerce_index, coerce_indices, flat_index, restore_kind
 
 IntTuple: TypeAlias = int | tuple["IntTuple", ...]

@@ -1,4 +1,4 @@
-"""Whether two distributions place all elements alike; a refutation names one element and the two places that disagree.
+"""Comparison of two distributions; a refutation names one element and the two places that disagree.
 
 >>> from lego_mlir import Col, Row
 >>> from lego_mlir.distributions import PlacedLayout
@@ -19,7 +19,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import all_of
 from lego_mlir.layout.canonical import Size, is_static, product, unflatten
 from lego_mlir.layout.chain import same_number
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 from lego_mlir.layout.values import show
 
 

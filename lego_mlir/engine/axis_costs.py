@@ -1,4 +1,4 @@
-"""What scans, sorts and gathers cost in a layout, in issue slots of one warp, by where the bits of the axis are.
+"""Costs of scans, sorts and gathers in a layout, in issue slots of one warp, by where the bits of the axis are.
 
 A scan combines a thread's neighbours one after another, joins lanes in doubling distances and warps by one exchange; a
 sort compares elements whose indices differ in one bit, once for each level above it; a gather has a plan,

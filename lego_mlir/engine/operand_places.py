@@ -1,4 +1,4 @@
-"""Where the operands of a product are: in registers, or in shared memory, each where it is cheapest.
+"""Places of a product's operands: registers or shared memory, each where it is cheapest.
 
 | unit | a | b |
 |---|---|---|

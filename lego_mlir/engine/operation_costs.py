@@ -1,4 +1,4 @@
-"""What an operation in a state costs, and what a conversion costs, in issue slots of one warp.
+"""Costs of an operation in a state, and of a conversion, in issue slots of one warp.
 
 A slot is what one arithmetic instruction, one shuffle or one wavefront of shared memory takes, as in `f2.conversion`.
 

@@ -1,4 +1,4 @@
-"""What is known of an expression's value under the ranges of its symbols: an interval, a congruence and a sign.
+"""Facts about an expression's value under the ranges of its symbols: an interval, a congruence and a sign.
 
 Three analyses of increasing power. Interval arithmetic bounds a polynomial by constants. Congruences give its residue
 modulo a constant, so that divisibility needs no search. And because the ends of a range may be sizes known only at run

@@ -1,4 +1,4 @@
-"""Which bit of a register, lane or warp is which bit of the index along an axis.
+"""Bits of an axis: the bit of a register, lane or warp that is each bit of the index.
 
 Algorithms along an axis, such as scans and sorts, exchange elements whose indices differ in one bit. Where every bit of
 the axis belongs to one bit of a place that changes nothing else, the other element is in another register, in the lane

@@ -1,4 +1,4 @@
-"""How to convert a value between distributed layouts: the cheapest of four ways (section 5.4 of the paper).
+"""Conversion of a value between distributed layouts: the cheapest of four ways (section 5.4 of the paper).
 
 Nothing, if both are the same function; registers renamed, if no element leaves its thread; warp shuffles, if none
 leaves its warp; shared memory otherwise, or where its model is cheaper. Costs are in issue slots of one warp: a shuffle

@@ -1,4 +1,4 @@
-"""Which places of a layout combine in a reduction along an axis: registers, then lanes, then what is left to warps.
+"""Fibers of a reduction along an axis: the places that combine in registers, then lanes, then warps.
 
 A place, that is register, lane and warp, holds an element; P is its part off the axis, A its part along it. Lanes l and
 l ^ d hold parts of one sum if P(d) is 0, or the P of some register. The elements that a thread has combined so far are

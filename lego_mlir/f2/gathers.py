@@ -1,4 +1,4 @@
-"""Where the elements of a gather are found, and how they get there (section 5.5 of the paper).
+"""Plans of gathers: where elements are found, and how they get there (section 5.5 of the paper).
 
 A gather along an axis reads, for each element of the result, the source element with the same other coordinates and a
 coordinate along the axis that is data. With the source placed by a linear layout, the place of that element is a linear

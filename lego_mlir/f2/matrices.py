@@ -1,4 +1,4 @@
-"""Where `ldmatrix` and `stmatrix` move a value between registers and shared memory (section 5.3 of the paper).
+"""Matrix moves: `ldmatrix` and `stmatrix` between registers and shared memory (section 5.3 of the paper).
 
 The instructions move 8x8 matrices of 16-bit elements, one row of 16 bytes per address. Plain, lane t receives two
 neighbours of row t/4; transposed, it receives column t/4 of the two rows 2 (t mod 4) and 2 (t mod 4) + 1. A layout can

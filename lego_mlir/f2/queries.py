@@ -1,4 +1,4 @@
-"""What a code generator asks of a linear layout: contiguity, copies, family, canonical form (sections 4.3, 5.1).
+"""Queries of a code generator to a linear layout: contiguity, copies, family, canonical form (sections 4.3, 5.1).
 
 >>> from lego_mlir.f2.linear import LinearLayout
 >>> L = LinearLayout({"register": [(0, 1), (1, 0)], "lane": [(2, 0), (0, 0)]}, {"dim0": 4, "dim1": 2})

@@ -1,4 +1,4 @@
-"""What the stored fields of a format are worth: the cast of a format, in both directions.
+"""Values of the stored fields of a format: its cast, in both directions.
 
 A coding decodes fields (codes, scales, zero points) to f32 values and encodes values by rounding to the nearest. Two
 formats of the same `codes` exchange them without rounding anything again: `common` and `uncommon` are the codes in a

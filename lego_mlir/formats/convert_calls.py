@@ -26,7 +26,7 @@ from lego_mlir.formats.stored_fields import BITS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import unflatten
 from lego_mlir.layout.chain import as_layout
-from lego_mlir.layout.enumerated import BLOCK
+from lego_mlir.layout.enumeration_limit import BLOCK
 
 if TYPE_CHECKING:
     from lego_mlir.layout.canonical import SizeLike

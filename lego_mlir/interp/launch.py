@@ -50,8 +50,8 @@ from lego_mlir.transforms.modules import ModuleError, require_depth
 if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
     from lego_mlir.interp.counters import Observe
+    from lego_mlir.interp.element_history import RunWatch
     from lego_mlir.interp.values import Array, SlotValue
-    from lego_mlir.interp.watch import RunWatch
 
 LANES_AT_ONCE = 1 << 14
 """Lanes of a batch beyond which NumPy's arrays exceed the cache and throughput falls."""

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.cluster_blocks import ClusterBlocks
     from lego_mlir.interp.counters import Counters
+    from lego_mlir.interp.element_history import RunWatch
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.printed import Printed
     from lego_mlir.interp.role_scheduler import RoleScheduler, Waiting
     from lego_mlir.interp.values import SlotValue
-    from lego_mlir.interp.watch import RunWatch
 
 
 @dataclass(slots=True)

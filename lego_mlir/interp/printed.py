@@ -1,4 +1,4 @@
-"""What the threads of a launch print, up to the size of a GPU's buffer."""
+"""The text that threads of a launch print, up to the size of a GPU's buffer."""
 
 from __future__ import annotations
 

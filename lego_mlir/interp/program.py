@@ -25,9 +25,9 @@ from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.access import MemoryAccess
+from lego_mlir.interp.load_sinking import sunk_loads
 from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.role_scheduler import concurrent
-from lego_mlir.interp.sinking import sunk_loads
 from lego_mlir.transforms import tile_names as names
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What attention computes, and the tiles that its kernels may have: choices, made without tracing or SymPy.
+"""Forms of attention, and the tiles that its kernels may have: choices, made without tracing or SymPy.
 
 A kernel takes all numbers of heads, queries and keys: a new length compiles nothing. For a form there are at most three
 kernels, of which `fastest` takes one by the lengths.

@@ -1,4 +1,4 @@
-"""What a kernel of `kernels.matmul` computes, for models that predict its time: its sizes, layouts and tiling."""
+"""The product that a kernel of `kernels.matmul` computes, for models of its time: sizes, layouts and tiling."""
 
 from __future__ import annotations
 

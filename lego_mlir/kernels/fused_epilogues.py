@@ -1,4 +1,4 @@
-"""What one call fuses into a product, as a value: the epilogue's parts, and how sums and operands are treated.
+"""Parts that one call fuses into a product, as a value: the epilogue, and how sums and operands are treated.
 
     scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)
     amax = max(amax, the largest absolute value before scale_result)

@@ -19,7 +19,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, SizeLike, product
 from lego_mlir.layout.counting import Whole
-from lego_mlir.layout.current_names import names_for
+from lego_mlir.layout.named_maps import names_for
 from lego_mlir.layout.values import check_range, coerce_indices, end_of, flat_index, restore_kind, show, symbol_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What an index outside an axis means: masked, or mapped to an element inside.
+"""Boundaries: an index outside an axis is masked, or mapped to an element inside.
 
 On an axis of n elements, with i in -2 .. 5 and n = 4 (`-` is masked):
 

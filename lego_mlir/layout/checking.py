@@ -19,8 +19,8 @@ from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import is_static, product, unflatten
-from lego_mlir.layout.enumerated import BLOCK, ENUMERATED
 from lego_mlir.layout.enumeration import Blocks, enumerate_elements, out_of_range
+from lego_mlir.layout.enumeration_limit import BLOCK, ENUMERATED
 from lego_mlir.layout.permutations import RegP
 from lego_mlir.layout.proving import proof_index, proved
 from lego_mlir.layout.python_ints import (

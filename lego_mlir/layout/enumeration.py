@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import flatten, product, unflatten
-from lego_mlir.layout.enumerated import BLOCK
+from lego_mlir.layout.enumeration_limit import BLOCK
 from lego_mlir.layout.values import show
 
 T = TypeVar("T")

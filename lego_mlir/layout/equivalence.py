@@ -23,7 +23,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size, is_static, unflatten
 from lego_mlir.layout.chain import as_layout, same_number
-from lego_mlir.layout.enumerated import BLOCK, ENUMERATED
+from lego_mlir.layout.enumeration_limit import BLOCK, ENUMERATED
 from lego_mlir.layout.values import show
 
 

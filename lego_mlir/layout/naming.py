@@ -29,7 +29,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.canonical import flatten
-from lego_mlir.layout.current_names import current_names, formulas
+from lego_mlir.layout.named_maps import current_names, formulas
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout

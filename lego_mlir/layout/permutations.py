@@ -30,7 +30,7 @@ from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import Layout, key_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, is_static, unflatten
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 from lego_mlir.layout.values import show
 
 Constructor: TypeAlias = tuple[Callable[..., Layout], tuple[Any, ...]]

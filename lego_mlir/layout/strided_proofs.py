@@ -1,4 +1,4 @@
-"""Whether strides are one-to-one: by the order of the axes, by comparison, or refuted by two indices.
+"""Proofs that strides are one-to-one: by the order of the axes, by comparison, or refuted by two indices.
 
 With the axes in some order, each stride exceeds the reach of those before it, the digits of a number with mixed
 radices: then no two indices have the same position. For ints that are not of this form the positions are compared; two
@@ -27,7 +27,7 @@ from lego_mlir.expr.prove import holds, prove
 from lego_mlir.expr.related import with_related
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, is_static, unflatten
-from lego_mlir.layout.enumerated import ENUMERATED
+from lego_mlir.layout.enumeration_limit import ENUMERATED
 from lego_mlir.layout.values import show
 
 TRIED: Final = 2**12  # choices of small sizes, and elements at each, among which a collision is sought

@@ -1,4 +1,4 @@
-"""What follows a product over a mesh, for one rank: fused into its local products, or applied to its part of C.
+"""Epilogues of a product over a mesh, for one rank: fused into local products, or applied to its part of C.
 
     scale_result * (activation(scale_a * A B * scale_b + bias) + residual)
 

@@ -1,4 +1,4 @@
-"""What one rank sends, receives and keeps in a plan, whatever carries it: the sizes and places of its buffers."""
+"""Messages of one rank in a plan, whatever carries them: sizes and places of its buffers."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Ne
 from lego_mlir.expr.piecewise import is_condition
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
-from lego_mlir.proofs.digits import primed
 from lego_mlir.proofs.footprints import Sync
 from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.mixed_radix import primed
 from lego_mlir.tracing.trace.divergence import Divergence
 
 

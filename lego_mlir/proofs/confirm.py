@@ -17,7 +17,7 @@ from lego_mlir.interp.report import Fault, Kind, LoopRound, Report
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
-    from lego_mlir.interp.watch import RunWatch, WatchedAccess
+    from lego_mlir.interp.element_history import RunWatch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition.kernel import Kernel
 
@@ -128,7 +128,7 @@ def written_twice(
     launch: Launch, claim: WriteClaim, elements: int, index: Callable[[int], Sequence[int]]
 ) -> Refuted | None:
     """The first element that a run writes twice, from a second run if it has more writes than `elements`."""
-    from lego_mlir.interp.watch import WriterWatch
+    from lego_mlir.interp.element_history import WriterWatch
 
     name, example = claim.buffer.name, dict[str, object](launch.sizes)
     sites = [s for s in launch.report.sites if s.buffer == name and s.kind != "read"]
@@ -229,7 +229,7 @@ def _of_fault(launch: Launch, fault: Fault) -> Refuted:
 
 def _other_side(launch: Launch, fault: Fault) -> WatchedAccess | None:
     """Who touched the element before, and in which rounds, from a second run."""
-    from lego_mlir.interp.watch import ElementWatch
+    from lego_mlir.interp.element_history import ElementWatch
 
     reads = fault.kind is Kind.RACE and "read by several threads" in fault.message  # at several places
     if fault.address is None or (fault.other is None and not reads):

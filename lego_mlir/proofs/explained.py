@@ -1,4 +1,4 @@
-"""How each claim about a kernel was proved, for `lego-mlir explain`.
+"""Explanations of the proofs of each claim about a kernel, for `lego-mlir explain`.
 
 For a race claim these are the pairs of accesses that no barrier separates, each with the equation of their indices, the
 variables of the second thread primed, and what follows from it:
@@ -21,7 +21,7 @@ from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
 from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.proofs.meeting import Equations
+from lego_mlir.proofs.overlap import Equations
 from lego_mlir.proofs.phases import Pair, across_blocks
 from lego_mlir.proofs.races import PairsInside, race_claims
 from lego_mlir.tracing.trace.trace import Buffer

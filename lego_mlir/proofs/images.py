@@ -29,7 +29,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.naming import NamedMap, NamedMaps
 from lego_mlir.layout.permutations import GenP
-from lego_mlir.proofs.digits import is_primed, primed
+from lego_mlir.proofs.mixed_radix import is_primed, primed
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.trace.trace import KernelTrace, accesses_of
 

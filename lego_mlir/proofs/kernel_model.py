@@ -20,10 +20,10 @@ from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size, tables_of
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import LARGEST_GRID, WARP
-from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, own_layout, with_copies
 from lego_mlir.proofs.images import Maps, MapValue, with_variables
-from lego_mlir.proofs.meeting import Loaded, Question, answered
+from lego_mlir.proofs.mixed_radix import Digits, primed
+from lego_mlir.proofs.overlap import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.checks.claims import DataMeaning

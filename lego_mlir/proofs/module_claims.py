@@ -15,9 +15,9 @@ from lego_mlir.aliases import Array
 from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.interp.element_history import RunWatch
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import Fault, Report
-from lego_mlir.interp.watch import RunWatch
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.confirm import (
     TRIED,

@@ -1,4 +1,4 @@
-"""Which accesses of a block no barrier separates.
+"""Phases: the accesses of a block that no barrier separates.
 
 Barriers are reached by all threads together, so that the threads of a block are always in the same interval between two
 barriers, in the same round of the loops that contain barriers. Two accesses can meet if some path from one to the other

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
-from lego_mlir.proofs.flights import Flights
+from lego_mlir.proofs.copies_in_flight import Flights
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
 from lego_mlir.proofs.rings.overlaid import open_overlay, overlaid

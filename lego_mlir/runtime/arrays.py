@@ -1,4 +1,4 @@
-"""What a launch must know about an array, whichever library it comes from.
+"""Facts about an array that a launch needs, whichever library it comes from.
 
     ArrayFacts      element type, shape, strides in elements, address, device, and whether it may be written
     ArrayLibrary    how one library's arrays are read: `pointer`, `facts`, `stream` (the current one of a device) and

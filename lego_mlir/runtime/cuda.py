@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
-from lego_mlir.runtime import passable
+from lego_mlir.runtime import argument_checks
 from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry, check_code, evaluate, read
 
@@ -65,12 +65,12 @@ class Launcher:
         import numpy
 
         passed = [
-            passable.scalar(declared, given)
+            argument_checks.scalar(declared, given)
             if declared.kind == "scalar"
-            else passable.tensor(declared, given, sizes, cupy)
+            else argument_checks.tensor(declared, given, sizes, cupy)
             for declared, given in zip(self.kernel.arguments, arguments, strict=True)
         ]
-        passable.require_apart(self.kernel.entry, self.kernel.arguments, passed)
+        argument_checks.require_apart(self.kernel.entry, self.kernel.arguments, passed)
         passed = [
             array if declared.tensor_map is None else self.mapped(declared.tensor_map, array, sizes)
             for declared, array in zip(self.kernel.arguments, passed, strict=True)

@@ -1,4 +1,4 @@
-"""What a kernel runs on: logical arrays, the same in memory by their layouts, and where each element is."""
+"""Input of a kernel: logical arrays, the same in memory by their layouts, and where each element is."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def require_no_gradient(entry: KernelEntry) -> None:
 
 def stored_number(entry: KernelEntry, argument: manifest.Argument, given: Given) -> numpy.generic:
     """The value of a scalar parameter as memory holds it. Raises UsageError for a value that is not of its type."""
-    from lego_mlir.runtime.passable import scalar
+    from lego_mlir.runtime.argument_checks import scalar
 
     library = library_of(given)
     if library is not None:

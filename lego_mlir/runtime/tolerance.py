@@ -1,4 +1,4 @@
-"""How far each element of a result may be from the reference: what rounding explains, and no more.
+"""Per-element error bounds of a result against its reference: what rounding explains, and no more.
 
 A spec may set it, `@k.reference(rtol=1e-3, atol=1e-6)`: then it is `atol + rtol * |expected|`. Otherwise two things
 determine the bound of an element. The trace tells how often a value was rounded, and to what type

@@ -1,4 +1,4 @@
-"""Whether an array holds what a kernel declares: integers of a range, or distinct ones.
+"""Checks that an array holds what a kernel declares: integers of a range, or distinct ones.
 
 `lego.Tensor(.., range=(0, M))` declares a range, `lego.assume_distinct(order)` that no two elements are equal.
 

@@ -1,4 +1,4 @@
-"""What happens to the reports of launches: they are kept, and a fault raises, warns, or waits to be asked for."""
+"""Reports of launches in a session: they are kept, and a fault raises, warns, or waits to be asked for."""
 
 from __future__ import annotations
 

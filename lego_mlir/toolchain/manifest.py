@@ -1,4 +1,4 @@
-"""What a launch needs to know about a compiled kernel, as plain data for a JSON file beside the PTX.
+"""The manifest of a compiled kernel: what a launch needs to know, as plain data for a JSON file beside the PTX.
 
 A machine that runs kernels has neither the spec nor SymPy: sizes come with their facts, and what depends on them (the
 grid, a tensor's element count) as text, which `lego_mlir.runtime` evaluates.

@@ -1,4 +1,4 @@
-"""Where NVIDIA's tools are: ptxas, nvcc, nvdisasm, cuobjdump, the library NVRTC. The one door to `cuda-pathfinder`.
+"""Paths of NVIDIA's tools: ptxas, nvcc, nvdisasm, cuobjdump, NVRTC. The one door to `cuda-pathfinder`.
 
 PATH comes first: a user's choice of toolkit wins. Then `cuda-pathfinder` searches NVIDIA's wheels, Conda, CUDA_PATH and
 CUDA_HOME, and the toolkit whose libraries the system's loader finds. The tools that only read machine code may also

@@ -1,4 +1,4 @@
-"""What a kernel does with the memory of each argument: whether it reads or writes it, and how widely at once.
+"""Use of each argument's memory by a kernel: whether it reads or writes it, and how widely at once.
 
 A vector access and an asynchronous copy fault where their address is not a multiple of their size. Positions are proved
 to be multiples of the width, so the array itself must begin at one. Views of an argument count as the argument. An

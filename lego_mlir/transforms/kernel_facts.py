@@ -1,4 +1,4 @@
-"""What a launch must know about a kernel, read from its module: arguments, block, grid and shared memory.
+"""Facts about a kernel that a launch needs, read from its module: arguments, block, grid and shared memory.
 
 The kernel's Python object knows more (its layouts, its symbolic grid), but a module written by hand or changed by a
 transform script is the only source for these facts.

@@ -1,4 +1,4 @@
-"""What is left of a space as the list of `triton.autotune`, so that a rendered kernel is tuned by Triton itself.
+"""The rest of a space as the list of `triton.autotune`, so that a rendered kernel is tuned by Triton itself.
 
 >>> from lego_mlir.tuning.candidates import Configuration
 >>> kept = [Configuration.of({"BLOCK": 128, "num_warps": 4, "num_stages": 3}), Configuration.of({"BLOCK": 64})]

@@ -1,4 +1,4 @@
-"""What a configuration builds, whatever front end builds it, and its digest.
+"""Building of a configuration, whatever front end builds it, and its digest.
 
     given to `tune`                      a configuration builds
     a function of names and sizes        what it returns: any of the kinds below, or a template, which is rendered

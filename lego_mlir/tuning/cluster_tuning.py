@@ -16,7 +16,7 @@ from lego_mlir.tuning.candidates import Candidate, Timing
 from lego_mlir.tuning.cluster import Build, ClusterJob, ClusterProgress, on_gpu_worker, run_jobs
 from lego_mlir.tuning.halving import RaceResult, RaceRules
 from lego_mlir.tuning.measuring import Failure
-from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.work_units import SizedProblem
 from lego_mlir.tuning.workbench import Entry, entered
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
 from lego_mlir.runtime.data_files import UNWRITTEN, drawn, to_npz
 from lego_mlir.store import default_folder, from_json, make_kept, replace_file
-from lego_mlir.tuning import carried
+from lego_mlir.tuning import reference_source
 
 if TYPE_CHECKING:
     import numpy
@@ -69,7 +69,7 @@ def describe(built: Runnable, sizes: Mapping[str, int]) -> Json:
     written = [p for p in built.params if p.written]
     return {
         "format": FORMAT, "entry": built.name, "sizes": [size.name for size in built.sizes], "parameters": parameters,
-        "reference": carried.text_of(built.expected, REFERENCE), "takes": takes,
+        "reference": reference_source.text_of(built.expected, REFERENCE), "takes": takes,
         "tolerance": None if built.tolerance is None else list(built.tolerance),
         "exact": [p.name for p in written if not p.dtype.is_float or (p.name in chains and chains[p.name].exact)],
     }  # fmt: skip
@@ -208,7 +208,7 @@ def _results(
     """What the reference returns for each parameter that is written."""
     import numpy
 
-    entry, function = described["entry"], carried.loaded(described["reference"], REFERENCE)
+    entry, function = described["entry"], reference_source.loaded(described["reference"], REFERENCE)
     try:
         returned = function(**{name: known[name] for name in described["takes"]})
     except Exception as error:  # the user's function, on a machine that may have another NumPy

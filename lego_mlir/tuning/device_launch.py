@@ -128,11 +128,11 @@ def frames(
 
 
 def _number(dtype: str, value: float | int | str, sizes: Mapping[str, int]) -> bytes:
-    from lego_mlir.runtime import passable
+    from lego_mlir.runtime import argument_checks
     from lego_mlir.runtime.manifest import Argument
 
     number = value if isinstance(value, float) else evaluate(value, sizes)
-    return bytes(passable.scalar(Argument("value", "scalar", dtype), number).tobytes())
+    return bytes(argument_checks.scalar(Argument("value", "scalar", dtype), number).tobytes())
 
 
 class Stopwatch:

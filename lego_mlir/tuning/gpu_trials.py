@@ -128,7 +128,7 @@ class DeviceLaunch:
     def __init__(self, sampler: GpuSampler, data: Mapping[str, Array], sizes: dict[str, int]) -> None:
         import numpy
 
-        from lego_mlir.runtime import passable
+        from lego_mlir.runtime import argument_checks
         from lego_mlir.runtime.comparing import STORED
 
         self.sampler, self.sizes = sampler, sizes
@@ -147,7 +147,7 @@ class DeviceLaunch:
         values = {name: address.to_bytes(8, "little") for name, address in self.addresses.items()}
         for argument in kernel.arguments:
             if argument.kind != "tensor":
-                values[argument.name] = passable.scalar(argument, self.host[argument.name][()]).tobytes()
+                values[argument.name] = argument_checks.scalar(argument, self.host[argument.name][()]).tobytes()
         kernels = sampler.manifest.kernels
         self.frames = device_launch.frames(
             sampler.driver, sampler.function, sampler.entry, kernels, values, sizes

@@ -1,4 +1,4 @@
-"""How a trial is measured: opened, checked, and sampled in turns with the others.
+"""Measurement of a trial: opened, checked, and sampled in turns with the others.
 
     Trial      what crosses to the process or machine that measures; opening it gives
     Sampler    a launch that can be checked and timed there

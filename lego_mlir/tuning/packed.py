@@ -31,7 +31,7 @@ from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
 from lego_mlir.tuning.isolated import LIVE
-from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.work_units import SizedProblem
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json

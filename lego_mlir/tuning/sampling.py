@@ -1,4 +1,4 @@
-"""Which configurations of a large space are tried: all below 500, above it those that Optuna suggests.
+"""Samples of a large space: all configurations below 500, above it those that Optuna suggests.
 
 Optuna is asked for a batch of configurations and told the time of each (its "ask and tell" interface), so it never
 calls a kernel, and the measuring stays with the race. Its journal is a file: a search that is interrupted goes on with

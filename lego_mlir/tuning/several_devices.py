@@ -32,7 +32,7 @@ from lego_mlir.tuning.candidates import Candidate, SearchSpace, Timing
 from lego_mlir.tuning.measuring import Trial
 from lego_mlir.tuning.sampled import halve_sampled
 from lego_mlir.tuning.sampling import LARGEST
-from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.work_units import SizedProblem
 from lego_mlir.tuning.workbench import Prepare, Workbench, halve
 
 OPENING_US: Final = 100_000.0

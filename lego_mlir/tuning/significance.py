@@ -1,4 +1,4 @@
-"""Which of two sets of timings is slower, with a stated confidence, from their ranks alone.
+"""Significance: which of two sets of timings is slower, with a stated confidence, from their ranks alone.
 
 Timings are not normally distributed: they have a hard lower end and a long tail of disturbances. The Mann-Whitney test
 only uses the order of the samples, so an outlier counts as one large sample, however large it is. For 8 samples or more

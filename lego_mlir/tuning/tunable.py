@@ -33,8 +33,8 @@ from lego_mlir.runtime.arrays import CPU, library_of
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tuning.building import CandidateBuilder, builder_of, callable_of, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
-from lego_mlir.tuning.chosen import Chosen, ChosenRow, best_rows, choices_from_text, choices_to_text, choose
 from lego_mlir.tuning.conditions import ConditionLike
+from lego_mlir.tuning.config_lookup import Chosen, ChosenRow, best_rows, choices_from_text, choices_to_text, choose
 from lego_mlir.tuning.model import DeviceModel, device_named
 from lego_mlir.tuning.pruning import Counting, PrunedSpace, prune
 from lego_mlir.tuning.stored import stored_here

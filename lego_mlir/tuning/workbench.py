@@ -24,8 +24,8 @@ from typing import Protocol
 from lego_mlir.errors import LegoError
 from lego_mlir.tuning.candidates import Candidate, Configuration, Timing
 from lego_mlir.tuning.halving import RaceResult, RaceRules, race
-from lego_mlir.tuning.made_up import Behaviour, MadeUpDevice
 from lego_mlir.tuning.measuring import Bench, Failure, Trial
+from lego_mlir.tuning.simulated_device import Behaviour, MadeUpDevice
 
 Prepare = Callable[[Candidate, Mapping[str, int]], Trial]
 MICRO = 1e6

@@ -1,4 +1,4 @@
-"""What a picture is made of, independent of how it is drawn: grids of cells, and tables.
+"""Panels: the parts of a picture, independent of how it is drawn: grids of cells, and tables.
 
 A grid has a label and a colour for each cell, borders of the tiles of each level, a path through the cells in the order
 of memory, and arrows. The drawings (`svg`, `characters`) decide sizes and characters only.

@@ -15,7 +15,7 @@ from lego_mlir.spec import load
 from lego_mlir.templates import Template
 from lego_mlir.transforms import scripts
 from lego_mlir.tuning import kernel_tuner, packed, recipes, timings
-from lego_mlir.tuning.chosen import choices_from_text
+from lego_mlir.tuning.config_lookup import choices_from_text
 from lego_mlir.tuning.tunable import Tunable
 
 MASKED = np.ma.array([1.0, 2.0], mask=[0, 1], dtype=np.float32)

@@ -56,6 +56,12 @@ def test_a_module_name_is_repeated_only_for_parallel_parts(trees):
     assert repeated <= set().union(*PARALLEL.values())
 
 
+def test_the_head_of_a_module_begins_with_its_thing(trees):
+    heads = {path.name: ast.get_docstring(tree) or "" for path, tree in trees.items()}
+    asking = {"What", "Which", "How", "Whether", "Where", "When"}
+    assert {name for name, head in heads.items() if head.split(" ")[0] in asking} == set()
+
+
 def test_few_signatures_contain_any(trees):
     functions = [
         node

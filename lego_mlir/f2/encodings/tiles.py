@@ -1,4 +1,4 @@
-"""How an encoding grows from its tile to a tensor's shape.
+"""Growth of an encoding from its tile to a tensor's shape.
 
 An encoding describes one tile: which register of which lane of which warp holds which element. A larger tensor repeats
 the tile in further registers; of a smaller one the tile holds copies. Blocks of a cluster are units of the whole.

@@ -1,4 +1,4 @@
-"""What the emulator checks beyond addresses, barriers and shared memory, and what it takes for granted."""
+"""Checks of the emulator beyond addresses, barriers and shared memory, and what it takes for granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each line executes: instructions of warps by kind, how many lanes take part, and branches that divide a warp.
+"""Instruction mix of each line: warps by kind, how many lanes take part, and branches that divide a warp.
 
 Warps that are at one instruction with other lanes of theirs elsewhere issue it more than once, as on hardware; so does
 a warp of which a guard switches lanes off, but once.

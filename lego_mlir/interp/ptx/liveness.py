@@ -1,4 +1,4 @@
-"""Which registers an instruction's successors may still read: only these are copied when a gang splits or merges.
+"""Live registers after an instruction: only these are copied when a gang splits or merges.
 
 Backward data flow over bit sets, one Python int an instruction. A guarded instruction keeps the old value of what it
 writes, so it defines nothing; neither does `wgmma`, which adds to its accumulators. Of `tcgen05`, `.ld` has results.

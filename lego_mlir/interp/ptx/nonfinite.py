@@ -1,4 +1,4 @@
-"""Where NaN and infinity are born: an instruction of floats whose operands are finite, and whose result is not.
+"""Origins of NaN and infinity: an instruction of floats with finite operands whose result is not.
 
 What follows from such a value is no birth, and neither is a constant: the infinity of a mask or of a maximum's start.
 """

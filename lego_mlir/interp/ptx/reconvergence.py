@@ -1,4 +1,4 @@
-"""Where the lanes of a divergent branch meet again: the immediate post-dominator of the branch.
+"""Reconvergence of a divergent branch: its immediate post-dominator.
 
 A node post-dominates a branch if every path from the branch to the end of the kernel goes through it; the immediate one
 is the first. Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", 2001, on the reversed graph.

@@ -1,4 +1,4 @@
-"""Where in its source an instruction of PTX comes from: `.file`, `.loc` and the calls into which a line was inlined.
+"""Source places of instructions of PTX: `.file`, `.loc` and the calls into which a line was inlined.
 
 A `.loc` directive holds until the next one. `inlined_at` names the place of the call, which may itself be inlined:
 

@@ -1,4 +1,4 @@
-"""What has to hold of rings of barriers, for all uses, and whether the order of their agents shows it.
+"""Obligations of rings of barriers, for all uses, and whether the order of their agents shows them.
 
 | obligation | holds if |
 |---|---|

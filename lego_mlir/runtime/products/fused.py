@@ -1,4 +1,4 @@
-"""What a call of `matmul` fuses into its product: the options it names, and the operands of the epilogue.
+"""Fusion into the product of a call of `matmul`: the options it names, and the operands of the epilogue.
 
     scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)
     amax = max(amax, the largest absolute value before scale_result)

@@ -1,4 +1,4 @@
-"""What was found out about the arrays of a product, kept for the next ones of the same types, shapes and strides."""
+"""The cached dispatch of a product, for arrays of the same types, shapes and strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel a batched or grouped product takes: built here, or from a folder of packed kernels.
+"""The kernel of a batched or grouped product: built here, or from a folder of packed kernels.
 
     grouped_matmul-bf16-f16-NT-8-128x256x4-132      [T, K] in rows, [G, N, K], N a multiple of 8, on 132 multiprocessors
 

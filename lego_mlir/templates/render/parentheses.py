@@ -1,4 +1,4 @@
-"""Whether a placeholder's text needs parentheses, from the characters around it.
+"""Parentheses around a placeholder's text, where the characters around it need them.
 
 A sum needs none between `(` and `,` or after an assignment, but does after `2 *`. The operator may be on another line,
 because a line break does not end an expression inside brackets, nor anywhere in C:

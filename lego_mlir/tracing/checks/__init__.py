@@ -1,1 +1,1 @@
-"""What is claimed of a traced kernel, before it is emitted: accesses in bounds, roundings, ranges that were stored."""
+"""Claims about a traced kernel, before it is emitted: accesses in bounds, roundings, ranges that were stored."""

@@ -1,4 +1,4 @@
-"""What a kernel does with arrays: `k(a, b)`, `k.on(stream)`, `k.prepare(..)`, `k.compile(..)`, `k.ptx()`.
+"""Calls of a kernel on arrays: `k(a, b)`, `k.on(stream)`, `k.prepare(..)`, `k.compile(..)`, `k.ptx()`.
 
 Arrays, devices and launches belong to `runtime`, which is above this room. So nothing of it is imported here: the
 package `lego_mlir` has the public names of all rooms, `calls_of` among them, and a kernel looks it up there at its

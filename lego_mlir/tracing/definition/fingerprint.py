@@ -1,4 +1,4 @@
-"""What the trace of a kernel depends on, as a digest that is found without a trace.
+"""The fingerprint of a kernel: a digest of what its trace depends on, found without a trace.
 
     kernel      its options, and its signature field by field: types, layouts, sizes with their facts
     function    code with constants and lines, defaults, what its closure holds, and the globals that it names

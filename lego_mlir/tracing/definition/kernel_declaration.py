@@ -1,4 +1,4 @@
-"""What the declaration of a kernel says: the types of its parameters, its grid and block, and the sizes these name."""
+"""The declaration of a kernel: the types of its parameters, its grid and block, and the sizes these name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec adds to a kernel for checking it: the expected result in NumPy, and input where random is invalid.
+"""References of a kernel, to check it: the expected result in NumPy, and input where random is invalid.
 
     @copy.reference                     @copy.inputs
     def expected(src):                  def permutation(rng, N):

@@ -1,4 +1,4 @@
-"""What the tensor copy unit needs for a tile copy: a tensor map derived from the two layouts, or why there is none.
+"""Needs of the tensor copy unit for a tile copy: a tensor map from the two layouts, or why there is none.
 
 The tensor's sizes and strides are those of its layout, which must be proved affine; the boxes and the swizzle are found
 from the bytes of the tile's elements at every place that the tile can be at, such as the slots of a ring.

@@ -1,4 +1,4 @@
-"""Where the blocks of a cluster wait for each other, they have to take the same branches and equal numbers of turns.
+"""One way for all blocks of a cluster that wait for each other: the same branches, equal numbers of turns.
 
 with lego.when(at[1] <= at[0]):        a block that skips the steps of its tile never releases
     for step in lego.range(steps):     the stages that it shares, and the others wait for ever

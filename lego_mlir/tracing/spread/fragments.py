@@ -31,7 +31,7 @@ from lego_mlir.f2.boxed import is_inside, linear, padded, registers_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS, MatrixAccess, MatrixAccesses, accesses_at
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.current_names import position_formula
+from lego_mlir.layout.named_maps import position_formula
 from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import Compose, MatrixLoad, MlirOperation, Piece, TensorAccess, Value

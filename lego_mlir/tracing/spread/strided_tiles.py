@@ -34,7 +34,7 @@ from lego_mlir.f2.matrix import Echelon, bits_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import aligned
-from lego_mlir.layout.current_names import position_formula
+from lego_mlir.layout.named_maps import position_formula
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.trace.trace import TensorAccess

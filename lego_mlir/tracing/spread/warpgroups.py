@@ -1,4 +1,4 @@
-"""Whether `wgmma` can compute a product of spread values, and with which operands: see `tracing.trace.wgmma_products`.
+"""Products of spread values that `wgmma` can compute, and their operands: see `tracing.trace.wgmma_products`.
 
 tile of b, (K, N), [k, n] -> offset      transposed: the unit's descriptors are of [n, k]
 position of its first element            a multiple of 1024 bytes, or the swizzle would begin elsewhere

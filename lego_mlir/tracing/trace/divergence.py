@@ -1,4 +1,4 @@
-"""Which values of a kernel are the same in all threads of a block, of a role's group, or in all lanes of a warp.
+"""Divergence: the values that are the same in all threads of a block, of a role's group, or in all lanes of a warp.
 
 A value is uniform if it is computed from uniform values by statements that all threads reach together: a size, a block
 id, a round of a loop with uniform bounds, an element of memory at a uniform index. A register is uniform if all that is

@@ -22,7 +22,7 @@ from lego_mlir.hardware.tensor_maps import LINE as LINE_BYTES
 from lego_mlir.layout import GenP, OrderBy, RegP, gallery
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import is_vector
-from lego_mlir.layout.current_names import position_formula
+from lego_mlir.layout.named_maps import position_formula
 
 RUN: Final = 8
 """Elements of 16 bits that ldmatrix reads and a 16-byte copy writes at once: PTX ISA, "ldmatrix" and "cp.async"."""

@@ -1,4 +1,4 @@
-"""How the threads of a block, or of a warp role, share the copy of a tile: which elements each of them copies at once.
+"""Plans of a tile's copy by the threads of a block or a warp role: the elements each of them copies at once.
 
 Chunk t + threads * i is thread t's i-th. The widest chunks are taken that are proved contiguous and aligned in the
 tensor and in the shared tile: 16, 8 or 4 bytes, as `cp.async` moves them. Where the threads do not divide the chunks,

@@ -25,7 +25,7 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
-from lego_mlir.layout.current_names import formulas
+from lego_mlir.layout.named_maps import formulas
 from lego_mlir.layout.packed_bytes import BYTE, PackedBytes
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.tracing.trace.dtypes import DType, u8, u32

@@ -28,7 +28,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.contiguity import aligned, contiguous
-from lego_mlir.layout.current_names import formulas
+from lego_mlir.layout.named_maps import formulas
 from lego_mlir.tracing.trace.halos import Halo
 from lego_mlir.tracing.trace.trace import Buffer, TensorAccess
 from lego_mlir.tracing.trace.tracer import Tracer, is_within

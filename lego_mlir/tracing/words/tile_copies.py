@@ -38,7 +38,7 @@ from lego_mlir.expr.index import Condition
 from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.layout.current_names import position_formula
+from lego_mlir.layout.named_maps import position_formula
 from lego_mlir.tracing.trace.dtypes import DType, f32, i64
 from lego_mlir.tracing.trace.marks import TileCopy
 from lego_mlir.tracing.trace.trace import AsyncCopy, If, MlirOperation, TensorAccess, Value

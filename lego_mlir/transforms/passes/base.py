@@ -1,4 +1,4 @@
-"""What all passes share: a name for scripts, options as fields, and `run`, which changes a module in place.
+"""The base of all passes: a name for scripts, options as fields, and `run`, which changes a module in place.
 
 >>> from lego_mlir.transforms.passes import named
 >>> named("lego-check-pipeline").from_parameters({"stages": 3, "bypass_l1": True})

@@ -1,4 +1,4 @@
-"""What the page asks and what it gets: a layout as text, an access, and their positions, counts and repair.
+"""Answers to the page: a layout as text, an access, and their positions, counts and repair.
 
 The index expression is a question of its own kind, since simplifying it can take longer than drawing the layout. A
 question is untrusted text: layouts and accesses are parsed, never evaluated, and sizes are limited before any work.

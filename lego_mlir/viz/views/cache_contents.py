@@ -1,4 +1,4 @@
-"""What the caches hold while an order runs: a row for each line of memory, a column for each task."""
+"""Contents of the caches while an order runs: a row for each line of memory, a column for each task."""
 
 from __future__ import annotations
 

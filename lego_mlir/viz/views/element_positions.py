@@ -1,4 +1,4 @@
-"""Where each element is: its position, bank, sector, or place in an order, with the borders of the tiles.
+"""Positions of elements: bank, sector, or place in an order, with the borders of the tiles.
 
 A tile is a block of the grid whose elements are contiguous in memory; the borders of nested tiles are found from the
 positions, so they are right for a layout of any algebra.

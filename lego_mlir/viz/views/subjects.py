@@ -1,4 +1,4 @@
-"""What can be drawn as positions over a grid: a layout of any algebra, with its name and logical sizes.
+"""Subjects that can be drawn as positions over a grid: a layout of any algebra, with its name and logical sizes.
 
 More than two dimensions are drawn in two: the last is across, the others are counted together downwards. A layout of
 more cells than can be read is sampled: each drawn cell is the first element of an equal block.

@@ -1,4 +1,4 @@
-"""Which thread of a block accesses which element of a tile at a line of a kernel: copies, `lego.stage`, `ldmatrix`.
+"""Threads of a block by the element that each accesses at a line of a kernel: copies, `lego.stage`, `ldmatrix`.
 
 The register of a thread is the number of the element among those that the thread accesses at the line. An element that
 `ldmatrix` moves is drawn with the lane that receives it.

@@ -1,4 +1,4 @@
-"""Which thread and register holds each element of a tile, and the matrix of a linear layout.
+"""Threads and registers that hold each element of a tile, and the matrix of a linear layout.
 
 >>> from lego_mlir.f2 import MmaSync
 >>> holders(MmaSync((1, 1)).layout([16, 8]))[0].cells[0][1].title

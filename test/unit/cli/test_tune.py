@@ -9,7 +9,7 @@ from cuda_stand_in import Machine
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
 from lego_mlir.runtime import driver
-from lego_mlir.tuning import gpu_workbench, profiler, rivals
+from lego_mlir.tuning import baselines, gpu_workbench, profiler
 from lego_mlir.tuning.timings import TimingStore
 from lego_mlir.tuning.workbench import made_up_workbench
 
@@ -149,7 +149,9 @@ def test_counters_are_counted_after_the_times(machine, spec, capsys, monkeypatch
         counted.append(trial)
         return [profiler.CountedLaunch("double", dict.fromkeys(metrics, 7))]
 
-    monkeypatch.setattr(rivals, "compared", lambda *_, **__: [rivals.RivalTime("double", 9.0, (8.0, 10.0), 5, 0.0)])
+    monkeypatch.setattr(
+        baselines, "compared", lambda *_, **__: [baselines.RivalTime("double", 9.0, (8.0, 10.0), 5, 0.0)]
+    )
     monkeypatch.setattr(profiler, "count", under_ncu)
     given = ("bench", spec, "--size", "N=1000", "--counters", "dram__bytes_read.sum, l1tex__sectors.sum")
     code, out, _ = call(capsys, *given, "--json")

@@ -10,7 +10,7 @@ from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
 from lego_mlir.tuning import cluster_tuning, packed
 from lego_mlir.tuning.cluster_tuning import WorkerDevice
-from lego_mlir.tuning.made_up import MadeUpDevice
+from lego_mlir.tuning.simulated_device import MadeUpDevice
 from lego_mlir.tuning.timings import TimingStore
 
 pytestmark = [

@@ -9,7 +9,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, cdiv, gallery
 from lego_mlir.cli.main import CHECK_FAILED, DONE, main
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
-from lego_mlir.proofs.once import once_claims
+from lego_mlir.proofs.single_writer import once_claims
 from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, relayout

@@ -21,7 +21,7 @@ from lego_mlir.cli import main as cli
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import copy, epilogues, matmul, transpose
 from lego_mlir.runtime import __main__ as command
-from lego_mlir.runtime import cuda, data, data_files, passable
+from lego_mlir.runtime import argument_checks, cuda, data, data_files
 from lego_mlir.runtime import driver as device_driver
 from lego_mlir.runtime.manifest import Argument
 from lego_mlir.toolchain import compile_kernel
@@ -300,10 +300,10 @@ def test_an_array_of_another_type_of_the_same_width_is_refused(dtype, given, rig
         ndarray=Array, cuda=types.SimpleNamespace(Device=lambda: types.SimpleNamespace(id=0))
     )
     if right:
-        assert passable.tensor(declared, array(8, given), {}, device).dtype == given
+        assert argument_checks.tensor(declared, array(8, given), {}, device).dtype == given
         return
     with pytest.raises(UsageError, match=f"x holds {dtype}, and the array holds {np.dtype(given)}; convert it"):
-        passable.tensor(declared, array(8, given), {}, device)
+        argument_checks.tensor(declared, array(8, given), {}, device)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_an_array_of_another_type_of_the_same_width_is_refused(dtype, given, rig
      ("i1", True, np.uint8(1))],
 )  # fmt: skip
 def test_numbers_are_passed_in_their_type(dtype, given, passed):
-    number = passable.scalar(Argument("alpha", "scalar", dtype), given)
+    number = argument_checks.scalar(Argument("alpha", "scalar", dtype), given)
     assert (number, number.dtype) == (passed, passed.dtype)
 
 
@@ -322,7 +322,7 @@ def test_numbers_are_passed_in_their_type(dtype, given, passed):
 )
 def test_a_number_of_another_type_is_refused(dtype, given):
     with pytest.raises(UsageError, match=f"alpha is one number of {dtype}, and .* is none of that type"):
-        passable.scalar(Argument("alpha", "scalar", dtype), given)
+        argument_checks.scalar(Argument("alpha", "scalar", dtype), given)
 
 
 class TorchTensor:

@@ -18,8 +18,8 @@ from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.cluster import ClusterJob, run_jobs
 from lego_mlir.tuning.cluster_tuning import WorkerDevice, halve_on
 from lego_mlir.tuning.halving import RaceRules
-from lego_mlir.tuning.made_up import MadeUpDevice
-from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.simulated_device import MadeUpDevice
+from lego_mlir.tuning.work_units import SizedProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own dependencies
 ONE_RUNG = RaceRules(rungs=1)

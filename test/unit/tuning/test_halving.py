@@ -7,7 +7,7 @@ import pytest
 
 from lego_mlir.errors import UsageError
 from lego_mlir.tuning.halving import Race, RaceRules, race
-from lego_mlir.tuning.made_up import MadeUpDevice
+from lego_mlir.tuning.simulated_device import MadeUpDevice
 
 FAILING = ("crashed", "timed out", "wrong", "refused")
 

@@ -10,7 +10,7 @@ from trials import Closing, Printing, Raising, Told, Unreadable
 
 from lego_mlir.tuning.halving import RaceRules, race
 from lego_mlir.tuning.isolated import IsolatedBench
-from lego_mlir.tuning.made_up import MadeUpDevice
+from lego_mlir.tuning.simulated_device import MadeUpDevice
 
 
 def alive(process):

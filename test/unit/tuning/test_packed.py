@@ -17,10 +17,10 @@ from lego_mlir.tuning import packed, several_devices
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace
 from lego_mlir.tuning.gpu_workbench import Preparing
 from lego_mlir.tuning.launch_counts import LaunchCounts
-from lego_mlir.tuning.made_up import MadeUpDevice
 from lego_mlir.tuning.model import DEVICES, predict
 from lego_mlir.tuning.several_devices import halve_on_devices, longest_first
-from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.simulated_device import MadeUpDevice
+from lego_mlir.tuning.work_units import SizedProblem
 from lego_mlir.tuning.workbench import halve, made_up_workbench
 
 
@@ -126,7 +126,8 @@ def test_measuring_a_folder_loads_no_front_end():
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({needed}))\n"
         "from lego_mlir.cli import tune, tune_jobs\n"
-        "from lego_mlir.tuning import child, chosen, gpu_trials, packed, several_devices, time_budget, triton_trials\n"
+        "from lego_mlir.tuning import child, config_lookup, gpu_trials, packed, several_devices, time_budget\n"
+        "from lego_mlir.tuning import triton_trials\n"
         "from lego_mlir.toolchain import triton_text"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.errors import DependencyError
-from lego_mlir.tuning import rivals
+from lego_mlir.tuning import baselines
 
 
 class Events:
@@ -23,7 +23,7 @@ class Events:
         )  # fmt: skip
 
     def memory(self, size, *_, **__):
-        assert size == rivals.FLUSHED_BYTES
+        assert size == baselines.FLUSHED_BYTES
         return SimpleNamespace(zero_=lambda: self.log.append("flush"), fill=lambda value: self.log.append("flush"))
 
 
@@ -42,16 +42,16 @@ def with_cupy(events):
 @pytest.mark.parametrize("library", [with_torch, with_cupy])
 def test_the_cache_is_flushed_before_the_clock_starts(library, monkeypatch):
     events = Events()
-    monkeypatch.setattr(rivals, "_cuda_library", lambda: library(events))
-    assert rivals._Cuda().seconds(lambda: events.log.append("run")) == 250e-6
+    monkeypatch.setattr(baselines, "_cuda_library", lambda: library(events))
+    assert baselines._Cuda().seconds(lambda: events.log.append("run")) == 250e-6
     assert events.log == ["flush", "record", "run", "record", "wait"]
 
 
 def test_bfloat16_crosses_as_its_bits_and_cupy_refuses_it(monkeypatch):
     value = np.array([1, -2], ml_dtypes.bfloat16)
-    monkeypatch.setattr(rivals, "_cuda_library", lambda: with_torch(Events()))
-    kind, bits = rivals._Cuda().put(value)
+    monkeypatch.setattr(baselines, "_cuda_library", lambda: with_torch(Events()))
+    kind, bits = baselines._Cuda().put(value)
     assert (kind, bits.dtype.name, bits.tolist()) == ("bf16", "int16", [0x3F80, 0xC000 - 0x10000])
-    monkeypatch.setattr(rivals, "_cuda_library", lambda: with_cupy(Events()))
+    monkeypatch.setattr(baselines, "_cuda_library", lambda: with_cupy(Events()))
     with pytest.raises(DependencyError, match="CuPy has no bfloat16; install PyTorch"):
-        rivals._Cuda().put(value)
+        baselines._Cuda().put(value)

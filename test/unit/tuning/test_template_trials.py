@@ -20,8 +20,8 @@ from lego_mlir.tuning import packed, template_checks, triton_trials
 from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.child import attempt
 from lego_mlir.tuning.gpu_workbench import Preparing, gpu_workbench, toolchain
-from lego_mlir.tuning.sized import SizedProblem
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
+from lego_mlir.tuning.work_units import SizedProblem
 
 ROWS = 8
 

@@ -13,7 +13,7 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir.errors import CacheError, DependencyError, UsageError
-from lego_mlir.tuning import frames, timings
+from lego_mlir.tuning import dataframes, timings
 from lego_mlir.tuning.candidates import Configuration, Timing
 from lego_mlir.tuning.timings import TimingStore, from_line, to_line
 
@@ -165,7 +165,9 @@ def test_records_are_flat(store):
     assert all(isinstance(value, (str, int, float)) for value in record.values())
 
 
-@pytest.mark.parametrize(("library", "frame"), [("pandas", frames.pandas_frame), ("polars", frames.polars_frame)])
+@pytest.mark.parametrize(
+    ("library", "frame"), [("pandas", dataframes.pandas_frame), ("polars", dataframes.polars_frame)]
+)
 def test_frames_have_a_row_for_each_timing(store, library, frame):
     pytest.importorskip(library)
     store.add([timing(), FAILED])
@@ -174,7 +176,9 @@ def test_frames_have_a_row_for_each_timing(store, library, frame):
     assert list(made["config.tile"]) == [32, 64]
 
 
-@pytest.mark.parametrize(("library", "frame"), [("pandas", frames.pandas_frame), ("polars", frames.polars_frame)])
+@pytest.mark.parametrize(
+    ("library", "frame"), [("pandas", dataframes.pandas_frame), ("polars", dataframes.polars_frame)]
+)
 def test_without_the_library_its_name_is_the_remedy(store, monkeypatch, library, frame):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(DependencyError, match=f"{library} is not installed .*; run: pip install {library}"):

@@ -14,7 +14,7 @@ from lego_mlir.structured import Matrix, source_of
 from lego_mlir.templates import Template
 from lego_mlir.templates.library.rows import softmax
 from lego_mlir.tuning.candidates import Candidate, Configuration, Timing
-from lego_mlir.tuning.chosen import choose
+from lego_mlir.tuning.config_lookup import choose
 from lego_mlir.tuning.launch_counts import LaunchCounts
 from lego_mlir.tuning.model import DEVICES, device_named, predict
 from lego_mlir.tuning.pruning import SLOW, prune

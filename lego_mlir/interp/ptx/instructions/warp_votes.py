@@ -1,4 +1,4 @@
-"""What the lanes of a warp exchange: shfl, vote, activemask, match, redux, elect, bar.warp.sync.
+"""Exchange among the lanes of a warp: shfl, vote, activemask, match, redux, elect, bar.warp.sync.
 
 A `.sync` instruction needs every lane of its mask: lanes that a branch left elsewhere are waited for, and merged.
 PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync", "bar.warp.sync".

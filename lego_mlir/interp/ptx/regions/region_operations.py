@@ -1,4 +1,4 @@
-"""What each opcode becomes in a region: the IR of arithmetic, bit operations, comparisons and conversions.
+"""Opcodes in a region: the IR of arithmetic, bit operations, comparisons and conversions.
 
 Each is equal to the interpreter's bit by bit: `div`, `sqrt` and `rcp` in their correctly rounded forms only, and
 conversions that no NaN or overflow can enter.

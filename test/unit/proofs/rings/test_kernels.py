@@ -23,9 +23,9 @@ from lego_mlir.kernels import (
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.proofs.redundant_barriers import unneeded_barriers
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
-from lego_mlir.proofs.unneeded import unneeded_barriers
 
 TOO_LONG = r"the order of its rings is not shown within -?\d+ s; .* take less"
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"

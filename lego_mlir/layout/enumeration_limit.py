@@ -1,4 +1,4 @@
-"""How many elements of a layout are enumerated: exact verdicts on concrete sizes take at most a few seconds."""
+"""The limit of enumeration: exact verdicts on concrete sizes take at most a few seconds."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery
 from lego_mlir.expr.verdict import Unknown
-from lego_mlir.proofs.flights import Flights
+from lego_mlir.proofs.copies_in_flight import Flights
 from lego_mlir.proofs.images import named_trace
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import PairsInside, race_claims

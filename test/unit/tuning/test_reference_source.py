@@ -10,7 +10,7 @@ import pytest
 from numpy import einsum
 
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.tuning import carried
+from lego_mlir.tuning import reference_source
 
 SCALE = 3.0
 TABLE = np.array([1.0, 2.0, 4.0], np.float32)
@@ -55,14 +55,14 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_computes_the_same_in_another_process(name):
     function, arguments = FUNCTIONS[name]
-    text = carried.text_of(function, "expected")
+    text = reference_source.text_of(function, "expected")
     code = (
         f"import numpy as np\nfrom numpy import array\nscope = {{}}\nexec({text!r}, scope)\n"
         f"print(repr(np.asarray(scope['expected'](*{arguments!r})).tolist()))"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == repr(np.asarray(function(*arguments)).tolist())
-    np.testing.assert_array_equal(carried.loaded(text, "expected")(*arguments), function(*arguments))
+    np.testing.assert_array_equal(reference_source.loaded(text, "expected")(*arguments), function(*arguments))
 
 
 def test_decorators_and_annotations_stay_behind():
@@ -70,7 +70,7 @@ def test_decorators_and_annotations_stay_behind():
     def expected(x: "lego.Tensor") -> "lego.Tensor":  # noqa: F821
         return 2 * x
 
-    assert carried.text_of(expected.__wrapped__, "expected") == "def expected(x):\n    return 2 * x\n"
+    assert reference_source.text_of(expected.__wrapped__, "expected") == "def expected(x):\n    return 2 * x\n"
 
 
 def with_a_module():
@@ -118,10 +118,10 @@ REFUSED = {
 def test_what_cannot_travel_is_refused(name):
     function, reason = REFUSED[name]
     with pytest.raises(UsageError, match=reason):
-        carried.text_of(function, "expected")
+        reference_source.text_of(function, "expected")
 
 
 @pytest.mark.parametrize("text", ["import nowhere_to_be_found", "def other(): pass", "def expected(:", "x = 1 + ''"])
 def test_a_text_that_does_not_load_is_refused(text):
     with pytest.raises(SpecError, match="the reference expected of the pack cannot be loaded"):
-        carried.loaded(text, "expected")
+        reference_source.loaded(text, "expected")

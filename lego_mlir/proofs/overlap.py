@@ -27,8 +27,8 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import Side, apart
-from lego_mlir.proofs.digits import is_primed
 from lego_mlir.proofs.images import MapValue, followed
+from lego_mlir.proofs.mixed_radix import is_primed
 
 Z3_MS: Final = 100
 """Z3's steps for one pair of accesses, as milliseconds of `expr.solver`."""

@@ -1,4 +1,4 @@
-"""Whether maps of layouts are named at present: layouts ask at every `apply`, and load no prover for it."""
+"""Named maps of layouts, at present or not: layouts ask at every `apply`, and load no prover for it."""
 
 from __future__ import annotations
 

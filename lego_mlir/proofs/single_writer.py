@@ -26,9 +26,9 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.naming import NamedMaps
 from lego_mlir.proofs.collisions import grid
-from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.images import Maps, with_variables
-from lego_mlir.proofs.meeting import Question, answered
+from lego_mlir.proofs.mixed_radix import Digits, primed
+from lego_mlir.proofs.overlap import Question, answered
 from lego_mlir.proofs.program_stores import COUNT, ProgramStore, is_open, programs_of
 from lego_mlir.templates.render.template import Rendered, Template
 
