@@ -16,7 +16,7 @@ Side = tuple[int, int]
 class MemoryAccess:
     """One memory access of one operation; a race names its two accesses by their numbers.
 
-    `counted_at` is the side of a branch into which the compiler sinks the access (`sinking.py`); it is counted there.
+    `counted_at` is the side of a branch into which the compiler sinks the access (`load_sinking`): counted there.
     """
 
     number: int

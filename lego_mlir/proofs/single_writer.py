@@ -1,7 +1,7 @@
 """The claims that no two programs of a rendered template write one element.
 
 Stores to one tensor are compared in pairs, each with itself included: equal logical indices must imply equal program
-ids, rounds and lanes (`meeting`). A claim that is not proved is refuted by numbers: the ids, rounds and lanes of a
+ids, rounds and lanes (`overlap`). A claim that is not proved is refuted by numbers: the ids, rounds and lanes of a
 small launch are enumerated, and two of them that write one position are shown. As many programs run as the layouts that
 number them have positions.
 """

@@ -6,7 +6,7 @@
 
 Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest gives
 their number, type and alignment, and the range of each size; a launch that disagrees is rejected before it starts
-(`passable`).
+(`argument_checks`).
 """
 
 from __future__ import annotations

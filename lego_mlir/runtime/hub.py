@@ -40,11 +40,11 @@ LICENCE: Final = "Apache-2.0"
 VARIANT: Final = "torch-cuda"
 """One build for all versions of PyTorch: what the driver loads is PTX or a cubin, not an extension."""
 LAUNCHING: Final = (
-    "aliases", "errors", "expr/text", "hardware/limits", "hardware/memory", "hardware/tensor_map_forms",
-    "hardware/tensor_maps", "runtime/arrays", "runtime/binding", "runtime/calls", "runtime/comparing",
-    "runtime/compile_lock", "runtime/derived_sizes", "runtime/dlpack", "runtime/driver", "runtime/f8",
-    "runtime/first_calls", "runtime/launches", "runtime/manifest", "runtime/packs", "runtime/passable", "runtime/plans",
-    "runtime/tensor_map_frames", "runtime/value_ranges", "store", "syntax_tree",
+    "aliases", "errors", "expr/integer_operations", "expr/text", "hardware/limits", "hardware/memory",
+    "hardware/tensor_map_forms", "hardware/tensor_maps", "runtime/argument_checks", "runtime/arrays",
+    "runtime/binding", "runtime/calls", "runtime/comparing", "runtime/compile_lock", "runtime/derived_sizes",
+    "runtime/dlpack", "runtime/driver", "runtime/f8", "runtime/first_calls", "runtime/launches", "runtime/manifest",
+    "runtime/packs", "runtime/plans", "runtime/tensor_map_frames", "runtime/value_ranges", "store", "syntax_tree",
 )  # fmt: skip
 """The modules that a launch of a packed kernel loads."""
 _NAME: Final = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")

@@ -22,7 +22,7 @@ from lego_mlir.runtime.plans import Plan, known_library, require_no_gradient, st
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Given, Returned
 
-# How `struct` writes a number; others are written as the words that `passable.scalar` makes.
+# How `struct` writes a number; others are written as the words that `argument_checks.scalar` makes.
 _FORMATS: Final = {
     "f16": "<e", "f32": "<f", "f64": "<d", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "index": "<q",
     "u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q",

@@ -4,7 +4,7 @@ The result of a product of 4096 x 4096 takes 64 MiB; the function that computes 
 text, what the check of `runtime.data_files` is made from, for any sizes:
 
     entry, sizes            the kernel and the names of its sizes
-    reference               the text of the function (`carried`), and the names that it takes
+    reference               the text of the function (`reference_source`), and the names that it takes
     parameters              each with its dtype, extents, number of elements and the position of an index in memory
     tolerance, exact        the spec's tolerance, or which results are only moved and so must be equal
 

@@ -2,7 +2,7 @@
 
     Trial      what crosses to the process or machine that measures; opening it gives
     Sampler    a launch that can be checked and timed there
-    Bench      what starts trials: isolated processes (`isolated`), the made-up device (`made_up`)
+    Bench      what starts trials: isolated processes (`isolated`), the made-up device (`simulated_device`)
     Contender  a trial that was started on a bench
     Failure    why a trial has no time; the other trials go on
 

@@ -15,8 +15,8 @@
 >>> len(found.kept), found.pruned[0].stage, found.pruned[0].reason  # doctest: +ELLIPSIS
 (4, 'launch', '...: block (2048,) has 2048 threads: a block has at most 1024 threads; ...')
 
-`scale(x, y)` runs the configuration that is chosen for the sizes of these arrays (`chosen`): a measured one if there is
-one, in this process or stored by an earlier one on this device, else the best by the model.
+`scale(x, y)` runs the configuration that is chosen for the sizes of these arrays (`config_lookup`): a measured one if
+there is one, in this process or stored by an earlier one on this device, else the best by the model.
 """
 
 from __future__ import annotations
