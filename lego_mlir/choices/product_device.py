@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.choices.product_tile import Family
 from lego_mlir.hardware import devices
-from lego_mlir.hardware.devices import DeviceNumbers, constants_of, numbers_of
+from lego_mlir.hardware.device_numbers import DeviceNumbers
+from lego_mlir.hardware.devices import constants_of, numbers_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json

@@ -24,7 +24,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, LaunchError, UsageError
-from lego_mlir.hardware.devices import DeviceNumbers
+from lego_mlir.hardware.device_numbers import DeviceNumbers
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ LICENCE: Final = "Apache-2.0"
 VARIANT: Final = "torch-cuda"
 """One build for all versions of PyTorch: what the driver loads is PTX or a cubin, not an extension."""
 LAUNCHING: Final = (
-    "aliases", "errors", "expr/integer_operations", "expr/text", "hardware/limits", "hardware/memory",
-    "hardware/tensor_map_forms", "hardware/tensor_maps", "runtime/argument_checks", "runtime/arrays",
+    "aliases", "errors", "expr/integer_operations", "expr/text", "hardware/device_numbers", "hardware/limits",
+    "hardware/memory", "hardware/tensor_map_forms", "hardware/tensor_maps", "runtime/argument_checks", "runtime/arrays",
     "runtime/binding", "runtime/calls", "runtime/comparing", "runtime/compile_lock", "runtime/derived_sizes",
     "runtime/dlpack", "runtime/driver", "runtime/f8", "runtime/first_calls", "runtime/launches", "runtime/manifest",
     "runtime/packs", "runtime/plans", "runtime/tensor_map_frames", "runtime/value_ranges", "store", "syntax_tree",

@@ -15,28 +15,17 @@ log says so once; `lego-mlir doctor` names the files.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.device_numbers import DeviceNumbers
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
 
 FOLDER: Final = Path(__file__).parent
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceNumbers:
-    """A device by its driver or data sheet: clocks and bytes of DRAM a microsecond, and the bytes of its L2 cache."""
-
-    name: str
-    multiprocessors: int
-    mhz: float
-    bandwidth: float
-    l2_bytes: int
 
 
 def path_of(device: str) -> Path:

@@ -19,7 +19,7 @@ from lego_mlir.runtime.calls import target_for
 
 if TYPE_CHECKING:
     from lego_mlir.choices.product_device import ProductDevice
-    from lego_mlir.hardware.devices import DeviceNumbers
+    from lego_mlir.hardware.device_numbers import DeviceNumbers
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue, FusedParts
     from lego_mlir.runtime.arrays import Device
 

@@ -15,7 +15,8 @@ from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warpgroup_tiles import Wanted
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware import devices
-from lego_mlir.hardware.devices import DeviceNumbers, numbers_of
+from lego_mlir.hardware.device_numbers import DeviceNumbers
+from lego_mlir.hardware.devices import numbers_of
 from lego_mlir.runtime import driver
 from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.runtime.products.problem import numbers_of as numbers_at_hand

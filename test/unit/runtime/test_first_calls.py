@@ -13,6 +13,7 @@ import pytest
 
 from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import CacheWarning
+from lego_mlir.hardware.devices import numbers_of
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 from lego_mlir.runtime import first_calls
@@ -42,7 +43,11 @@ def others(value):
         case tuple():
             return (*value, 1)
         case _:
-            return {"epilogue": FusedEpilogue("one"), "tile": role_tile(64, 256, 2)}
+            return {
+                "epilogue": FusedEpilogue("one"),
+                "tile": role_tile(64, 256, 2),
+                "numbers": numbers_of("NVIDIA H200"),
+            }
 
 
 @pytest.mark.parametrize("call", [PROBLEM, RoleKernel("grouped_matmul", "f16", "f16", "NN")])
