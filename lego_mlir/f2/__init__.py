@@ -2,6 +2,13 @@
 
 The system of "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2". Pure mathematics: no
 printing, no tools.
+
+Sections:
+
+- algebra: `matrix`, `dims`, `linear`, `application`, `fields`, `bijections`, `mixed`, `boxed`, `notation`, `queries`
+- encodings: `encodings/`, `ptx_fragments`, `matrix_descriptors`, `two_of_four`, `axis_bits`
+- operations: `shape_ops`, `conversion`, `shuffles`, `fibers`, `gathers`
+- shared memory: `swizzle`, `banks`, `matrices`
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 >>> from lego_mlir import formats
 >>> len(formats.FORMATS) >= 24
 True
+
+Sections:
+
+- formats: `storage_format`, `stored_fields`, `regular`, `codings`, `catalog`
+- the catalogue: `weights`, `packed_weights`, `block_records`, `kv_caches`, `model_formats`
+- conversions: `conversions`, `convert_calls`, `field_arrays`, `field_moves`, `file_conversions`, `tensor_files`
+- moves on a device: `device_moves`, `device_casts`, `move_kernels`, `move_tiles`
+- moves on a processor: `host_moves`, `host_kernels`, `compiled_moves`, `exchange_tiles`
 """
 
 from lego_mlir.formats import block_records as _block_records

@@ -1,4 +1,14 @@
-"""Run GPU kernels on a machine without a GPU: execute MLIR in lockstep on NumPy arrays, detect races, count traffic."""
+"""Run GPU kernels on a machine without a GPU: execute MLIR in lockstep on NumPy arrays, detect races, count traffic.
+
+Sections:
+
+- launches: `launch`, `traced_kernels`, `program`, `machine`, `geometry`, `values`, `dialects/`, `ptx/`
+- memory: `memory`, `access`, `counters`, `repeats`, `load_sinking`
+- order of threads: `graph`, `role_scheduler`, `cluster_blocks`, `warp_order`, `happens_before`, `shadow`,
+  `shared_shadow`
+- numbers: `rounding`, `directed_rounding`, `extremes`
+- reports: `report`, `faults`, `element_history`, `stopped`, `printed`
+"""
 
 from lego_mlir.interp.launch import compile_module, launch
 from lego_mlir.interp.report import Fault, Kind, LastWrite, Report, Site, SourceLocation, Totals

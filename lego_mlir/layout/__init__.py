@@ -2,6 +2,14 @@
 
 `RegP` and `GenP` permute a tile, `OrderBy` nests tiles, a chain of them reorders a box, and `GroupBy` gives it a
 logical view (LEGO, figure 5). `Padded` and `Tiled` handle sizes that tiles do not divide.
+
+Sections:
+
+- layouts: `base`, `permutations`, `chain`, `group`, `tiled`, `padded`, `strided`, `shifted`, `transposed`,
+  `packed_bytes`, `sublayouts`, `slices`, `substitute`, `gallery/`
+- indices: `canonical`, `values`, `boundaries`, `wrapping`, `contiguity`, `counting`
+- proofs: `checking`, `proving`, `python_ints`, `enumeration`, `enumeration_limit`, `strided_proofs`, `equivalence`
+- names and text: `naming`, `named_maps`, `notation`, `notation_parser`
 """
 
 from lego_mlir.layout import gallery

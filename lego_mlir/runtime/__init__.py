@@ -8,4 +8,14 @@
 
 `manifest` reads the JSON that `lego-mlir compile --emit ptx` writes, `cuda` loads and launches one file with CuPy,
 `python -m lego_mlir.runtime kernel.ptx` does both and checks the result. None of it needs MLIR, SymPy or Z3.
+
+Sections:
+
+- arrays: `arrays`, `dlpack`, `f8`, `argument_checks`, `value_ranges`, `table_checks`, `derived_sizes`
+- calls: `calls`, `program_calls`, `programs`, `plans`, `binding`, `launches`, `tensor_map_frames`, `first_calls`,
+  `compile_lock`
+- machines: `driver`, `cuda`, `source`, `cpu`, `cpu_kernels`, `image`, `host_reference`, `xla_ffi`
+- operations: `products/`, `attention_calls`, `packed_attention_calls`, `attention_plans`, `attention_kernels`
+- packed kernels: `manifest`, `packs`, `hub`
+- checks: `data`, `data_files`, `inputs`, `kernel_input`, `comparing`, `tolerance`
 """

@@ -4,6 +4,12 @@
 turns LLVM IR into PTX and machine code. It knows no front end.
 
 Each name below is loaded from its module when it is first used, and nothing heavy before a stage runs.
+
+Sections:
+
+- stages: `compile`, `stages`, `lowering`, `exchange`, `llvm`, `llvm_options`, `ptxas`, `kept`, `manifest`
+- code for GPUs: `intrinsics`, `literals`, `mathlib`, `wide_extremes`, `sass`, `triton_text`, `nvidia_tools`
+- code for CPUs: `host_loops`, `host_warps`, `host_functions`, `host_divisions`, `host_rounding`, `host_printing`
 """
 
 from __future__ import annotations

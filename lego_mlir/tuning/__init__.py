@@ -1,10 +1,13 @@
 """Tuning: a space of configurations, pruned by proofs and counts, ranked by a model, measured from the best on.
 
-- `conditions`, `candidates`: the search space as data; configurations, candidates, timings.
-- `building`: what a configuration builds, and its digest. `tunable` is `lego.tune`, `config_lookup` its choice for a
-  size.
-- `launch_counts`, `template_counts`: what a launch does, counted from its trace or by arithmetic; `model` turns it into
-  a time, `pruning` into the candidates worth measuring and reasons for the others. `autotune` prints them for Triton.
-- `workbench`: from candidates to timings, by races (`halving`) on a bench (`measuring`); `timings` is their store.
-- `baselines`: one kernel against other functions on the same arrays.
+Sections:
+
+- space: `candidates`, `conditions`, `building`, `tunable`, `template_launches`, `recipes`
+- prediction: `launch_counts`, `template_counts`, `model`, `pruning`
+- choice: `sampling`, `sampled`, `halving`, `significance`, `work_units`, `config_lookup`, `autotune`
+- checks: `reference_source`, `computed_checks`, `template_checks`, `interpreted`
+- measurement: `workbench`, `cpu_workbench`, `gpu_workbench`, `measuring`, `isolated`, `child`, `device_launch`,
+  `gpu_trials`, `template_trials`, `triton_trials`, `profiler`, `baselines`, `simulated_device`, `time_budget`
+- several machines: `packed`, `several_devices`, `cluster`, `cluster_tuning`
+- timings: `timings`, `stored`, `dataframes`, `kernel_tuner`
 """

@@ -15,4 +15,14 @@
 
 Everything here is written with words of the kernel language, so that the interpreter, the analyses and every back end
 see loads, stores, arithmetic and shuffles only.
+
+Sections:
+
+- values: `distributed`, `variables`, `filled`, `coordinates`, `index_comparisons`, `reshaping`
+- memory: `accesses`, `indexed_accesses`, `strided_tiles`, `bit_tiles`, `packed_tiles`, `repeated_tiles`,
+  `copied_stores`
+- exchange: `conversion`, `axis_exchange`, `lane_exchange`, `warp_exchange`, `scratch`
+- along an axis: `folds`, `scans`, `sorts`, `selection`, `gather`, `histograms`
+- products: `multiplication`, `fragments`, `warpgroups`, `two_of_four_products`, `staged_tiles`
+- without a layout: `open_tiles`, `open_layouts`, `open_orders`
 """

@@ -37,6 +37,20 @@
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
 nothing to do raises `PassError`, which names what it looked for and what the kernel has instead, unless finding
 nothing is allowed. The lowering to NVVM runs the `lego-lower` passes and `lego-narrow-indices` itself, on every kernel.
+
+Sections:
+
+- parts of passes: `base`, `operations`, `elementwise`, `element_pointers`, `index_numbers`
+- indices: `narrow_indices`, `known_ranges`, `access_positions`, `carried_values`, `trip_counts`, `lower_wide_products`
+- shared tiles: `allocate_shared`, `place_shared`, `swizzle`, `bypass_l1`
+- pipelines: `check_pipeline`, `load_ahead`, `load_tiles_early`, `spread_copies`, `merge_barriers`,
+  `prefetch_next_tile`, `mask_reads`
+- fragments: `order_fragments`, `rotate_fragments`, `round_at_store`, `hide_scalars`, `treat_bf16_as_f16`,
+  `bf16_products`, `f8_matrix_loads`
+- numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
+  `fast_functions`
+- what upstream does not lower: `lower_atomics`, `lower_cache_hints`, `lower_clusters`, `lower_shuffles`,
+  `lower_tile_copies`, `subgroup_reduce`, `warp_reductions`
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""The list of the package's rooms in CONTRIBUTING.md has each once, in the order of the layers."""
+"""CONTRIBUTING.md lists the package's rooms in the order of the layers; the head of a large one lists its modules."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "lego_mlir"
+MOST_WITHOUT_SECTIONS = 20
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 ROOMS = [
     [room.removesuffix("/").removesuffix(".py") for room in re.findall(r"`([^`]+)`", line.split(" | ")[0])]
@@ -40,3 +44,28 @@ def test_the_folders_beside_the_package_exist():
     named = re.findall(r"`([^`]+/)`", beside)
     assert len(named) > 8
     assert [folder for folder in named if not (ROOT / folder).is_dir()] == []
+
+
+def folders():
+    return [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir() and list(path.glob("*.py")))]
+
+
+def has_parallel_modules(folder):
+    """Whether each module is a dialect of MLIR, or a family of instructions of PTX."""
+    return folder.relative_to(PACKAGE) in (Path("interp/dialects"), Path("interp/ptx/instructions"))
+
+
+def modules_of(folder):
+    return {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+
+
+LARGE = [f for f in folders() if len(modules_of(f)) > MOST_WITHOUT_SECTIONS and not has_parallel_modules(f)]
+
+
+@pytest.mark.parametrize("folder", LARGE, ids=lambda folder: str(folder.relative_to(PACKAGE)))
+def test_a_large_folder_has_sections_with_each_module_once(folder):
+    head = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    lines = head.partition("Sections:")[2]
+    named = [name for name in re.findall(r"`([^`]+)`", lines) if not name.endswith("/")]
+    assert sorted(named) == sorted(modules_of(folder))
+    assert all((folder / name).is_dir() for name in re.findall(r"`(\w+)/`", lines))
