@@ -85,6 +85,8 @@ TARGETS: Final[dict[str, Target]] = {
         Target("sm_103a", 88, 228 * KiB, 227 * KiB, 2048),
         Target("sm_120", 87, 100 * KiB, 99 * KiB, 1536),
         Target("sm_120a", 87, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_121", 88, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_121a", 88, 100 * KiB, 99 * KiB, 1536),
     )
 }
 

@@ -23,7 +23,7 @@ def test_shared_memory_limits_are_possible(target):
 
 
 def test_specific_targets_and_capabilities():
-    assert [t.name for t in TARGETS.values() if t.specific] == ["sm_90a", "sm_100a", "sm_103a", "sm_120a"]
+    assert [t.name for t in TARGETS.values() if t.specific] == ["sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"]
     assert target_named("sm_100a").compute_capability == (10, 0)
     assert target_named("sm_89").compute_capability == (8, 9)
 
