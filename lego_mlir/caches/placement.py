@@ -3,7 +3,7 @@
 CUDA promises nothing about it. `round_robin` is the textbook's placement; on 48 or 132 SMs it makes reuse between
 blocks that a chip does not have. `scattered` fills the SMs slot by slot, then gives each `sms` further blocks to the
 SMs in random order, as if each SM took the next block when one of its own ended. `recorded` replays what a kernel saw
-in `%smid` (PTX ISA, "Special Registers"); `bench/placement.py` records it.
+in `%smid` (PTX ISA, "Special Registers"); `bench/columns.py placement` records it.
 
 >>> scattered(6, sms=2, slots=2, seed=1).sm[:4].tolist()
 [0, 1, 0, 1]

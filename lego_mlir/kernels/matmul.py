@@ -87,6 +87,7 @@ def build(
     A size is an int, or `lego.size(..)` for one that is known at launch: one kernel then computes all products within
     the sizes' ranges. Its copies are as wide as its declared divisors allow, and its masks are those that they leave.
 
+    `tiling` has the sides of a block's tile and its warps; what else a tile says is the other arguments' to say.
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `schedule.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
     has the order of its matrix. With `blocks`, that many persistent blocks share the tiles, round-robin along the

@@ -83,7 +83,6 @@ def attention(
             return attention(
                 q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, check=check
             )
-        _require_lengths_of_gradients(sizes, (q, k, v))
         bound = _bound(form, sizes, (q, k, v), check)
         attention_plans.keep(key, bound)
     return bound((q, k, v), deterministic)
@@ -100,19 +99,20 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
     plan = bound_launch(calls, own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
     return BoundAttention(
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
-        check, any(getattr(x, "requires_grad", False) for x in given),
+        check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(sizes),
     )  # fmt: skip
 
 
-def _require_lengths_of_gradients(sizes: HeadSizes, given: Sequence[Tensor]) -> None:
-    """Raise UsageError, before anything is computed, for sizes whose gradients no kernel computes."""
-    if _is_large(sizes) and any(getattr(x, "requires_grad", False) for x in given):
-        names = ("batches", "heads of k and v", "queries", "keys")
-        most, shown = astuple(LARGEST), ", ".join(f"{n} {name}" for name, n in zip(names, astuple(sizes), strict=True))
-        raise UsageError(
-            f"attention of {shown}: gradients are computed for at most {most[0]} batches, {most[1]} heads of k and v, "
-            f"and {most[2]} queries and keys; detach the arrays for the result alone, or divide the batch"
-        )
+def _without_gradients(sizes: HeadSizes) -> str:
+    """Why no kernel computes gradients for these sizes; nothing where one does."""
+    if not _is_large(sizes):
+        return ""
+    names = ("batches", "heads of k and v", "queries", "keys")
+    most, shown = astuple(LARGEST), ", ".join(f"{n} {name}" for name, n in zip(names, astuple(sizes), strict=True))
+    return (
+        f"attention of {shown}: gradients are computed for at most {most[0]} batches, {most[1]} heads of k and v, and "
+        f"{most[2]} queries and keys; compute the result alone under torch.no_grad(), or divide the batch"
+    )
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:

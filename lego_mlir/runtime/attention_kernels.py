@@ -85,7 +85,7 @@ def packable(
         yield from _ordered(form)
     for heads in varlen_heads:
         yield AttentionKernel(PACKED, form, heads=heads)
-        if gradients and form.features in attention_forms.ADDED_HEADS:
+        if gradients and form.features in attention_forms.ADDED_HEADS and multiprocessors is not None:
             yield from (AttentionKernel(f"added {part}", form, heads=heads) for part in ADDED)
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import AXES, CHUNK
 from lego_mlir.runtime.arrays import key_of
 from lego_mlir.runtime.binding import DenseShape
@@ -125,7 +126,8 @@ class BoundAttention:
     """Attention of q, k and v, and perhaps the starts of sequences, bound to all but their addresses.
 
     `axes` tells how the kernels index q, k, v and arrays like them, whose forms are `shapes`. `gradients` names the
-    kernels, for `deterministic` ones or not.
+    kernels, for `deterministic` ones or not. Raises UsageError, before anything is computed, where gradients are
+    recorded that no kernel computes.
     """
 
     forward: Plan
@@ -137,11 +139,15 @@ class BoundAttention:
     """The shape of what there is for each row, as the kernels index it."""
     check: bool = False
     learns: bool = False
+    without_gradients: str = ""
+    """Why there are no gradients, where no kernel computes them."""
     _plans: dict[Hashable, Callable[..., list[Tensor]]] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
         if self.learns and gradients_enabled():
+            if self.without_gradients:
+                raise UsageError(self.without_gradients)
             found: Tensor = _function().apply(self, deterministic, *given)
             return found
         return self.forward(self.axes.launched(given), None)[0]

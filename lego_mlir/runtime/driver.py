@@ -159,14 +159,16 @@ class Driver:
         """The name of a device, such as "NVIDIA H200"."""
         found = ctypes.create_string_buffer(NAME_BYTES)
         self._require("cuDeviceGetName", found, ctypes.c_int(NAME_BYTES), ctypes.c_int(device))
-        return found.value.decode()
+        return found.value.decode(errors="replace")
 
     def numbers(self, device: int) -> DeviceNumbers | None:
         """The clocks and memory of a device; None where the driver does not tell all of them."""
         if device not in self._numbers:
-            khz, memory_khz, bits, l2_bytes = (
-                self.attribute(device, which) for which in (CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH, L2_BYTES)
-            )
+            wanted = (CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH, L2_BYTES)
+            try:
+                khz, memory_khz, bits, l2_bytes = (self.attribute(device, which) for which in wanted)
+            except LaunchError:  # of a driver that has not all of these
+                khz = memory_khz = bits = l2_bytes = 0
             bandwidth = 2 * memory_khz * 1e3 * bits / 8 / 1e6  # two transfers a clock
             found = DeviceNumbers(
                 self.name(device), self.attribute(device, MULTIPROCESSORS), khz / 1e3, bandwidth, l2_bytes

@@ -229,13 +229,19 @@ def test_a_window_keeps_the_tile_of_long_parts():
     assert (tile.groups, tile.keys, found) == (3, 64, None)
 
 
-def test_gradients_beyond_the_kernels_sizes_are_refused_at_the_call():
-    class Learning(np.ndarray):
-        requires_grad = True
-
-    sizes = attention_calls.HeadSizes(1, 1, 2**20 + 1, 4)
-    given = [np.empty((0, 64), np.float16).view(Learning) for _ in "qkv"]
-    with pytest.raises(UsageError, match=r"1048577 queries, 4 keys: gradients .* at most .* 1048576 queries"):
-        attention_calls._require_lengths_of_gradients(sizes, given)
-    attention_calls._require_lengths_of_gradients(sizes, [x.view(np.ndarray) for x in given])
-    attention_calls._require_lengths_of_gradients(attention_calls.HeadSizes(1, 1, 2**20, 4), given)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_gradients_beyond_the_kernels_sizes_are_refused_at_the_call(enabled, monkeypatch):
+    """.. and the result alone is computed."""
+    monkeypatch.setattr(attention_plans, "gradients_enabled", lambda: enabled)
+    sizes = HeadSizes(1, 1, 2**20 + 1, 4)
+    bound = BoundAttention(
+        lambda arrays, stream: ["result"], id, attention_plans.HeadAxes(packed=True), None, (), (), False, True,
+        attention_calls._without_gradients(sizes),
+    )  # fmt: skip
+    q, k, v = (np.zeros((4, 1, 64), np.float16) for _ in "qkv")
+    if enabled:
+        with pytest.raises(UsageError, match=r"1048577 queries, 4 keys: gradients .* at most .* 1048576 queries"):
+            bound((q, k, v))
+    else:
+        assert bound((q, k, v)) == "result"
+    assert not attention_calls._without_gradients(HeadSizes(1, 1, 2**20, 4))
