@@ -106,6 +106,7 @@ def _roots(x: Array) -> Array:
     """The floors of the square roots of an array, in its type."""
     import numpy
 
+    x = numpy.asarray(x)
     if x.dtype.kind not in "iu":
         raise ExpressionError(f"isqrt takes integers, got an array of {x.dtype}")
     if x.size and int(x.min()) < 0:

@@ -27,7 +27,7 @@ from lego_mlir.errors import BudgetError
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
-from lego_mlir.expr.nodes import COMPARISONS, Le, Lt
+from lego_mlir.expr.nodes import COMPARISONS, Le, Lt, Size
 from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.prover import by_enumeration, refuted
 from lego_mlir.expr.related import involved
@@ -191,7 +191,8 @@ def _first_counter_example(context: Context, claim: Cond, points: range) -> dict
     """
     parts = claim.args if isinstance(claim, sympy.Or) else ()
     given = [part.args[0] for part in parts if isinstance(part, sympy.Not)]
-    bounds = {c.args[1]: c.args[0] for c in given if isinstance(c, Le) and c.args[1].is_Symbol and c.args[0].args}
+    most = {c.args[1]: c.args[0] for c in given if isinstance(c, Le) and c.args[1].is_Symbol and c.args[0].args}
+    bounds = {s: bound for s, bound in most.items() if not isinstance(s, Size)}  # sizes are equal to other sizes
     symbols = involved(claim, context.ranges) if bounds else set()
     for point in points if bounds else ():
         values = {s: context.facts.samples.value(context.terms.read(bounds.get(s, s)), point) for s in symbols}

@@ -205,9 +205,7 @@ class DataRanges:
                 return expr
             case Convert(operand=operand) if exact and operand.dtype.family == "int":
                 return self.expression(operand, leaf, depth - 1)
-            case Compute(operation=operation, operands=operands) if (
-                exact and operation in _EXACT and operation in nodes.OF_OPERATORS
-            ):
+            case Compute(operation=operation, operands=operands) if exact and operation in _WRITTEN:
                 return nodes.OF_OPERATORS[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
             case _:
                 return leaf(value)

@@ -153,3 +153,10 @@ def test_values_on_the_way_are_bounded(written):
         text.evaluate(written, {})
     assert time.monotonic() - began < 5  # 65 s without the bound
     assert text.evaluate("9 ** 64", {}) == 9**64
+
+
+def test_roots_of_sizes_beside_arrays():
+    """A text with arrays for some names and ints for others, as positions of checks have."""
+    read = text.parse(text.write(isqrt(M + 3) + N), {"M": 0, "N": 0})
+    (found,) = read.fold({"M": 13, "N": np.arange(4)}, int, text.ON_ARRAYS)
+    assert list(found) == [4, 5, 6, 7]

@@ -12,7 +12,7 @@ import lego_mlir as lego
 from lego_mlir import Row, i32
 from lego_mlir.expr import solver
 from lego_mlir.expr.context import forget
-from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Size, Smaller
+from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Lt, Size, Smaller
 from lego_mlir.expr.prove import holds
 from lego_mlir.expr.ranges import Range
 from lego_mlir.tracing.trace.trace import If, Source
@@ -78,3 +78,12 @@ def test_what_cannot_run_is_known_in_each_part():
 
     innermost = [s for s in k.trace().statements() if isinstance(s, If)][-1]
     assert innermost.condition == sympy.true  # of two that contradict each other, whatever is asked inside
+
+
+def test_a_size_keeps_its_range():
+    """A claim between expressions and a size is not refuted by sizes outside of the range that is given for it."""
+    n, a, b = Size("N"), *sympy.symbols("a b", integer=True)
+    ranges = {n: Range(100, 5000), a: Range(0, 1 << 20), b: Range(0, 1 << 20)}
+    assert holds(sympy.Or(sympy.Not(Le(a + b, n)), Lt(Larger(a, b), 5000)), ranges)
+    forget()
+    assert not holds(sympy.Or(sympy.Not(Le(a + b, n)), Lt(Larger(a, b), 4000)), ranges)
