@@ -387,7 +387,15 @@ def error(device: ProductDevice, runs: Runs) -> float:
 
 
 def _runs_digest(rows: list[Measured]) -> str:
-    return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
+    """A digest of what was measured, whatever classes describe it."""
+    named = [(row.run, _computed_size(row), row.product.layouts, row.launches, row.us, row.dtype) for row in rows]
+    return hashlib.sha256("\n".join(map(repr, named)).encode()).hexdigest()[:16]
+
+
+def _computed_size(row: Measured) -> tuple[int, int, int]:
+    """M, N and K as the kernel computes them: a transposed tile exchanges the first two."""
+    product = row.product.turned() if row.tile.transposed else row.product
+    return product.m, product.n, product.k
 
 
 def validate(folds: int = FOLDS) -> None:
@@ -404,10 +412,10 @@ def validate(folds: int = FOLDS) -> None:
 
 def _divided(rows: list[Measured], folds: int) -> Iterable[tuple[list[Measured], list[Measured]]]:
     """For each fold of the sizes, the runs outside of it and those of it."""
-    sizes = sorted({(row.product.m, row.product.n, row.product.k) for row in rows})
+    sizes = sorted(set(map(_computed_size, rows)))
     fold = {size: i % folds for i, size in enumerate(sizes)}
     for out in range(folds):
-        of = [fold[row.product.m, row.product.n, row.product.k] == out for row in rows]
+        of = [fold[_computed_size(row)] == out for row in rows]
         there, here = ([row for row, held in zip(rows, of, strict=True) if held == wanted] for wanted in (False, True))
         yield there, here
 

@@ -8,7 +8,8 @@ A class has what the code depends on. Its kernel takes M, N and K as arguments; 
 the class. A varying batch M has few classes: up to five tiles for each order of magnitude (`class_tiles`), of which the
 model of the time takes the quickest for M itself. Short products of unaligned rows have as many in larger clusters.
 
->>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", 132) for m in range(2049, 4097, 64)}) <= 5
+>>> from lego_mlir.choices.product_device import H200
+>>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", H200) for m in range(2049, 4097, 64)}) <= 5
 True
 """
 

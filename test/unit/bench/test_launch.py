@@ -32,4 +32,4 @@ def test_the_old_launch_passes_the_same(monkeypatch):
 
 
 def test_the_steps_are_there():
-    assert launch.BENCHMARK.known_steps == ["render", "table", "time"]
+    assert launch.BENCHMARK.known_steps == ["list", "render", "table", "time"]
