@@ -84,9 +84,7 @@ class Chip:
         return max(min(self.threads // (warps * WARP), self.registers // (of_warp * warps), 32), 1)
 
 
-CHIPS: Final = {
-    file["alias"]: Chip(file["alias"], **file["caches"]["constants"]) for file in devices.having("caches")
-}  # fmt: skip
+CHIPS: Final = {file["alias"]: Chip(file["alias"], **file["caches"]["constants"]) for file in devices.having("caches")}
 """The devices to which the constants were fitted."""
 H200, RTX_2080_SUPER = CHIPS["h200"], CHIPS["rtx2080super"]
 

@@ -89,22 +89,10 @@ ALL_BLOCKS: Final = -1
 """The block of an arrival in every block of the cluster."""
 MOST_CLUSTERS: Final = 2**24
 _INTEGERS: Final = ("i32", "i64", "index")
-_FOLLOWED: Final = [
-    "add",
-    "sub",
-    "mul",
-    "minimum",
-    "maximum",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "floordiv",
-    "mod",
-    "select",
-]
+_FOLLOWED: Final = (
+    *("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select"),
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+)
 _MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
     **{name: OF_OPERATORS[name] for name in _FOLLOWED},
     "and": sympy.And,
