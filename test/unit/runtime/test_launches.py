@@ -217,7 +217,7 @@ def test_without_the_driver(monkeypatch):
         driver.open_library()
 
 
-@pytest.mark.parametrize(("capability", "target"), [((8, 7), "sm_87"), ((9, 0), "sm_90"), ((12, 1), "sm_120")])
+@pytest.mark.parametrize(("capability", "target"), [((8, 7), "sm_87"), ((9, 0), "sm_90"), ((12, 1), "sm_121")])
 def test_code_is_compiled_for_the_device(machine, capability, target, monkeypatch, fresh_cache):
     machine.set(major=capability[0], minor=capability[1])
     add = sum_kernel()

@@ -176,8 +176,8 @@ def test_gradients_are_refused_unless_they_are_disabled(device, monkeypatch):
 
 
 def test_the_target_is_the_device_or_the_newest_before_it():
-    assert [target_of(capability) for capability in ("80", "86", "89", "90", "100", "121")] == [
-        "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120",
+    assert [target_of(capability) for capability in ("80", "86", "89", "90", "100", "120", "121", "122")] == [
+        "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120", "sm_121", "sm_121",
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"capability 80 or later, and this one is 75"):
         target_of("75")
