@@ -12,6 +12,7 @@ from lego_mlir import interp, spec
 from lego_mlir.cli.main import main
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.interp.ptx import emulate
+from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.runtime.data import concrete, positions
 from lego_mlir.toolchain import compile_kernel
 
@@ -80,23 +81,25 @@ def memories_of(kernel, sizes):
 
 
 @pytest.mark.parametrize(("name", "sizes"), CASES, ids=str)
-def test_its_ptx_computes_the_same(name, sizes):
+def test_its_ptx_and_a_cpu_compute_the_same(name, sizes):
     (kernel,) = spec.load(FOLDER / f"{name}.py").kernels.values()
     grid, block = ([int(evaluate(n, sizes)) for n in extents] for extents in (kernel.grid, kernel.block))
     given = list(memories_of(kernel, sizes))
     trailing = [sizes[size.name] for size in kernel.sizes]
     compiled = compile_kernel((kernel,), target="sm_90a")
     runs = []
-    for run in ("interpreter", "PTX"):
+    for run in ("interpreter", "PTX", "CPU"):
         args = [*(value.copy() if isinstance(value, np.ndarray) else value for value in given), *trailing]
         if run == "PTX":
             shared = compiled.kernels[0].dynamic_shared
             report = emulate(compiled.text, kernel.name, args=args, grid=grid, block=block, dynamic_shared=shared)
+        elif run == "CPU":
+            compile_kernels(kernel.mlir())[kernel.name](args, grid=tuple(grid))
         else:
             report = interp.launch(kernel.mlir(), grid=grid, block=block, args=args)
         assert report.clean, report.faults
         runs.append([a for a in args if isinstance(a, np.ndarray)])
-    for expected, found in zip(*runs, strict=True):
+    for expected, found in [pair for run in runs[1:] for pair in zip(runs[0], run, strict=True)]:
         if name in CLOSE:
             wide = (a.astype(np.float64) for a in (found, expected))
             np.testing.assert_allclose(*wide, rtol=CLOSE[name], atol=0.002 if name == "rms_norm_f8" else 1e-5)

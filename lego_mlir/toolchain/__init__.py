@@ -9,7 +9,8 @@ Sections:
 
 - stages: `compile`, `stages`, `lowering`, `exchange`, `llvm`, `llvm_options`, `ptxas`, `kept`, `manifest`
 - code for GPUs: `intrinsics`, `literals`, `mathlib`, `wide_extremes`, `sass`, `triton_text`, `nvidia_tools`
-- code for CPUs: `host_loops`, `host_warps`, `host_functions`, `host_divisions`, `host_rounding`, `host_printing`
+- code for CPUs: `host_loops`, `host_warps`, `host_units`, `host_functions`, `host_divisions`, `host_rounding`,
+  `host_printing`
 """
 
 from __future__ import annotations

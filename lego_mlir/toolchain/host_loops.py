@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
-from lego_mlir.toolchain import host_divisions, host_functions, host_printing, host_rounding, host_warps
+from lego_mlir.toolchain import host_divisions, host_functions, host_printing, host_rounding, host_units, host_warps
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
@@ -36,6 +36,7 @@ from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_clusters import OF_BLOCK
 from lego_mlir.transforms.passes.lower_tile_copies import RING, ROLE
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
+from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 BARRIER: Final = "gpu.barrier"
@@ -128,6 +129,8 @@ class HostFunction:
             raise ModuleError(f"@{self.facts.name} does not fix its block; give the gpu.func a known_block_size")
         self.threads = prod(self.facts.block)
         _refuse_roles(function)
+        LowerSubgroupReduce().run_on(function)
+        host_units.expand(function, self.facts.block)
         host_warps.expand(function, self.facts.block)
         self.runs: list[Run] = []
         self.slots: dict[Value, Value] = {}  # a value -> the array that keeps it, an element a thread
@@ -355,9 +358,9 @@ class HostFunction:
 
     def _place_region(self, old: Block, marks: Sequence[Value]) -> None:
         *operations, terminator = [op.operation for op in old.operations]
-        yielded = list(terminator.operands)
-        kept = [(mark, value) for mark, value in zip(marks, yielded, strict=True) if mark != value]
         self._place(operations)
+        yielded = list(terminator.operands)  # after placing: results of loops and branches inside became marks
+        kept = [(mark, value) for mark, value in zip(marks, yielded, strict=True) if mark != value]
         # a swap of two carried values: all are read before one is written, since loads go to the head of a run
         self._keep([mark for mark, _ in kept], [value for _, value in kept])
         terminator.erase()
@@ -369,6 +372,8 @@ class HostFunction:
             if value in self.slots:
                 raise ModuleError(f"{around.location}: a barrier under a {around.name} whose bounds threads compute")
             return value
+        if source.name == "memref.load":
+            return self._loaded_alike(value, source, around)
         if source.name == "gpu.thread_id" or not (is_pure(source) or source.name in _LAUNCH):
             raise ModuleError(
                 f"{around.location}: a barrier inside {around.name} that not all threads of the block need take alike: "
@@ -377,6 +382,17 @@ class HostFunction:
         operands = [self._uniform(operand, around) for operand in source.operands]
         copy = clone(source, dict(zip(source.operands, operands, strict=True)))
         return copy.results[list(source.results).index(value)]
+
+    def _loaded_alike(self, value: Value, load: Op, around: Op) -> Value:
+        """What all threads load from one place: without a race that is one value, which the first thread keeps."""
+        for operand in load.operands[1:]:
+            self._uniform(operand, around)
+        if value not in self.slots:
+            home = next(run_ for run_ in self.runs if ancestor_in(load, run_.body) is not None)
+            self.slots[value] = self._array([self.threads], value.type)
+            with _after(self.ir, load), load.location:
+                self.ir.Operation.create("memref.store", operands=[value, self.slots[value], home.number])
+        return self.ir.Operation.create("memref.load", [value.type], [self.slots[value], self._constant(0)]).results[0]
 
     def _is_outside(self, operation: Op) -> bool:
         return not any(ancestor_in(operation, run_.body) is not None for run_ in self.runs)

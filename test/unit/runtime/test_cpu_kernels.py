@@ -96,9 +96,9 @@ BLOCK = "known_block_size = array<i32: 64, 1, 1>"
         (
             "%b = arith.cmpf ogt, %v, %zero : f32\nscf.if %b { gpu.barrier }",
             BLOCK,
-            "a barrier inside scf.if .* depends on memref.load",
+            "a barrier inside scf.if .* depends on gpu.thread_id",
         ),
-        ("%s = gpu.subgroup_reduce add %v : (f32) -> f32", BLOCK, "gpu.subgroup_reduce has no form on a CPU"),
+        ("%s = gpu.all_reduce add %v {} : (f32) -> f32", BLOCK, "gpu.all_reduce has no form on a CPU"),
     ],
 )
 def test_what_only_a_gpu_can_do_is_named(body, block, message):
@@ -120,6 +120,42 @@ def test_a_branch_that_all_threads_take_alike_may_hold_a_barrier():
     x = np.arange(64, dtype=np.float32)
     compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(2,))
     np.testing.assert_array_equal(x, 2 * np.arange(64))
+
+
+def test_threads_may_take_a_branch_alike_by_what_all_of_them_load():
+    body = """%b = gpu.block_id x
+    %head = memref.load %p[%b] : memref<64xf32>
+    %is_one = arith.cmpf ogt, %head, %zero : f32
+    gpu.barrier
+    %w = scf.if %is_one -> (f32) {
+      %s = gpu.subgroup_reduce add %v uniform : (f32) -> f32
+      gpu.barrier
+      scf.yield %s : f32
+    } else {
+      scf.yield %v : f32
+    }
+    memref.store %w, %p[%t] : memref<64xf32>"""
+    for first, expected in ((1, [497] * 32 + [1520] * 32), (-1, range(64))):
+        x = np.arange(64, dtype=np.float32)
+        x[0] = first
+        compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(1,))
+        np.testing.assert_array_equal(x[1:], expected[1:])
+
+
+def test_a_loop_yields_what_a_loop_in_it_carries():
+    body = """%c2 = arith.constant 2 : index
+    %w = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %v) -> (f32) {
+      %x = scf.for %j = %c0 to %c2 step %c1 iter_args(%b = %a) -> (f32) {
+        gpu.barrier
+        %y = arith.addf %b, %v : f32
+        scf.yield %y : f32
+      }
+      scf.yield %x : f32
+    }
+    memref.store %w, %p[%t] : memref<64xf32>"""
+    x = np.arange(64, dtype=np.float32)
+    compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(1,))
+    np.testing.assert_array_equal(x, 5 * np.arange(64))
 
 
 def test_arguments_are_checked():

@@ -4,11 +4,11 @@ import subprocess
 
 import numpy as np
 import pytest
-from launching import launch
+from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f2, f16, f32, gallery, i8, i32, interp
-from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.errors import LayoutError
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS
 from lego_mlir.tracing.trace.trace import MatrixLoad
@@ -213,13 +213,36 @@ def test_a_tensor_in_global_memory_is_refused(side):
         k.trace()
 
 
-def test_a_cpu_refuses_what_only_a_gpu_has():
-    kernel = matmul(f16, tiles=(None, Row(K, N)))
-    arrays = [np.ones((M, K), np.float16), np.ones((K, N), np.float16), np.zeros((M, N), np.float32)]
-    with pytest.raises(UsageError, match=r"nvgpu.* has no form on a CPU; .* with check=True, or on CUDA arrays"):
-        kernel(*arrays)
-    kernel(*arrays, check=True)
-    assert (arrays[2] == K).all()
+@pytest.mark.parametrize("tiles", [(None, None), SWIZZLED, (None, Col(K, N))], ids=["registers", "swizzled", "columns"])
+@pytest.mark.parametrize("dtype", INSTRUCTIONS, ids=str)
+def test_a_cpu_computes_products(dtype, tiles):
+    random = np.random.default_rng(1)
+    a, b = random.integers(-8, 9, (M, K)), random.integers(-8, 9, (K, N))
+    found = launch_on_cpu(matmul(dtype, (2, 2), tiles=tiles), a, b, np.zeros((M, N)))[-1]
+    np.testing.assert_array_equal(found.astype(np.float64), a @ b)
+
+
+def test_a_cpu_reads_f32_as_the_unit_does_and_saturates_integers():
+    random = np.random.default_rng(2)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((M, K), (K, N)))
+    read = [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64) for x in (a, b)]
+    expected = np.zeros((M, N), np.float32)
+    for k in range(0, K, 8):  # an instruction's sum is rounded once
+        expected = (read[0][:, k : k + 8] @ read[1][k : k + 8] + expected).astype(np.float32)
+    np.testing.assert_array_equal(launch_on_cpu(matmul(f32, (2, 2)), a, b, np.zeros((M, N)))[-1], expected)
+
+    parent = f2.MmaSync((1, 1))
+
+    @lego.kernel(grid=1, block=32)
+    def product(x: lego.Tensor(i8, Row(16, 32)), c: lego.Tensor(i32, Row(16, 8))):
+        left = lego.load(x, f2.MmaOperand(0, parent, 4).layout((16, 32)))
+        right = lego.full(i8, f2.MmaOperand(1, parent, 4).layout((32, 8)), 127)
+        lego.mma(left, right, lego.full(i32, parent.layout((16, 8)), 2**31 - 5)).store(c)
+
+    x = np.zeros((16, 32))
+    x[3], x[4, 0] = 1, -1
+    found = launch_on_cpu(product, x, np.zeros((16, 8)))[-1]
+    assert found[:, 0].tolist() == [2**31 - 5] * 3 + [2**31 - 1, 2**31 - 132] + [2**31 - 5] * 11
 
 
 def test_addresses_of_fragments_are_derived_when_they_are_read():
