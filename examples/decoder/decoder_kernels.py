@@ -1,0 +1,225 @@
+"""The kernels of a decoder: a step of a Llama-like model for a few sequences, a token of each.
+
+Products name the layouts of their operands, of which a lane holds 8 neighbours along K; for all else the engine
+chooses layouts. The sizes that a model fixes are arguments of the functions that make its kernels; how many sequences,
+pages and columns there are is known at the launch. Each function makes a kernel once.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f8e4m3fn, f16, f32, i4, i32, u32
+
+GROUP = 128  # weights of a column with one scale
+ROWS, COLUMNS = 16, 64  # of a product's tile
+PAGE, TILE = 16, 64  # positions of a page of the cache, and of a step of attention
+OF_WARPS = f2.MmaSync((1, 4))
+OF_SUMS, OF_COLUMNS = OF_WARPS.layout((ROWS, COLUMNS)), f2.Sliced(0, OF_WARPS).layout((COLUMNS,))
+OF_ROWS = f2.MmaOperand(0, OF_WARPS, k_width=8).layout((ROWS, GROUP))
+OF_WEIGHTS = f2.MmaOperand(1, OF_WARPS, k_width=8).layout((GROUP, COLUMNS))  # 8 neighbours along K: a word of i4
+WEIGHTS = {"f16": f16, "f8": f8e4m3fn, "i4": i4}
+EPSILON, ROPE_BASE = 1e-5, 10_000.0
+
+B = lego.size("B", max=1 << 12)  # sequences
+N = lego.size("N", max=1 << 20, multiple_of=8)
+K = lego.size("K", max=1 << 20, multiple_of=GROUP)
+P, MOST = lego.size("P", max=1 << 20), lego.size("MOST", max=1 << 16)  # pages of the cache, of a sequence
+OPERAND, SCALES = lego.Tensor(f16, Row(B, K)), lego.Tensor(f16, Row(K // GROUP, N))
+POSITIONS, TABLE = lego.Tensor(i32, Row(B), range=(0, MOST * PAGE)), lego.Tensor(i32, Row(B, MOST), range=(0, P))
+
+
+@cache
+def embedding(vocabulary: int, width: int) -> lego.Kernel:
+    """Rows of the table by the tokens, widened to f32: the stream that every layer adds to."""
+
+    @lego.kernel(grid=B, block=128)
+    def embed(
+        tokens: lego.Tensor(i32, Row(B), range=(0, vocabulary)),
+        table: lego.Tensor(f16, Row(vocabulary, width)),
+        x: lego.Tensor(f32, Row(B, width)),
+    ):
+        b = lego.block_id[0]
+        lego.load(table, (1, width), at=(lego.index(tokens[b]), 0)).to(f32).store(x, at=(b, 0))
+
+    return embed
+
+
+@cache
+def rms_norm(width: int) -> lego.Kernel:
+    """Rows divided by their root mean squares, weighted, in f16."""
+
+    @lego.kernel(grid=B, block=128)
+    def norm(
+        x: lego.Tensor(f32, Row(B, width)),
+        weight: lego.Tensor(f16, Row(width)),
+        y: lego.Tensor(f16, Row(B, width)),
+    ):
+        at = (lego.block_id[0], 0)
+        row = lego.load(x, (1, width), at=at)
+        inverse = lego.rsqrt((row * row).sum(axis=1) * (1 / width) + EPSILON)
+        (row * inverse[:, None] * lego.load(weight, (width,)).to(f32)[None, :]).to(f16).store(y, at=at)
+
+    return norm
+
+
+@cache
+def linear(weights: str, finish: Callable[..., None], result: lego.DType) -> lego.Kernel:
+    """x @ w.T, with a scale for each group of K unless the weights are f16; `finish` puts a tile of sums in y."""
+    w_tensor, y_tensor = lego.Tensor(WEIGHTS[weights], Row(N, K)), lego.Tensor(result, Row(B, N))
+
+    def multiplied(x, w, scales, y):
+        row, column = ROWS * lego.block_id[1], COLUMNS * lego.block_id[0]
+        total = lego.register(lego.zeros(f32, OF_SUMS))
+        for group in lego.range(K // GROUP):
+            left = lego.load(x, OF_ROWS, at=(row, group * GROUP))
+            right = lego.load(w.T, OF_WEIGHTS, at=(group * GROUP, column))
+            found = lego.mma(left, right, total.get() if scales is None else lego.zeros(f32, OF_SUMS))
+            if scales is not None:
+                scale = lego.load(scales, OF_COLUMNS, at=(group, column)).to(f32)
+                found = total.get() + found * scale[None, :]
+            total.set(found)
+        finish(total.get(), y, (row, column))
+
+    if weights == "f16":
+
+        def product(x: OPERAND, w: w_tensor, y: y_tensor):
+            multiplied(x, w, None, y)
+    else:
+
+        def product(x: OPERAND, w: w_tensor, scales: SCALES, y: y_tensor):
+            multiplied(x, w, scales, y)
+
+    name = f"{finish.__name__}_{weights}"
+    return lego.kernel(grid=(lego.cdiv(N, COLUMNS), lego.cdiv(B, ROWS)), block=128, name=name)(product)
+
+
+def stored(sums, y, at):
+    """The sums in the type of y."""
+    (sums if y.dtype is f32 else sums.to(y.dtype)).store(y, at=at)
+
+
+def added(sums, y, at):
+    """The sums added to y: the residual connection."""
+    (lego.load(y, OF_SUMS, at=at) + sums).store(y, at=at)
+
+
+@cache
+def silu_and_mul(width: int) -> lego.Kernel:
+    """silu(gate) * up, which are the halves of a row."""
+
+    @lego.kernel(grid=B, block=128)
+    def activation(x: lego.Tensor(f16, Row(B, 2 * width)), y: lego.Tensor(f16, Row(B, width))):
+        b = lego.block_id[0]
+        gate, up = (lego.load(x, (1, width), at=(b, part * width)).to(f32) for part in range(2))
+        (gate / (1.0 + lego.exp(-gate)) * up).to(f16).store(y, at=(b, 0))
+
+    return activation
+
+
+@cache
+def rope_and_cache(heads: int, shared: int, size: int) -> lego.Kernel:
+    """Turns queries and keys by their position and puts keys and values in the pages of the cache.
+
+    A thread turns the pair (i, i + size / 2) of a head of the queries or keys, or moves a pair of the values.
+    """
+    half = size // 2
+
+    @lego.kernel(grid=(heads + 2 * shared, B), block=half)
+    def turn(
+        qkv: lego.Tensor(f16, Row(B, heads + 2 * shared, size)),
+        positions: POSITIONS,
+        table: TABLE,
+        query: lego.Tensor(f16, Row(B, heads, size)),
+        keys: lego.Tensor(f16, Row(P, shared, PAGE, size)),
+        values: lego.Tensor(f16, Row(P, shared, PAGE, size)),
+    ):
+        (head, b), i = lego.block_id[:2], lego.thread_id[0]
+        position = lego.index(positions[b])
+        page, row = lego.index(table[b, position // PAGE]), position % PAGE
+        x, y = qkv[b, head, i].to(f32), qkv[b, head, i + half].to(f32)
+        angle = f32(position) * lego.exp2(f32(i) * (-math.log2(ROPE_BASE) / half))
+        sine, cosine = lego.sin(angle), lego.cos(angle)
+        turned = ((x * cosine - y * sine).to(f16), (x * sine + y * cosine).to(f16))
+        with lego.when(head < heads):
+            query[b, head, i], query[b, head, i + half] = turned
+        with lego.when((head >= heads) & (head < heads + shared)):
+            keys[page, head - heads, row, i], keys[page, head - heads, row, i + half] = turned
+        with lego.when(head >= heads + shared):
+            for j in (i, i + half):
+                values[page, head - heads - shared, row, j] = qkv[b, head, j]
+
+    return turn
+
+
+@cache
+def attention(heads: int, shared: int, size: int) -> lego.Kernel:
+    """Attention of one query a head to the pages of its sequence; `heads // shared` heads have the same keys."""
+    scale = math.log2(math.e) / math.sqrt(size)
+
+    @lego.kernel(grid=(heads, B), block=128)
+    def attend(
+        query: lego.Tensor(f16, Row(B, heads, size)),
+        keys: lego.Tensor(f16, Row(P, shared, PAGE, size)),
+        values: lego.Tensor(f16, Row(P, shared, PAGE, size)),
+        table: TABLE,
+        positions: POSITIONS,
+        out: lego.Tensor(f16, Row(B, heads, size)),
+    ):
+        head, b = lego.block_id[:2]
+        of_keys, end = head // (heads // shared), lego.index(positions[b]) + 1
+        q = lego.load(query, (1, 1, size), at=(b, head, 0)).reshape(1, size).to(f32)
+        best = lego.register(f32, -math.inf)
+        total = lego.register(f32, 0.0)
+        found = lego.register(lego.zeros(f32, (size,)))
+        features = lego.arange((size,))[None, :]
+        for first in lego.range(0, end, TILE):
+            position = first + lego.arange((TILE,))
+            page = table.load(b, position // PAGE, mask=position < end)
+            row = page[:, None], of_keys, (position % PAGE)[:, None], features
+            s = (keys[row].to(f32) * q).sum(axis=1) * scale
+            s = lego.where(position < end, s, -math.inf)
+            top = lego.maximum(best.get(), s.max(axis=0))
+            p, fade = lego.exp2(s - top), lego.exp2(best.get() - top)
+            total.set(total * fade + p.sum(axis=0))
+            weighted = lego.where((position < end)[:, None], values[row].to(f32) * p[:, None], 0.0)
+            found.set(found.get() * fade + weighted.sum(axis=0))
+            best.set(top)
+        (found.get() / total.get()).to(f16).store(out, at=(b, head, 0))
+
+    return attend
+
+
+@cache
+def sampling(vocabulary: int, chosen: int, temperature: float, seed: int) -> lego.Kernel:
+    """The next token: one of the `chosen` most probable, at random by their probabilities, and the position after it.
+
+    The random number of a token is Philox's of its position and sequence, so a run is repeated exactly. The kernel
+    advances what the next step reads; a recorded step is launched again and again with no other work.
+    """
+
+    @lego.kernel(grid=B, block=128)
+    def sample(
+        logits: lego.Tensor(f32, Row(B, vocabulary)),
+        tokens: lego.Tensor(i32, Row(B)),
+        positions: lego.Tensor(i32, Row(B)),
+        written: lego.Tensor(i32, Row(B, MOST * PAGE)),
+    ):
+        b, position = lego.block_id[0], positions[lego.block_id[0]]
+        best, which = lego.load(logits, (1, vocabulary), at=(b, 0)).topk(chosen, axis=1)
+        powers = lego.exp((best - best.max(axis=1)[:, None]) * (1 / temperature))
+        sums = powers.cumsum(axis=1)
+        word = lego.philox(position.to(u32), b, key=(seed, 0))[0]
+        aim = powers.sum(axis=1) * ((word >> 8).to(f32) * 2.0**-24)
+        place = (sums <= aim[:, None]).to(i32).sum(axis=1)
+        place = lego.minimum(place, chosen - 1)  # sums in another order may be less than the last
+        token = lego.where(lego.arange((chosen,))[None, :] == place[:, None], which, 0).sum(axis=1)
+        token.store(tokens, at=(b,))
+        lego.barrier()  # all threads have read the position
+        with lego.when(lego.thread_id[0] == 0):
+            positions[b] = position + 1
+            with lego.when(position + 1 < MOST * PAGE):
+                written[b, lego.index(position) + 1] = tokens[b]
+
+    return sample
