@@ -17,7 +17,7 @@ import runner
 import lego_mlir as lego
 from lego_mlir import f16, f32, spec
 from lego_mlir.errors import SpecError
-from lego_mlir.expr.context import forget
+from lego_mlir.expr.simplify import forget
 from lego_mlir.kernels import copy, matmul, transpose
 from lego_mlir.proofs.claims import kernel_claims
 

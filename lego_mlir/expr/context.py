@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -73,9 +73,9 @@ class PlainRanges(dict[Any, Range]):
 class Context:
     """The memo tables of one set of ranges."""
 
-    def __init__(self, ranges: Ranges, expand: bool = True) -> None:
-        self.ranges = ranges
-        self.terms = Terms(ranges, expand)
+    def __init__(self, ranges: PlainRanges, expand: bool = True) -> None:
+        self.plain, self.ranges = ranges, SizeRanges(ranges)
+        self.terms = Terms(self.ranges, expand)
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
         self.verdicts: dict[tuple[Cond, int], Verdict] = {}
@@ -109,7 +109,17 @@ class Context:
     @cached_property
     def unexpanded(self) -> Context:
         """The same ranges, with products of sums left as they are."""
-        return Context(self.ranges, expand=False)
+        return Context(self.plain, expand=False)
+
+    @property
+    def key(self) -> frozenset[tuple[Symbol, Range]]:
+        """What the context depends on."""
+        return self.plain.key
+
+    @property
+    def again(self) -> Callable[[], Context]:
+        """Gives the context of these ranges when it is called, and keeps no table until then."""
+        return partial(_context_again, self.plain, self.terms.expanded)
 
 
 def context_of(ranges: Ranges) -> Context:
@@ -122,11 +132,15 @@ def context_of(ranges: Ranges) -> Context:
     found = _kept.contexts.pop(key, None)
     if found is None:
         _require_no_cycle(plain)
-        found = Context(SizeRanges(plain))
+        found = Context(plain)
     _kept.contexts[key] = found
     while len(_kept.contexts) > KEPT:
         _kept.contexts.popitem(last=False)
     return found
+
+
+def _context_again(ranges: PlainRanges, expanded: bool) -> Context:
+    return context_of(ranges) if expanded else context_of(ranges).unexpanded
 
 
 @contextmanager
@@ -210,6 +224,6 @@ def _require_no_cycle(ranges: Ranges) -> None:
                 path.append(following)
 
 
-def forget() -> None:
-    """Drop every context of this thread, for benchmarks that measure cold tables."""
+def forget_contexts() -> None:
+    """Drop every context of this thread."""
     _kept.contexts.clear()

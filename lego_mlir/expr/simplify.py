@@ -27,7 +27,7 @@ import sympy
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.budgets import within_recursion_limit
-from lego_mlir.expr.context import Context, working_in
+from lego_mlir.expr.context import Context, forget_contexts, working_in
 from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
 from lego_mlir.expr.exclusive import LOCK, exclusive
 from lego_mlir.expr.factor import Writer
@@ -63,6 +63,9 @@ class Step:
         return f"{self.before} --> {self.after}  by {self.rule}{condition}"
 
 
+KEPT: Final = 4096
+"""Derivations that are kept, the oldest dropped first: kernels have many in common, and schedules all."""
+_derived: dict[Any, tuple[Derivation, ...]] = {}  # by ranges, expressions and model; used under the lock
 MOST_SHOWN: Final = 64
 """Operations of an expression that the display of a derivation writes out."""
 
@@ -80,13 +83,13 @@ class Derivation:
     before: int
     after: int
     model: CostModel = OPERATIONS
-    _context: Context = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    _context: Callable[[], Context] = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     _rewritten: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the parts of `raw` that were rewritten
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         with LOCK, within_recursion_limit("explained"):
-            return tuple(_Trail(self._context, self).steps)
+            return tuple(_Trail(self._context(), self).steps)
 
     def __str__(self) -> str:
         return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
@@ -101,7 +104,7 @@ class Derivation:
         """`raw` with the steps applied one by one. Equal to `expr` if the steps are complete and correct."""
         current = self.raw
         for step in self.steps:
-            current = apply_step(self._context, current, step)
+            current = apply_step(self._context(), current, step)
         return current
 
 
@@ -136,12 +139,22 @@ def simplify_all(
     """
     with within_recursion_limit("simplified"), working_in(ranges) as context:
         raws = tuple(map(_plain, exprs))
-        known = context.derivations.get((raws, model))
+        key = (context.key, raws, model)
+        known = _derived.get(key)
         if known is None:
             count = cache(partial(operations, shared=True, model=model))  # many of the forms are equal
             known = tuple(_least_together(_forms(context, raws, model, count), count))
-            context.derivations[raws, model] = known
+            _derived[key] = known
+            while len(_derived) > KEPT:
+                del _derived[next(iter(_derived))]
         return known
+
+
+@exclusive
+def forget() -> None:
+    """Drop all derivations, and what this thread knows under any ranges, for measurements of cold tables."""
+    _derived.clear()
+    forget_contexts()
 
 
 class Deferred:
@@ -182,14 +195,14 @@ def _forms(
     nothing cheaper than the input, which it has compared over the cheapest forms of all parts, the pieces give nothing.
     """
     before = list(map(count, raws))
-    as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
+    as_written = [Derivation(r, r, b, b, model, context.again) for r, b in zip(raws, before, strict=True)]
     ways = [as_written]
 
     def derived(as_is: Derivation, form: Form, tried: Context) -> Derivation:
         after = count(form.expr)
         if after > as_is.after:
             return as_is
-        return Derivation(as_is.raw, form.expr, as_is.after, after, model, tried, form.rewritten)
+        return Derivation(as_is.raw, form.expr, as_is.after, after, model, tried.again, form.rewritten)
 
     for tried in (context, context.unexpanded):
         writer = Writer(tried, model)

@@ -146,7 +146,7 @@ def threads():
 
 def _forget():
     from lego_mlir.expr import solver
-    from lego_mlir.expr.context import forget
+    from lego_mlir.expr.simplify import forget
 
     forget()
     solver._solve.cache_clear()

@@ -6,7 +6,7 @@ import sys
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lego_mlir.expr.context import forget
+from lego_mlir.expr.simplify import forget
 from lego_mlir.layout import GroupBy, OrderBy, RegP, gallery
 
 import strategies

@@ -24,7 +24,7 @@ from lego_mlir.errors import (
     TraceError,
     did_you_mean,
 )
-from lego_mlir.expr.context import forget
+from lego_mlir.expr.context import forget_contexts
 from lego_mlir.expr.index import as_expr
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.layout import Row, as_layout
@@ -254,7 +254,7 @@ class Kernel(Referenced, OnArrays):
                 tracer.data.names[value.number] = name
                 arguments.append(Scalar(value))
         require_names(self, declared_sizes(self), ())
-        forget()  # a kernel's text must not depend on what was derived before it
+        forget_contexts()  # a kernel's text must not depend on what was derived before it
         try:
             for n in declared_extents(self):
                 tracer.require_divisors(as_expr(n), self.source)

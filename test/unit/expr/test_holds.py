@@ -4,10 +4,10 @@ import pytest
 import sympy
 
 from lego_mlir.expr import solver
-from lego_mlir.expr.context import forget
 from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Lt, Size
 from lego_mlir.expr.prove import holds, prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import forget
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 
 M, N = Size("M"), Size("N", min=32)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Row, i32
 from lego_mlir.expr import solver
-from lego_mlir.expr.context import forget
 from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Lt, Size, Smaller
 from lego_mlir.expr.prove import holds
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import forget
 from lego_mlir.tracing.trace.trace import If, Source
 from lego_mlir.tracing.trace.tracer import Tracer
 
