@@ -34,6 +34,7 @@ from lego_mlir.interp.shared_shadow import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.interp.barrier_phases import PhaseBarrier
     from lego_mlir.interp.ptx.line_mix import InstructionMix
 
 Dim3 = tuple[int, int, int]
@@ -528,6 +529,12 @@ class PtxMachine:
             self.parked.remove(gang)
             gang.state, gang.waits = "runnable", ""
             self.runnable.append(gang)
+
+    def wake_all(self, barrier: PhaseBarrier) -> None:
+        """A phase of a barrier is over: those who wait for it continue."""
+        waiting, barrier.waiting = barrier.waiting, []
+        for gang in waiting:
+            self.wake(gang)
 
 
 MOST_CYCLES: Final = 1 << 20

@@ -274,9 +274,7 @@ def enter(machine: PtxMachine, gang: Gang, lane: int, chunks: IntArray, line: in
     if not writes and len(missing := machine.shadow.uninitialised(access)):
         message = f"a bulk store reads {16 * len(missing)} bytes of shared memory that were never written"
         machine.fault(Kind.UNINITIALISED, message, gang, lane, line)
-    joint = np.stack([clocks.known[warp], clocks.fenced[warp]])
-    joint[:, agent] = clock
-    return joint
+    return clocks.completion(warp, agent, clock)
 
 
 def _copy_box(machine: PtxMachine, map_: TensorMapArgument, corner: tuple[int, ...], chunks: IntArray) -> None:
@@ -415,9 +413,8 @@ def _wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
             if not all(store.read if only_read else store.done for store in stores):
                 gang.pc = pc
                 return machine.park(gang, f"bulk stores, to have at most {left} groups in flight")
-            agent = int(machine.clocks.first_agent[warp]) + BULK_AGENT
             for store in stores:
-                machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], store.clock)
+                machine.clocks.learn(warp, BULK_AGENT, store.clock)
             if not only_read:
                 groups.groups = groups.groups[len(done) :]
         return None
@@ -501,7 +498,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
                         copy.land(machine)
                     barrier.learn(joint)
                     barrier.pending -= min(arrivals, barrier.pending)
-                    barrier.advance(machine)
+                    barrier.advance_in(machine)
 
                 machine.in_flight.append(AsyncOperation(land, line, "an arrival after cp.async"))
         return None

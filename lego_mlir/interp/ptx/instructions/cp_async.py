@@ -93,10 +93,9 @@ def _wait(machine: PtxMachine, warp: int, left: int, everything: bool) -> None:
         queue.open = []
     done = queue.groups[: len(queue.groups) - left] if left else queue.groups
     queue.groups = queue.groups[len(done) :]
-    agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
     for copy in (copy for group in done for copy in group):
         copy.land(machine)
-        machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], copy.clock)
+        machine.clocks.learn(warp, COPY_AGENT, copy.clock)
 
 
 SIZES: Final = (4, 8, 16)

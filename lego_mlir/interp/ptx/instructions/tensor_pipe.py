@@ -192,11 +192,8 @@ def build_commit(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
 def _done(machine: PtxMachine, warp: int, lane: int) -> Array:
     """What a commit of a lane makes known: what its warp knows, and the lane's operations."""
-    clocks = machine.clocks
-    joint = np.stack([clocks.known[warp], clocks.fenced[warp]])
-    agent = int(clocks.first_agent[warp]) + PRODUCT_AGENT
-    joint[:, agent] = np.maximum(joint[:, agent], issued_by(machine).get((warp, lane), 0))
-    return joint
+    agent = int(machine.clocks.first_agent[warp]) + PRODUCT_AGENT
+    return machine.clocks.completion(warp, agent, issued_by(machine).get((warp, lane), 0))
 
 
 def _targets(machine: PtxMachine, at: int, mask: int | None) -> Iterator[int]:

@@ -354,8 +354,7 @@ def _land(machine: PtxMachine, gang: Gang, left: int) -> None:
         matrices: dict[tuple[int, ...], tuple[WgmmaForm, Array]] = {}
         for operation in (operation for group in done for operation in group):
             _perform(machine, gang, row, operation, matrices)
-            agent = int(machine.clocks.first_agent[leader(machine, warp)]) + WGMMA_AGENT
-            machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], operation.clock)
+            machine.clocks.learn(warp, WGMMA_AGENT, operation.clock, of=leader(machine, warp))
         for slots, (form, matrix) in matrices.items():
             for slot, words in zip(slots, to_words(matrix, form), strict=True):
                 results.setdefault(slot, {})[row] = words
