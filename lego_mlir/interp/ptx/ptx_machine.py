@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -161,6 +161,12 @@ class PtxMachine:
         self.remote: dict[int, dict[int, tuple[int, int]]] = {}
         self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
         self.changes = 0  # stores and updates that changed a value
+
+    def states(self, unit: str) -> dict[Any, Any]:
+        """The states of a kind of barrier or unit, by what its module keeps them for."""
+        found = self.units.setdefault(unit, {})
+        assert isinstance(found, dict)
+        return found
 
     @property
     def allows_regions(self) -> bool:

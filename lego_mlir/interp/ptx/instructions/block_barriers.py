@@ -48,9 +48,7 @@ class BlockBarrier(NamedBarrier):
 
 def barriers_of(machine: PtxMachine) -> dict[tuple[int, int], BlockBarrier]:
     """The barriers in use, by slot and number."""
-    found = machine.units.setdefault("barriers", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("barriers")
 
 
 @opcode("bar", "barrier", whole=True)

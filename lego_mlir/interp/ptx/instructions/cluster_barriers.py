@@ -45,9 +45,7 @@ class ClusterBarrier(PhaseBarrier):
 
 def cluster_barriers(machine: PtxMachine) -> dict[int, ClusterBarrier]:
     """The barriers by number of the cluster."""
-    found = machine.units.setdefault("clusters", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("clusters")
 
 
 def _clusters(machine: PtxMachine, gang: Gang) -> IntArray:

@@ -55,9 +55,7 @@ class PtxBarrier(MemoryBarrier):
 
 def mbarriers_of(machine: PtxMachine) -> dict[int, PtxBarrier]:
     """The barriers by position in the shared arena."""
-    found = machine.units.setdefault("mbarriers", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("mbarriers")
 
 
 def complete_bytes(machine: PtxMachine, at: int, nbytes: int, joint: Array, line: int) -> None:

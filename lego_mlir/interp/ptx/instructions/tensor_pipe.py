@@ -55,16 +55,12 @@ class TensorPipe:
 
 def pipes(machine: PtxMachine) -> dict[int, TensorPipe]:
     """The queues by slot."""
-    found = machine.units.setdefault("tensor pipes", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("tensor pipes")
 
 
 def issued_by(machine: PtxMachine) -> dict[tuple[int, int], int]:
     """The clock of the last operation of a warp's lane, for its commits."""
-    found = machine.units.setdefault("tensor issues", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("tensor issues")
 
 
 def put_in_pipe(machine: PtxMachine, slot: int, perform: Callable[[], None], line: int, text: str) -> None:
