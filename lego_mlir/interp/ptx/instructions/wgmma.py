@@ -17,11 +17,11 @@ import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
+from lego_mlir.interp.mma_fragments import left_places
 from lego_mlir.interp.ptx.address_spaces import OFFSET_MASK, SHARED_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.group_queues import GroupQueue
-from lego_mlir.interp.ptx.instructions.tensor_core import left_places
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
