@@ -18,7 +18,7 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
-from lego_mlir.interp.warp_exchange import clamp_of, shuffle_source
+from lego_mlir.interp.warp_shuffles import clamp_of, shuffle_source
 
 AXES = {"x": 0, "y": 1, "z": 2}
 WIDTHS = tuple(1 << k for k in range(WARP.bit_length()))

@@ -7,7 +7,7 @@ import numpy as np
 from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, require_whole_warps
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.warp_exchange import VOTES, matching_lanes
+from lego_mlir.interp.warp_shuffles import VOTES, matching_lanes
 
 
 @implements("nvvm.vote.sync")

@@ -19,7 +19,7 @@ from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.report import Kind
-from lego_mlir.interp.warp_exchange import LANES, VOTES, lane_bits, matching_lanes, shuffle_source
+from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, matching_lanes, shuffle_source
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
