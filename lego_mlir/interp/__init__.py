@@ -5,8 +5,8 @@ Sections:
 - launches: `launch`, `traced_kernels`, `program`, `machine`, `geometry`, `values`, `dialects/`, `ptx/`
 - memory: `memory`, `access`, `counters`, `repeats`, `load_sinking`
 - order of threads: `graph`, `role_scheduler`, `cluster_blocks`, `warp_order`, `happens_before`, `shadow`,
-  `shared_shadow`
-- numbers: `rounding`, `directed_rounding`, `extremes`
+  `shared_shadow`, `barrier_phases`
+- numbers: `rounding`, `directed_rounding`, `extremes`, `mma_fragments`, `warp_shuffles`
 - reports: `report`, `faults`, `element_history`, `stopped`, `printed`
 """
 

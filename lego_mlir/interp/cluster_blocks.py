@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.interp.barrier_phases import PhaseBarrier
 from lego_mlir.interp.geometry import Dim3, coordinates
 from lego_mlir.interp.memory import DeviceBuffer, Space
 from lego_mlir.interp.report import Kind, SourceLocation
@@ -31,14 +32,11 @@ if TYPE_CHECKING:
     from lego_mlir.interp.values import Array
 
 
-@dataclass(slots=True)
-class ClusterMeeting:
-    """The barrier of a cluster: the blocks that arrived and wait, and how often it was complete."""
+@dataclass(eq=False, slots=True)
+class ClusterMeeting(PhaseBarrier):
+    """The barrier of a cluster, with the ranks of the blocks that arrived and wait."""
 
-    arrived: dict[int, SourceLocation] = field(default_factory=dict)
-    turn: int = 0
-    joint: Array | None = None
-    done: Array | None = None
+    arrived: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,7 @@ class ClusterBlocks:
     def end(self, m: Machine) -> None:
         """A block ends: report accesses of other blocks to its memory that may come later."""
         assert m.clocks is not None
-        vector = m.clocks.vector
-        known = vector.known[m.first_warp : m.first_warp + m.warps].max(axis=0)
+        known = m.clocks.known[m.first_warp : m.first_warp + m.warps].max(axis=0)
         self.ended[m.rank] = known
         own = np.arange(len(known)) // UNITS // m.warps == m.rank
         for buffer, shadow in m.clocks.shadows.values():
@@ -188,9 +185,8 @@ def arrive(m: Machine, place: SourceLocation) -> None:
             *m.name_lane(0, 0),
         )  # fmt: skip
     m.forget_tags()
-    joint = m.clocks.release(np.arange(m.first_warp, m.first_warp + m.warps))
-    barrier.joint = joint if barrier.joint is None else np.maximum(barrier.joint, joint)
-    barrier.arrived[m.rank] = place
+    barrier.learn(m.clocks.release(np.arange(m.first_warp, m.first_warp + m.warps)))
+    barrier.arrived.add(m.rank)
 
 
 def wait(m: Machine, place: SourceLocation) -> None:
@@ -198,13 +194,13 @@ def wait(m: Machine, place: SourceLocation) -> None:
     blocks = m.cluster_blocks
     assert blocks is not None
     barrier, total = blocks.barrier, len(blocks.ids)
-    turn = barrier.turn
+    phase = barrier.phase
 
     def complete() -> bool:
-        if barrier.turn == turn and len(barrier.arrived) == total:
-            barrier.done, barrier.joint, barrier.arrived = barrier.joint, None, {}
-            barrier.turn += 1
-        return barrier.turn != turn
+        if barrier.phase == phase and len(barrier.arrived) == total:
+            barrier.arrived = set()
+            barrier.end_phase()
+        return barrier.phase != phase
 
     def reason() -> str:
         missing = [blocks.place_of(rank) for rank in range(total) if rank not in barrier.arrived]
@@ -215,7 +211,6 @@ def wait(m: Machine, place: SourceLocation) -> None:
     if not complete():
         m.wait_for(Waiting(complete, place, reason, 0))
     m.acquire(barrier.done, m.active())
-    m.order_blocks(np.ones((1, 1), bool))
 
 
 def _listed(places: Sequence[Dim3]) -> str:

@@ -23,46 +23,39 @@ from lego_mlir.interp.shared_shadow import COPY_AGENT, UNITS, Conflict, ShadowAc
 from lego_mlir.interp.values import Array, like_vector, spread
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import IntArray
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import DeviceBuffer, Touch
 
 
-class WarpClocks:
-    """What each warp of a block knows of the others, and the accesses to its shared memory."""
+class WarpClocks(VectorClocks):
+    """What each warp of a block, or of a cluster, knows of the others, and the accesses to its shared memory."""
 
     def __init__(self, warps: int) -> None:
-        self.vector = VectorClocks(warps, warps)
+        super().__init__(warps, warps)
         self.shadows: dict[int, tuple[DeviceBuffer, SharedShadow]] = {}
         self._warps = warps
 
     def of_lanes(self, m: Machine) -> Array:
         """Each thread's clock, that of its warp: (1, threads)."""
-        clocks = self.vector.clocks(np.arange(m.first_warp, m.first_warp + m.warps))
+        clocks = self.clocks(np.arange(m.first_warp, m.first_warp + m.warps))
         return np.repeat(clocks, WARP)[None, : m.threads]
 
-    def step(self, warps: Array) -> None:
-        """The lanes of these warps have synchronised among themselves."""
-        self.vector.known[warps, self.vector.first_agent[warps]] += 1
-
-    def release(self, warps: Array) -> Array:
-        """What the warps know; what they do from now on is later."""
-        return self.vector.release(warps)
-
-    def acquire(self, warps: Array, joint: Array) -> None:
+    def acquire(self, warps: IntArray, joint: Array) -> None:
         """The warps learn what was released, and what they do from now on is later than what they did."""
-        self.vector.acquire(warps, joint)
+        super().acquire(warps, joint)
         self.step(warps)
 
-    def meet(self, warps: Array) -> None:
+    def meet(self, warps: IntArray) -> None:
         """A barrier of these warps."""
         self.acquire(warps, self.release(warps))
 
-    def issue(self, warps: Array) -> Array:
+    def issue_copies(self, warps: IntArray) -> Array:
         """New asynchronous copies of these warps: what a barrier learns when they have landed."""
-        joint = np.zeros((2, self.vector.known.shape[1]), np.int64)
+        joint = np.zeros((2, self.known.shape[1]), np.int64)
         for warp in warps:
-            agent, clock = self.vector.issue(int(warp), COPY_AGENT)
+            agent, clock = self.issue(int(warp), COPY_AGENT)
             joint[:, agent] = clock
         return joint
 
@@ -80,7 +73,7 @@ class WarpClocks:
         Threads are counted from the first warp of the cluster.
         """
         warps = np.minimum(thread // WARP, self._warps - 1)
-        return np.asarray(epoch <= self.vector.known[other // WARP, self.vector.first_agent[warps]])
+        return np.asarray(epoch <= self.known[other // WARP, self.first_agent[warps]])
 
 
 def active_warps(m: Machine, active: Array | None = None) -> Array:
@@ -99,7 +92,7 @@ def check_shared(
     Atomic updates are ordered among themselves.
     """
     assert m.clocks is not None
-    elements, clocks = touch.elements(), m.clocks.vector
+    elements, clocks = touch.elements(), m.clocks
     shape = np.broadcast_shapes(elements.shape, (1, m.threads) + (1,) * (elements.ndim - 2))
     at = np.broadcast_to(elements, shape) * touch.item
     if touch.buffer.clustered:

@@ -164,12 +164,6 @@ class Machine:
             )  # fmt: skip
         self._advance(fenced, np.asarray(some))
 
-    def order_blocks(self, some: Array) -> None:
-        """Order all accesses of some blocks before this point with those after it; `some` is (blocks, 1)."""
-        if some.any():
-            self._tags.clear()
-            self._advance((False, True), some)
-
     def _advance(self, fenced: tuple[bool, ...], some: Array) -> None:
         """Raise the epochs of blocks that passed a barrier: of all their threads to one that none had."""
         for memory in fenced:
@@ -256,7 +250,7 @@ class Machine:
         """An asynchronous copy of the active lanes begins."""
         self.issued.append(landing)
         if self.clocks is not None:
-            clocks = self.clocks.issue(active_warps(self))
+            clocks = self.clocks.issue_copies(active_warps(self))
             self.copied = clocks if self.copied is None else np.maximum(self.copied, clocks)
 
     def take_issued(self) -> tuple[list[Callable[[Array | None], None]], Array | None]:

@@ -162,6 +162,11 @@ class SharedShadow:
         return Conflict(int(row), rows, line, int(agent), clock, False, int(agent) % self.units)
 
 
+def joined(known: Array | None, joint: Array) -> Array:
+    """The later of two clocks of each agent."""
+    return joint if known is None else np.maximum(known, joint)
+
+
 class VectorClocks:
     """What each resident warp knows: `known` through ordinary synchronisation, `fenced` also across proxies."""
 
@@ -189,6 +194,21 @@ class VectorClocks:
         self.issued[warp, unit] += 1
         return int(self.first_agent[warp]) + unit, int(self.issued[warp, unit])
 
+    def step(self, warps: IntArray) -> None:
+        """What these warps do from now on is later than what they did."""
+        self.known[warps, self.first_agent[warps]] += 1
+
+    def completion(self, warp: int, agent: int, clock: int) -> Array:
+        """What the completion of an operation that a warp has issued makes known: (2, agents)."""
+        joint = np.stack([self.known[warp], self.fenced[warp]])
+        joint[:, agent] = np.maximum(joint[:, agent], clock)
+        return joint
+
+    def learn(self, warp: int, unit: int, clock: int, of: int | None = None) -> None:
+        """A warp has waited for an operation of a unit of its own, or of another warp."""
+        agent = int(self.first_agent[warp if of is None else of]) + unit
+        self.known[warp, agent] = max(self.known[warp, agent], clock)
+
     def through_async_proxy(self, warps: IntArray) -> IntArray:
         """What operations of the asynchronous proxy know: of generic writes, only those that were fenced."""
         rows: IntArray = np.where(self.generic, self.fenced[warps], self.known[warps])
@@ -197,12 +217,12 @@ class VectorClocks:
     def fence_proxy(self, warps: IntArray) -> None:
         """fence.proxy.async: what is known now, and no later access, is visible to the asynchronous proxy."""
         self.fenced[warps] = np.maximum(self.fenced[warps], self.known[warps])
-        self.known[warps, self.first_agent[warps]] += 1
+        self.step(warps)
 
     def release(self, warps: IntArray) -> Array:
         """What these warps know together, (2, agents), and a new clock for each of them."""
         joint = np.stack([self.known[warps].max(axis=0), self.fenced[warps].max(axis=0)])
-        self.known[warps, self.first_agent[warps]] += 1
+        self.step(warps)
         return joint
 
     def acquire(self, warps: IntArray, joint: Array) -> None:

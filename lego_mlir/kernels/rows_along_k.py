@@ -19,11 +19,12 @@ from functools import cache
 from typing import Final
 
 import lego_mlir as lego
-from lego_mlir import Kernel, Row, gallery
-from lego_mlir.aliases import Array, IndexLike, Operand
+from lego_mlir import Kernel, Row
+from lego_mlir.aliases import Array, IndexLike, Traced
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.depth_copies import TYPES, WIDTHS, name_of
+from lego_mlir.kernels.transpose import micro_tiles, store_micro_tile
 from lego_mlir.tracing.words.staging import thread_chunks
 from lego_mlir.tracing.words.tensor import View
 
@@ -58,14 +59,12 @@ def along_k(element: int, width: int) -> Kernel:
 
     def body(source: lego.Tensor(dtype, Row(K, R)), rows: lego.Tensor(dtype, Row(R, P))):  # type: ignore[no-untyped-def]
         at = lego.block_id.y, lego.block_id.x
-        stage = lego.shared(dtype, gallery.xor_swizzle(side, side, vec=w, per_phase=w))
+        stage = lego.shared(dtype, micro_tiles(side, side, w))
         given, result = source.tile_by(tiles, (side, side)), rows.tile_by(tiles[::-1], (side, side))
         places = [(i * w, j) for i, j in thread_chunks((side // w, side), w, threads, lego.thread_id.x)]
         loaded = [[_line(given, (*at, i + k, j), w, width) for k in range(w)] for i, j in places]
         for (i, j), lines in zip(places, loaded, strict=True):
-            for k in range(w):
-                column = [line[k] for line in lines]
-                stage.store(column[0] if w == 1 else lego.vector(*column), j + k, i)
+            store_micro_tile(stage, lines, j, i)
         lego.barrier()
         for j, i in thread_chunks((side, side), w, threads, lego.thread_id.x):
             result.store(stage.load(j, i, width=w), *at[::-1], j, i)
@@ -81,8 +80,10 @@ def along_k(element: int, width: int) -> Kernel:
     return made
 
 
-def _line(tile: View, at: tuple[IndexLike, ...], w: int, width: int) -> list[Operand]:
-    """The w elements of a micro-tile's row, zeros outside of the matrix."""
+def _line(tile: View, at: tuple[IndexLike, ...], w: int, width: int) -> Traced:
+    """The w elements of a micro-tile's row, or the only one; zeros outside of the matrix."""
+    if w == 1:
+        return tile[at]
     if width == 1:
         return [tile[(*at[:-1], at[-1] + k)] for k in range(w)]
     vector = tile.load(*at, width=w)

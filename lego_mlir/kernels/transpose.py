@@ -23,13 +23,13 @@ whole rows of the result. A result that fits in the cache does not need this, an
 # mypy: disable-error-code="valid-type"
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import lego_mlir as lego
-from lego_mlir import Kernel, Row, gallery
-from lego_mlir.aliases import IndexLike
+from lego_mlir import GenP, Kernel, Row, gallery
+from lego_mlir.aliases import IndexLike, Traced
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
@@ -77,12 +77,23 @@ class TransposeVariant:
     realigned: bool = False
 
 
+def micro_tiles(rows: int, columns: int, w: int) -> GenP:
+    """The layout of a shared tile that `store_micro_tile` writes and that is read along its rows."""
+    return gallery.xor_swizzle(rows, columns, vec=w, per_phase=w)
+
+
+def store_micro_tile(stage: View, lines: Sequence[Traced], row: IndexLike, column: IndexLike) -> None:
+    """Store w vectors of w elements transposed: `row`, `column` is the place of their first element in `stage`."""
+    for k in range(len(lines)):
+        stage.store(lines[0] if len(lines) == 1 else lego.vector(*(line[k] for line in lines)), row + k, column)
+
+
 VARIANTS: Final = {
     "naive": TransposeVariant(None),
     "shared": TransposeVariant(lambda r, c, w: Row(r, c)),
     "padded": TransposeVariant(lambda r, c, w: gallery.padded(r, c)),
     "swizzled": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(r, c)),
-    "vectorised": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(c, r, vec=w, per_phase=w), vectorised=True),
+    "vectorised": TransposeVariant(lambda r, c, w: micro_tiles(c, r, w), vectorised=True),
     "realigned": TransposeVariant(lambda r, c, w: gallery.padded(r, c), realigned=True),
 }
 
@@ -267,8 +278,7 @@ class _Plan:
         places = [(i * w, j) for i, j in self.chunks((rows // w, columns), w)]
         loaded = [[source.load(*at, i + k, j, width=w) for k in range(w)] for i, j in places]
         for (i, j), lines in zip(places, loaded, strict=True):
-            for k in range(w):
-                stage.store(lines[0] if w == 1 else lego.vector(*(line[k] for line in lines)), j + k, i)
+            store_micro_tile(stage, lines, j, i)
         for j, i in self.chunks((columns, rows), w):
             lego.barrier()  # the first for correctness, the others for pace
             result.store(stage.load(j, i, width=w), *at[::-1], j, i)

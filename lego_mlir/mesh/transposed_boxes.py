@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.kernels.transpose import micro_tiles, store_micro_tile
 from lego_mlir.layout import Row
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ class TransposedBox:
             step = self.box.source[-1]
             at = starts[0] + (first_t + one) * step + first_s + other
             lines = [source.load(at + k * step, width=w) for k in range(w)]
-            for k in range(w):
-                stage.store(lego.vector(*(line[k] for line in lines)), other + k, one)
+            store_micro_tile(stage, lines, other, one)
         lego.barrier()
         for k in range(w):  # SIDE rows of the tile at a time
             s, t = k * SIDE + lego.thread_id.x // SIDE, other
@@ -122,4 +122,4 @@ def stage_of(boxes: Sequence[object], dtype: DType) -> View | None:
         return None
     (width,) = widths
     side = SIDE * width
-    return lego.shared(dtype, lego.gallery.xor_swizzle(side, side, vec=width, per_phase=width))
+    return lego.shared(dtype, micro_tiles(side, side, width))

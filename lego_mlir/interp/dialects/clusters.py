@@ -7,39 +7,26 @@ this block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from lego_mlir.interp import cluster_blocks, values
-from lego_mlir.interp.dialects.gpu import AXES
+from lego_mlir.interp.dialects.gpu import identity
 from lego_mlir.interp.dialects.mbarrier import Barriers, PeerBarriers
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind
-from lego_mlir.interp.values import Array
 
 OF_BLOCK: Final = "lego.of_block"
 
 
-def _along(name: str, find: Callable[[Machine, int], Array]) -> None:
-    @implements(name)
-    def build(op: Operation) -> Step:
-        axis, result = AXES[op.keyword("dimension")], op.result
-
-        def step(m: Machine) -> None:
-            m.values[result] = find(m, axis)
-
-        return step
-
-
-_along("gpu.cluster_id", lambda m, axis: m.block_id(axis) // m.cluster[axis])
-_along("gpu.cluster_block_id", lambda m, axis: m.block_id(axis) % m.cluster[axis])
-_along("gpu.cluster_dim", lambda m, axis: values.uniform(m.grid[axis] // m.cluster[axis]))
-_along("gpu.cluster_dim_blocks", lambda m, axis: values.uniform(m.cluster[axis]))
+identity("gpu.cluster_id", lambda m, axis: m.block_id(axis) // m.cluster[axis])
+identity("gpu.cluster_block_id", lambda m, axis: m.block_id(axis) % m.cluster[axis])
+identity("gpu.cluster_dim", lambda m, axis: values.uniform(m.grid[axis] // m.cluster[axis]))
+identity("gpu.cluster_dim_blocks", lambda m, axis: values.uniform(m.cluster[axis]))
 
 
 @implements("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lego_mlir.aliases import IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import extremes, memory, values
@@ -19,13 +18,16 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
+from lego_mlir.interp.warp_shuffles import clamp_of, shuffle_source
 
 AXES = {"x": 0, "y": 1, "z": 2}
 WIDTHS = tuple(1 << k for k in range(WARP.bit_length()))
 """Lanes of the groups within which a shuffle exchanges."""
 
 
-def _identity(name: str, find: Callable[[Machine, int], Array]) -> None:
+def identity(name: str, find: Callable[[Machine, int], Array]) -> None:
+    """Define an operation that gives an id or extent along its dimension."""
+
     @implements(name)
     def build(op: Operation) -> Step:
         axis, result = AXES[op.keyword("dimension")], op.result
@@ -36,11 +38,11 @@ def _identity(name: str, find: Callable[[Machine, int], Array]) -> None:
         return step
 
 
-_identity("gpu.thread_id", lambda m, axis: m.thread_id(axis))
-_identity("gpu.block_id", lambda m, axis: m.block_id(axis))
-_identity("gpu.block_dim", lambda m, axis: values.uniform(m.block[axis]))
-_identity("gpu.grid_dim", lambda m, axis: values.uniform(m.grid[axis]))
-_identity("gpu.global_id", lambda m, axis: m.block_id(axis) * m.block[axis] + m.thread_id(axis))
+identity("gpu.thread_id", lambda m, axis: m.thread_id(axis))
+identity("gpu.block_id", lambda m, axis: m.block_id(axis))
+identity("gpu.block_dim", lambda m, axis: values.uniform(m.block[axis]))
+identity("gpu.grid_dim", lambda m, axis: values.uniform(m.grid[axis]))
+identity("gpu.global_id", lambda m, axis: m.block_id(axis) * m.block[axis] + m.thread_id(axis))
 
 
 @implements("gpu.lane_id")
@@ -162,22 +164,6 @@ SHUFFLE_MODES = ("xor", "down", "up", "idx")
 """In the order of their numbers in MLIR."""
 
 
-def lane_read(mode: str, lane: IntArray, distance: IntArray, width: IntArray) -> tuple[IntArray, Array]:
-    """The lane of the warp that each lane reads, its own if there is none, and whether there is one.
-
-    Hardware takes distances modulo 32, and `xor` reads lanes of the groups below its own. (PTX ISA, "shfl.sync".)
-    """
-    distance = distance % WARP
-    first = lane - lane % width
-    if mode == "up":
-        target = lane - distance
-        inside = target >= first
-    else:
-        target = {"xor": lane ^ distance, "down": lane + distance, "idx": first + distance % width}[mode]
-        inside = target < first + width
-    return np.where(inside, target, lane), inside
-
-
 @implements("gpu.shuffle")
 def shuffle(op: Operation) -> Step:
     """Each lane reads another lane's value; a read from an inactive lane is undefined, so it is a fault."""
@@ -188,13 +174,12 @@ def shuffle(op: Operation) -> Step:
     def step(m: Machine) -> None:
         source, active = lanes_and_active(m, m.values[value])
         distance, span = by_warp(m, m.values[offset]), by_warp(m, m.values[width])
-        lane = np.arange(WARP).reshape(1, 1, WARP)
         wrong = ~np.isin(span, WIDTHS)
         if (wrong & active).any():
             some = int(np.broadcast_to(span, np.broadcast_shapes(span.shape, active.shape))[wrong & active][0])
             op.fail(f"groups of {some} lanes; they have 1, 2, 4, 8, 16 or {WARP}")
         width_of = np.where(wrong, WARP, span).astype(np.int64)  # lanes past the block's end have no width
-        partner, inside = lane_read(mode, lane, np.asarray(distance, np.int64), width_of)
+        partner, inside = shuffle_source(mode, np.asarray(distance, np.int64), clamp_of(mode, width_of))
         shape = np.broadcast_shapes(partner.shape, active.shape)
         partner = np.broadcast_to(partner, shape).astype(np.int64)
         active = np.broadcast_to(active, shape)

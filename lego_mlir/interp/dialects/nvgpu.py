@@ -1,19 +1,7 @@
 """`nvgpu`: asynchronous copies that complete at their wait, ldmatrix, and the tensor core's mma.sync.
 
-Fragments follow the PTX ISA ("Matrix fragments for mma.m16n8k8, .m16n8k16, .m16n8k32"): with g = lane // 4 and
-t = lane % 4, register r of E elements holds
-
-    A: row g + 8 (r % 2), columns 4 E (r // 2) + E t + e      B: rows 4 E r + E t + e, column g
-    C: row g + 8 r, columns 2 t + e
-
-and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). A of mma.sp is the fragment of half the depth, and
-its metadata has 16 bits, the places of eight kept elements, for 16 columns of a row:
-
-    16 bits: lane 4 g + 2 s + w, half h: row g + 8 h, columns 16 w ..   (selector s)
-    8 bits:  lane 4 g + v + 2 w, half h: row g + 8 v, columns 32 w + 16 h ..
-
-Products are exact in the accumulator's type and
-summed there; the hardware's order of additions is undocumented and not reproduced.
+`mma_fragments` has the rows and columns of registers. Products are exact in the accumulator's type and summed there;
+the hardware's order of additions is undocumented and not reproduced.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -31,6 +19,14 @@ from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp
 from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Touch
+from lego_mlir.interp.mma_fragments import (
+    ascending,
+    kept_columns,
+    left_places,
+    right_places,
+    spread_out,
+    sum_places,
+)
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
@@ -169,17 +165,13 @@ def _whole_warps(m: Machine, place: SourceLocation, what: str) -> None:
 @cache
 def fragment(which: str, rows: int, columns: int, registers: int, elements: int) -> Array:
     """The positions of a fragment's entries: (lane, register, element) -> row * columns + column."""
-    lane = np.arange(WARP).reshape(WARP, 1, 1)
-    r = np.arange(registers).reshape(1, registers, 1)
-    e = np.arange(elements).reshape(1, 1, elements)
-    g, t = lane // 4, lane % 4
-    if which == "a":
-        row, column = g + 8 * (r % 2), 4 * elements * (r // 2) + elements * t + e
-    elif which == "b":
-        row, column = 4 * elements * r + elements * t + e, g
-    else:
-        row, column = g + 8 * r, 2 * t + e
-    place = np.broadcast_to(row * columns + column, (WARP, registers, elements))
+    places = {
+        "a": left_places(rows, registers, elements),
+        "b": right_places(registers, elements),
+        "c": sum_places(rows),
+    }
+    row, column = places[which]
+    place = np.moveaxis(row * columns + column, 0, 1)
     if not np.array_equal(np.sort(place.reshape(-1)), np.arange(rows * columns)):
         raise AssertionError(f"fragment {which} of {rows}x{columns} in {registers} registers of {elements}")
     return np.ascontiguousarray(place.reshape(WARP, registers * elements))
@@ -229,10 +221,10 @@ def _product(op: Operation, sparsity: int) -> Step:
         _whole_warps(m, place, "mma.sync")
         left = matrix(m, 0)
         if sparsity > 1:
-            columns = _kept_columns(
-                m, by_warp(m, m.values[slots[3]]), k_, 16 if operand.itemsize == 2 else 8, selector, place
-            )
-            left = _spread_out(left, columns, k_)
+            given = np.ascontiguousarray(by_warp(m, m.values[slots[3]]).astype(np.uint16)).view(np.uint32)[..., 0]
+            columns, valid = kept_columns(given, k_, operand.itemsize, selector)
+            _require_ascending(m, valid & ascending(columns), place)
+            left = spread_out(left, columns, k_)
         total = left @ matrix(m, 1) + matrix(m, 2)
         if values.is_float(dtype):
             total = rounding.narrow(total, dtype)
@@ -244,30 +236,11 @@ def _product(op: Operation, sparsity: int) -> Step:
     return step
 
 
-def _kept_columns(m: Machine, words: Array, depth: int, bits: int, selector: int, place: SourceLocation) -> Array:
-    """(blocks, warps, 16, depth / 2): the column of each element that A keeps. Faults where places do not ascend."""
-    halves = words.astype(np.uint16).reshape(*words.shape[:2], 8, 4, 2)  # .., g, lane of four, half
-    if bits == 16:
-        held = halves[:, :, :, 2 * selector : 2 * selector + 2]  # g, w, h
-        rows = np.moveaxis(held, -1, -3)  # h, g, w
-    else:
-        held = halves.reshape(*halves.shape[:3], 2, 2, 2)  # g, w, v, h
-        rows = np.moveaxis(held, -2, -4)  # v, g, w, h
-    parts = rows.reshape(*words.shape[:2], 16, depth // 16)
-    codes = parts[..., None] >> (2 * np.arange(8, dtype=np.uint16)) & 3
-    pairs = codes.reshape(*parts.shape[:3], depth // 4, 2).astype(np.int64)
-    wrong: Array = pairs[..., 0] >= pairs[..., 1]
-    wrong = wrong & np.asarray(active_by_warp(m).any(axis=-1))[:, :, None, None]
+def _require_ascending(m: Machine, ascend: Array, place: SourceLocation) -> None:
+    """Report metadata whose places do not ascend: (blocks, warps, 16, depth / 2)."""
+    wrong = ~ascend & np.asarray(active_by_warp(m).any(axis=-1))[:, :, None, None]
     if wrong.any() and m.checks:
         row, warp, line, _ = np.argwhere(wrong)[0]
         block, thread = m.name_lane(int(row), int(warp) * WARP + 4 * (int(line) % 8))
         what = f"the metadata of mma.sp names two places in no ascending order, in row {line} of A"
         m.faults.add(Kind.UNDEFINED, what, place, block, thread)
-    return (pairs + 4 * np.arange(depth // 4)[:, None]).reshape(*parts.shape[:3], depth // 2)
-
-
-def _spread_out(kept: Array, columns: Array, depth: int) -> Array:
-    """A with zeros where it keeps nothing."""
-    whole = np.zeros((*kept.shape[:3], depth), kept.dtype)
-    np.put_along_axis(whole, columns, kept, axis=3)
-    return whole

@@ -6,12 +6,12 @@ Operations on LLVM pointers (`nvvm.mbarrier.init` and the like) are not supporte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lego_mlir.interp import values
+from lego_mlir.interp.barrier_phases import NamedBarrier
 from lego_mlir.interp.dialects.gpu import (
     from_warp,
     lanes_and_active,
@@ -81,29 +81,20 @@ def meet(m: Machine, place: SourceLocation, number: int, threads: int, lanes: Ar
         m.passed_barrier(place)
         return
     name = f"barrier {number} of the block"
-    state: NumberedBarrier = m.barriers.setdefault(name, NumberedBarrier())
-    turn = state.turn
-    state.arrived += int(lanes.sum())
-    state.warps.update(int(warp) for warp in active_warps(m, lanes))
-    if state.arrived >= threads:
-        m.forget_tags()
-        m.clocks.meet(np.array(sorted(state.warps)))
-        state.arrived, state.turn, state.warps = 0, turn + 1, set()
+    state: NamedBarrier = m.barriers.setdefault(name, NamedBarrier())
+    phase, state.expected = state.phase, threads
+    m.forget_tags()
+    if state.add(m.clocks, active_warps(m, lanes), int(lanes.sum())):
+        warps = np.unique(state.warps)
+        state.restart()
+        assert state.done is not None
+        m.clocks.acquire(warps, state.done)
         return
 
     def reason() -> str:
         return f"{state.arrived} of the {threads} threads have arrived at {name}"
 
-    m.wait_for(Waiting(lambda: state.turn != turn, place, reason, int(np.flatnonzero(lanes[0])[0])))
-
-
-@dataclass(slots=True)
-class NumberedBarrier:
-    """A barrier of some threads: those that have arrived, their warps, and how often it was complete."""
-
-    arrived: int = 0
-    turn: int = 0
-    warps: set[int] = field(default_factory=set)
+    m.wait_for(Waiting(lambda: state.phase != phase, place, reason, int(np.flatnonzero(lanes[0])[0])))
 
 
 @implements("nvvm.cp.async.commit.group")

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
-
 import numpy as np
 
 from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, require_whole_warps
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
-
-VOTES: Final[dict[str, Callable[[Array, Array], Any]]] = {
-    "any": lambda holds, active: (holds & active).any(axis=2),
-    "all": lambda holds, active: (holds | ~active).all(axis=2),
-    "uni": lambda holds, active: (holds | ~active).all(axis=2) | (~holds | ~active).all(axis=2),
-    "ballot": lambda holds, active: _bits(holds & active),
-}
-
-
-def _bits(lanes: Array) -> Array:
-    weights = np.uint32(1) << np.arange(lanes.shape[2], dtype=np.uint32)
-    return (lanes * weights).sum(axis=2, dtype=np.uint32).view(np.int32)
+from lego_mlir.interp.warp_shuffles import VOTES, matching_lanes
 
 
 @implements("nvvm.vote.sync")
@@ -38,6 +23,7 @@ def vote_sync(op: Operation) -> Step:
         holds = by_warp(m, m.values[condition])
         active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(holds.shape, active_by_warp(m).shape))
         found = VOTES[kind](np.broadcast_to(holds, active.shape), active)
+        found = found.view(np.int32) if kind == "ballot" else found
         m.values[result] = from_warp(m, np.repeat(found[:, :, None], active.shape[2], axis=2))
 
     return step
@@ -55,9 +41,6 @@ def match_sync(op: Operation) -> Step:
         require_whole_warps(m, "match", place)
         lanes = by_warp(m, m.values[value])
         active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(lanes.shape, active_by_warp(m).shape))
-        lanes = np.broadcast_to(lanes, active.shape)
-        equal = (lanes[..., :, None] == lanes[..., None, :]) & active[..., None, :]
-        weights = np.uint32(1) << np.arange(active.shape[2], dtype=np.uint32)
-        m.values[result] = from_warp(m, (equal * weights).sum(axis=3, dtype=np.uint32).view(np.int32))
+        m.values[result] = from_warp(m, matching_lanes(np.broadcast_to(lanes, active.shape), active).view(np.int32))
 
     return step

@@ -72,7 +72,7 @@ class DeviceOrder:
         clocks, block = machine.clocks, int(machine.block_numbers[machine.slot_of_warp[warp]])
         found = dict(self.far.get(warp, {}))
         _join(found, {block: clocks.known[warp].copy()})
-        clocks.known[warp, clocks.first_agent[warp]] += 1
+        clocks.step(np.array([warp]))
         return found
 
     def fence(self, machine: PtxMachine, warps: Iterable[int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from lego_mlir.interp.shared_shadow import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.interp.barrier_phases import PhaseBarrier
     from lego_mlir.interp.ptx.line_mix import InstructionMix
 
 Dim3 = tuple[int, int, int]
@@ -160,6 +161,12 @@ class PtxMachine:
         self.remote: dict[int, dict[int, tuple[int, int]]] = {}
         self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
         self.changes = 0  # stores and updates that changed a value
+
+    def states(self, unit: str) -> dict[Any, Any]:
+        """The states of a kind of barrier or unit, by what its module keeps them for."""
+        found = self.units.setdefault(unit, {})
+        assert isinstance(found, dict)
+        return found
 
     @property
     def allows_regions(self) -> bool:
@@ -528,6 +535,12 @@ class PtxMachine:
             self.parked.remove(gang)
             gang.state, gang.waits = "runnable", ""
             self.runnable.append(gang)
+
+    def wake_all(self, barrier: PhaseBarrier) -> None:
+        """A phase of a barrier is over: those who wait for it continue."""
+        waiting, barrier.waiting = barrier.waiting, []
+        for gang in waiting:
+            self.wake(gang)
 
 
 MOST_CYCLES: Final = 1 << 20

@@ -51,14 +51,28 @@ def test_a_completed_phase_orders_as_a_barrier_does():
     assert launch(INIT + WRITE + ARRIVE.format(0) + READ)[1].kinds() == {Kind.RACE}
 
 
+def test_a_phase_orders_only_the_warps_that_arrive():
+    """Warp 0 arrives alone, and all wait: lanes 0 to 30 read what warp 1 wrote, which nothing orders."""
+    alone = "\n    %some = arith.cmpi slt, %t, %c32 : index\n    scf.if %some {" + ARRIVE.format(0) + "\n    }"
+    init = "\n    %c32 = arith.constant 32 : index" + INIT.replace("%c64", "%c32")
+    (fault,) = launch(init + WRITE + alone + WAIT.format("%even") + READ)[1].faults
+    assert fault.kind is Kind.RACE and fault.count == 31
+    assert "written by warp 1" in fault.message
+
+
+def test_a_test_of_a_token_orders_as_a_wait_does():
+    test = "\n    %done = nvgpu.mbarrier.test.wait %b[%c0], %token0 : !group, !nvgpu.mbarrier.token"
+    assert launch(INIT + WRITE + ARRIVE.format(0) + test + READ)[1].clean
+
+
 def test_phases_alternate():
     """Phase 0 is even, phase 1 odd; a wait for the phase that is under way would hang."""
     both = INIT + ARRIVE.format(0) + WAIT.format("%even") + ARRIVE.format(1) + WAIT.format("%odd")
     assert launch(both)[1].clean
     _, report = launch(INIT + ARRIVE.format(0) + WAIT.format("%odd"))
     (fault,) = report.faults
-    assert fault.kind is Kind.BARRIER and fault.count == 64
-    assert "the wait hangs: 64 of the 64 arrivals of phase 1 are missing" in fault.message
+    assert fault.kind is Kind.DEADLOCK
+    assert "the wait hangs: 64 of the 64 arrivals of phase 1 of barrier 0 are missing" in fault.message
 
 
 def test_a_phase_needs_all_arrivals():
@@ -71,7 +85,7 @@ def test_a_phase_needs_all_arrivals():
         + "\n    }"
     )
     _, report = launch(INIT + half + WAIT.format("%even"))
-    assert "the wait hangs: 32 of the 64 arrivals of phase 0 are missing" in report.faults[0].message
+    assert "the wait hangs: 32 of the 64 arrivals of phase 0 of barrier 0 are missing" in report.faults[0].message
     assert launch(INIT + half + half.replace("%c32", "%h").replace("%some", "%more") + WAIT.format("%even"))[1].clean
 
 

@@ -75,9 +75,7 @@ def _issue(machine: PtxMachine, gang: Gang, lane: int, places: tuple[int, int], 
     machine.report_conflict(machine.shadow.write(access), "this st.async", gang, np.array([lane]), line)
     if slot != int(machine.slot_of_warp[warp]):
         machine.note_remote_access(gang, lane, slot, (agent, clock), line)
-    joint = np.stack([clocks.known[warp], clocks.fenced[warp]])
-    joint[:, agent] = clock
-    land = partial(_land, machine, places, row.copy(), joint, line)
+    land = partial(_land, machine, places, row.copy(), clocks.completion(warp, agent, clock), line)
     machine.in_flight.append(AsyncOperation(land, line, "st.async"))
 
 

@@ -7,12 +7,13 @@ who arrived knew. `bar.arrive` counts without waiting. PTX ISA, "bar, barrier", 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.barrier_phases import NamedBarrier
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
@@ -27,44 +28,27 @@ BARRIERS: Final = 16
 
 
 @dataclass(eq=False, slots=True)
-class NamedBarrier:
-    """One barrier of a block, or the barrier of a cluster: threads that arrived in this phase, and who waits."""
+class BlockBarrier(NamedBarrier):
+    """One barrier of a block: how messages name it, and the line of the last arrival."""
 
-    text: str
-    expected: int = 0
-    arrived: int = 0
+    text: str = ""
     line: int = 0
-    warps: list[int] = field(default_factory=list)
-    joint: Array | None = None
-    waiting: list[Gang] = field(default_factory=list)
-
-    def add(self, machine: PtxMachine, warps: IntArray, line: int) -> bool:
-        """Warps arrive; True if that completes the phase."""
-        released = machine.clocks.release(warps)
-        self.joint = released if self.joint is None else np.maximum(self.joint, released)
-        self.warps += [int(w) for w in warps]
-        self.arrived += len(warps) * WARP
-        self.line = line
-        return self.arrived >= self.expected
 
     def complete(self, machine: PtxMachine, also: IntArray) -> None:
         """Release those who wait and the warps of `also`, and begin the next phase."""
-        joint, waiting = self.joint, self.waiting
         if machine.globals.order is not None:
             machine.globals.order.barrier(self.warps)
-        self.joint, self.waiting, self.arrived, self.warps = None, [], 0, []
-        assert joint is not None
-        machine.clocks.acquire(also, joint)
-        for gang in waiting:
-            machine.clocks.acquire(gang.warps, joint)
-            machine.wake(gang)
+        self.restart()
+        assert self.done is not None
+        machine.clocks.acquire(also, self.done)
+        for gang in self.waiting:
+            machine.clocks.acquire(gang.warps, self.done)
+        machine.wake_all(self)
 
 
-def barriers_of(machine: PtxMachine) -> dict[tuple[int, int], NamedBarrier]:
+def barriers_of(machine: PtxMachine) -> dict[tuple[int, int], BlockBarrier]:
     """The barriers in use, by slot and number."""
-    found = machine.units.setdefault("barriers", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("barriers")
 
 
 @opcode("bar", "barrier", whole=True)
@@ -78,7 +62,7 @@ def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
         def together(gang: Gang) -> Outcome:
             stopped = converge(machine, gang, np.broadcast_to(mask(gang), (gang.lanes,)), pc)
             if stopped is None and machine.lanes is not None:
-                machine.clocks.known[gang.warps, machine.clocks.first_agent[gang.warps]] += 1
+                machine.clocks.step(gang.warps)
             return stopped
 
         return together
@@ -103,8 +87,8 @@ def _block_barrier(
             lane = int(np.argmax(np.repeat(chosen, WARP) & gang.mask()))
             barrier = _expecting(machine, gang, lane, slot, name, int(counts[lane]), line)
             for part in _phases(machine, barrier, chosen):
-                warps = gang.warps[part]
-                if barrier.add(machine, warps, line):
+                warps, barrier.line = gang.warps[part], line
+                if barrier.add(machine.clocks, warps, len(warps) * WARP):
                     barrier.complete(machine, warps if waits else warps[:0])
                 elif waits:
                     parked.append((barrier, part))
@@ -129,7 +113,7 @@ def _whole_blocks(machine: PtxMachine, gang: Gang, name: int) -> bool:
     here = slice(int(ids[0]), int(ids[-1]) + 1)
     rows = [table[here].reshape(len(slots), warps, -1) for table in (clocks.known, clocks.fenced)]
     joint = [table.max(axis=1, keepdims=True) for table in rows]
-    clocks.known[ids, clocks.first_agent[ids]] += 1
+    clocks.step(ids)
     for table, together in zip(rows, joint, strict=True):
         np.maximum(table, together, out=table)
     return True
@@ -145,7 +129,7 @@ def _groups(machine: PtxMachine, gang: Gang, numbers: Array) -> Iterator[tuple[i
         yield int(key) // BARRIERS, int(key) % BARRIERS, (keys == key) & live.any(axis=1)
 
 
-def _phases(machine: PtxMachine, barrier: NamedBarrier, chosen: Array) -> Iterator[Array]:
+def _phases(machine: PtxMachine, barrier: BlockBarrier, chosen: Array) -> Iterator[Array]:
     """The chosen warps, cut where they complete a phase; which of them come first is random."""
     left = np.flatnonzero(chosen)
     if len(left) * WARP > barrier.expected - barrier.arrived:
@@ -158,9 +142,9 @@ def _phases(machine: PtxMachine, barrier: NamedBarrier, chosen: Array) -> Iterat
         yield part
 
 
-def _expecting(machine: PtxMachine, gang: Gang, lane: int, slot: int, name: int, count: int, line: int) -> NamedBarrier:
+def _expecting(machine: PtxMachine, gang: Gang, lane: int, slot: int, name: int, count: int, line: int) -> BlockBarrier:
     """The barrier, with the count of this phase; a fault where the count is not possible or differs."""
-    barrier = barriers_of(machine).setdefault((slot, name), NamedBarrier(f"barrier {name}"))
+    barrier = barriers_of(machine).setdefault((slot, name), BlockBarrier(text=f"barrier {name}"))
     if count % WARP or not 0 < count <= machine.shape.warps * WARP:
         message = f"barrier {name} for {count} threads: a multiple of 32, at most {machine.shape.warps * WARP}"
         machine.fault(Kind.BARRIER, message, gang, lane, line)
@@ -171,7 +155,7 @@ def _expecting(machine: PtxMachine, gang: Gang, lane: int, slot: int, name: int,
     return barrier
 
 
-def _suspend(machine: PtxMachine, gang: Gang, parked: list[tuple[NamedBarrier, Array]]) -> Outcome:
+def _suspend(machine: PtxMachine, gang: Gang, parked: list[tuple[BlockBarrier, Array]]) -> Outcome:
     """Park the warps whose barrier is not complete; the others go on."""
     if not parked:
         return None

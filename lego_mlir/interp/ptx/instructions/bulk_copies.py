@@ -9,7 +9,7 @@ as well as a race. PTX ISA, "cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,8 @@ from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.bulk_tensor_maps import MAP_BYTES, TensorMapArgument
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.instructions.cp_async import CopyQueue, queues_of
+from lego_mlir.interp.ptx.group_queues import GroupQueue
+from lego_mlir.interp.ptx.instructions.cp_async import queues_of
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located, mbarriers_of, used
 from lego_mlir.interp.ptx.instructions.ptx_atomics import UPDATES
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
@@ -45,19 +46,9 @@ class BulkStore:
     done: bool = False
 
 
-@dataclass(slots=True)
-class BulkGroups:
-    """A lane's stores: those not committed, and the groups not waited for, oldest first."""
-
-    open: list[BulkStore] = field(default_factory=list)
-    groups: list[list[BulkStore]] = field(default_factory=list)
-
-
-def groups_of(machine: PtxMachine) -> dict[tuple[int, int], BulkGroups]:
+def groups_of(machine: PtxMachine) -> dict[tuple[int, int], GroupQueue[BulkStore]]:
     """The groups by warp and lane."""
-    found = machine.units.setdefault("bulk", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("bulk")
 
 
 @opcode("cp", form="bulk", whole=True)
@@ -274,9 +265,7 @@ def enter(machine: PtxMachine, gang: Gang, lane: int, chunks: IntArray, line: in
     if not writes and len(missing := machine.shadow.uninitialised(access)):
         message = f"a bulk store reads {16 * len(missing)} bytes of shared memory that were never written"
         machine.fault(Kind.UNINITIALISED, message, gang, lane, line)
-    joint = np.stack([clocks.known[warp], clocks.fenced[warp]])
-    joint[:, agent] = clock
-    return joint
+    return clocks.completion(warp, agent, clock)
 
 
 def _copy_box(machine: PtxMachine, map_: TensorMapArgument, corner: tuple[int, ...], chunks: IntArray) -> None:
@@ -337,7 +326,7 @@ def _store_in_flight(
     """A store reads its source at one moment, and writes at a later one."""
     warp = int(gang.lane_warp[lane])
     store = BulkStore(int(machine.clocks.issued[warp, BULK_AGENT]))
-    groups_of(machine).setdefault((warp, lane % 32), BulkGroups()).open.append(store)
+    groups_of(machine).setdefault((warp, lane % 32), GroupQueue()).open.append(store)
 
     def read() -> None:
         data = spaces.gather(machine.shared, chunks, 16)
@@ -389,9 +378,7 @@ def _commit(decoder: Decoder) -> Step:
 
     def run(gang: Gang) -> Outcome:
         for lane in gang.live():
-            groups = groups_of(machine).setdefault((int(gang.lane_warp[lane]), int(lane) % 32), BulkGroups())
-            groups.groups.append(groups.open)
-            groups.open = []
+            groups_of(machine).setdefault((int(gang.lane_warp[lane]), int(lane) % 32), GroupQueue()).commit()
         return None
 
     return run
@@ -407,19 +394,17 @@ def _wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
     def run(gang: Gang) -> Outcome:
         for lane in gang.live():
             warp = int(gang.lane_warp[lane])
-            groups = groups_of(machine).get((warp, int(lane) % 32))
-            if groups is None:
+            queue = groups_of(machine).get((warp, int(lane) % 32))
+            if queue is None:
                 continue
-            done = groups.groups[: len(groups.groups) - left] if left else groups.groups
-            stores = [store for group in done for store in group]
+            stores = list(queue.covered(left))
             if not all(store.read if only_read else store.done for store in stores):
                 gang.pc = pc
                 return machine.park(gang, f"bulk stores, to have at most {left} groups in flight")
-            agent = int(machine.clocks.first_agent[warp]) + BULK_AGENT
             for store in stores:
-                machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], store.clock)
+                machine.clocks.learn(warp, BULK_AGENT, store.clock)
             if not only_read:
-                groups.groups = groups.groups[len(done) :]
+                queue.drop(left)
         return None
 
     return run
@@ -489,8 +474,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
             if not counts:
                 barrier.pending += len(lanes)
             for warp in np.unique(gang.lane_warp[lanes]):
-                queue = queues_of(machine).get(int(warp), CopyQueue())
-                copies = [c for group in (*queue.groups, queue.open) for c in group]
+                copies = list(queues_of(machine).get(int(warp), ()))
                 joint = machine.clocks.release(np.array([warp]))
                 agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
                 joint[:, agent] = max([int(joint[0, agent]), *(c.clock for c in copies)])
@@ -501,7 +485,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
                         copy.land(machine)
                     barrier.learn(joint)
                     barrier.pending -= min(arrivals, barrier.pending)
-                    barrier.advance(machine)
+                    barrier.advance_in(machine)
 
                 machine.in_flight.append(AsyncOperation(land, line, "an arrival after cp.async"))
         return None

@@ -5,10 +5,12 @@ All threads of all blocks arrive once a phase, and wait later; a thread that has
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.interp.barrier_phases import PhaseBarrier
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -18,19 +20,15 @@ from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.aliases import IntArray
 
 
-class ClusterBarrier:
-    """The barrier of one cluster: who arrived in this phase, and who waits for which phase."""
+@dataclass(eq=False, slots=True)
+class ClusterBarrier(PhaseBarrier):
+    """The barrier of one cluster: the warps that arrived, and for those that have not waited since, in which phase."""
 
-    def __init__(self) -> None:
-        self.phase = 0
-        self.arrived: set[int] = set()
-        self.joint: Array | None = None
-        self.done: Array | None = None
-        self.waiting: list[Gang] = []
-        self.owes: dict[int, int] = {}  # a warp that arrived and has not waited: the phase it arrived in
+    arrived: set[int] = field(default_factory=set)
+    owes: dict[int, int] = field(default_factory=dict)
 
     def advance(self, machine: PtxMachine, cluster: int) -> bool:
         """Complete the phase if all warps of the cluster have arrived or exited."""
@@ -38,20 +36,16 @@ class ClusterBarrier:
         every = range(cluster * warps, (cluster + 1) * warps)
         if not self.arrived or not all(w in self.arrived or machine.exited[w].all() for w in every):
             return False
-        self.phase += 1
-        self.done, self.joint, self.arrived = self.joint, None, set()
+        self.end_phase()
+        self.arrived = set()
         machine.progress += 1
-        waiting, self.waiting = self.waiting, []
-        for gang in waiting:
-            machine.wake(gang)
+        machine.wake_all(self)
         return True
 
 
 def cluster_barriers(machine: PtxMachine) -> dict[int, ClusterBarrier]:
     """The barriers by number of the cluster."""
-    found = machine.units.setdefault("clusters", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("clusters")
 
 
 def _clusters(machine: PtxMachine, gang: Gang) -> IntArray:
@@ -76,8 +70,7 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
                 message = "barrier.cluster.arrive twice without barrier.cluster.wait between"
                 machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
             joint = machine.clocks.release(warps)
-            if releases:
-                barrier.joint = joint if barrier.joint is None else np.maximum(barrier.joint, joint)
+            barrier.learn(joint if releases else None)
             barrier.arrived |= {int(w) for w in warps}
             barrier.owes |= {int(w): barrier.phase for w in warps}
             barrier.advance(machine, int(cluster))

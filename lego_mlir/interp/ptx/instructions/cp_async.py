@@ -6,7 +6,7 @@ The source is read when the copy is issued; the bytes arrive at the latest momen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.group_queues import GroupQueue
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
 from lego_mlir.interp.shared_shadow import COPY_AGENT, ShadowAccess
@@ -38,19 +39,9 @@ class CopiedRows:
             spaces.scatter(machine.shared, self.at, self.data)
 
 
-@dataclass(slots=True)
-class CopyQueue:
-    """A warp's copies: those not yet committed, and the groups that were not waited for, oldest first."""
-
-    open: list[CopiedRows] = field(default_factory=list)
-    groups: list[list[CopiedRows]] = field(default_factory=list)
-
-
-def queues_of(machine: PtxMachine) -> dict[int, CopyQueue]:
+def queues_of(machine: PtxMachine) -> dict[int, GroupQueue[CopiedRows]]:
     """The queues by resident warp."""
-    found = machine.units.setdefault("cp.async", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("cp.async")
 
 
 @opcode("cp", whole=True)
@@ -62,9 +53,7 @@ def build_cp(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
         def commit(gang: Gang) -> Outcome:
             for warp in gang.warps:
-                queue = queues_of(machine).setdefault(int(warp), CopyQueue())
-                queue.groups.append(queue.open)
-                queue.open = []
+                queues_of(machine).setdefault(int(warp), GroupQueue()).commit()
             return None
 
         return commit
@@ -89,14 +78,11 @@ def _wait(machine: PtxMachine, warp: int, left: int, everything: bool) -> None:
     if queue is None:
         return
     if everything:
-        queue.groups.append(queue.open)
-        queue.open = []
-    done = queue.groups[: len(queue.groups) - left] if left else queue.groups
-    queue.groups = queue.groups[len(done) :]
-    agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
-    for copy in (copy for group in done for copy in group):
+        queue.commit()
+    for copy in queue.covered(left):
         copy.land(machine)
-        machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], copy.clock)
+        machine.clocks.learn(warp, COPY_AGENT, copy.clock)
+    queue.drop(left)
 
 
 SIZES: Final = (4, 8, 16)
@@ -154,7 +140,7 @@ def _issue(machine: PtxMachine, gang: Gang, place: spaces.Located, data: Array, 
         _, clock = machine.clocks.issue(int(warp), COPY_AGENT)
         clocks[chosen] = clock
         rows = CopiedRows(place.at[chosen], data[place.lanes[chosen]], clock)
-        queues_of(machine).setdefault(int(warp), CopyQueue()).open.append(rows)
+        queues_of(machine).setdefault(int(warp), GroupQueue()).open.append(rows)
     agents = machine.clocks.first_agent[warps] + COPY_AGENT
     access = ShadowAccess(place.at, data.shape[1], agents, clocks, machine.clocks.known[warps], line)
     machine.report_conflict(machine.shadow.write(access), "this copy's write", gang, place.lanes, line)

@@ -1,25 +1,20 @@
 """mbarrier: barriers in shared memory that count arrivals and bytes. PTX ISA, "Parallel Synchronization: mbarrier".
 
-A phase completes when its arrivals and its bytes are all there: `pending == 0 and bytes == 0`. Then its number goes
-up, and `pending` is the count again. A wait for parity P succeeds when the phase with that parity is over, that is,
-when the current phase has the other one.
-
-    init 1        phase 0: pending 1, bytes 0         wait parity 1: true at once; wait parity 0: waits
-    expect_tx n   phase 0: pending 0, bytes n
-    copies land   phase 1: pending 1, bytes 0         wait parity 0: true
-
-A wait that finds its phase open parks the gang. The time limit of try_wait may run out at any moment, so it returns
-false at random, and where nothing else can run: code that goes on regardless is then seen to race.
+`barrier_phases` has their phases. A wait that finds its phase open parks the gang. The time limit of try_wait may run
+out at any moment, so it returns false at random, and where nothing else can run: code that goes on regardless is then
+seen to race.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.interp.barrier_phases import MemoryBarrier, Promise
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -38,73 +33,29 @@ IN_A_ROW: Final = (0, 0, 4, 4, 300)
 """How often the same lanes then give up again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedBytes:
-    """Bytes that were added to a phase without an arrival: by which agent, at which of its clocks, and the line."""
-
-    agent: int
-    clock: int
-    line: int
-
-
 @dataclass(eq=False, slots=True)
-class MemoryBarrier:
-    """One mbarrier; `joint` is what those who arrived in this phase know, `done` what a wait that succeeds learns."""
+class PtxBarrier(MemoryBarrier):
+    """One mbarrier: its block's slot and its byte in the block's memory."""
 
-    slot: int
-    offset: int
-    count: int
-    line: int
-    pending: int = 0
-    bytes: int = 0
-    phase: int = 0
-    joint: Array | None = None
-    done: Array | None = None
-    waiting: list[Gang] = field(default_factory=list)
-    arrived: Array | None = None  # what the warps that arrived in this phase know
-    expected: list[ExpectedBytes] = field(default_factory=list)
+    slot: int = 0
+    offset: int = 0
 
     def __str__(self) -> str:
         return (
             f"the mbarrier at shared byte {self.offset} (phase {self.phase}: {self.pending} of {self.count} arrivals "
-            f"and {self.bytes} bytes missing)"
+            f"and {self.flying} bytes missing)"
         )
 
-    def learn(self, joint: Array) -> None:
-        self.joint = joint if self.joint is None else np.maximum(self.joint, joint)
-
-    def advance(self, machine: PtxMachine) -> None:
+    def advance_in(self, machine: PtxMachine) -> None:
         """End the phase if it is complete, and wake those who wait."""
-        if self.pending or self.bytes:
-            return
-        self._require_expected(machine)
-        self.phase += 1
-        self.pending = self.count
-        if self.joint is not None:
-            self.done = self.joint if self.done is None else np.maximum(self.done, self.joint)
-        self.joint = None
-        waiting, self.waiting = self.waiting, []
-        machine.progress += 1
-        for gang in waiting:
-            machine.wake(gang)
-
-    def _require_expected(self, machine: PtxMachine) -> None:
-        """Report bytes that no arrival of the phase follows: it could have ended before they were expected."""
-        arrived, self.arrived, expected, self.expected = self.arrived, None, self.expected, []
-        for each in expected:
-            if arrived is None or arrived[each.agent] < each.clock:
-                message = (
-                    f"no arrival of phase {self.phase} of the mbarrier at shared byte {self.offset} follows this "
-                    "expect_tx, so that the phase may end before it"
-                )
-                machine.fault_of_block(Kind.MBARRIER, message, self.slot, each.line)
+        if self.advance():
+            machine.progress += 1
+            machine.wake_all(self)
 
 
-def mbarriers_of(machine: PtxMachine) -> dict[int, MemoryBarrier]:
+def mbarriers_of(machine: PtxMachine) -> dict[int, PtxBarrier]:
     """The barriers by position in the shared arena."""
-    found = machine.units.setdefault("mbarriers", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("mbarriers")
 
 
 def complete_bytes(machine: PtxMachine, at: int, nbytes: int, joint: Array, line: int) -> None:
@@ -115,11 +66,11 @@ def complete_bytes(machine: PtxMachine, at: int, nbytes: int, joint: Array, line
         message = f"a copy completes on shared byte {offset}, where no mbarrier was initialised"
         machine.fault_of_block(Kind.MBARRIER, message, slot, line)
         return
-    barrier.bytes -= nbytes
-    if abs(barrier.bytes) > MOST_BYTES:
+    barrier.flying -= nbytes
+    if abs(barrier.flying) > MOST_BYTES:
         machine.fault_of_block(Kind.MBARRIER, f"{barrier} is beyond {MOST_BYTES} bytes", slot, line)
     barrier.learn(joint)
-    barrier.advance(machine)
+    barrier.advance_in(machine)
 
 
 def arrive_once(machine: PtxMachine, at: int, joint: Array, line: int) -> None:
@@ -130,13 +81,12 @@ def arrive_once(machine: PtxMachine, at: int, joint: Array, line: int) -> None:
         message = f"a completion arrives at shared byte {offset}, where no mbarrier is initialised"
         machine.fault_of_block(Kind.MBARRIER, message, slot, line)
         return
-    barrier.arrived = joint[0] if barrier.arrived is None else np.maximum(barrier.arrived, joint[0])
     barrier.learn(joint)
     if not barrier.pending:
         message = f"an arrival at {barrier}: more than its phase has left"
         machine.fault_of_block(Kind.MBARRIER, message, slot, line)
-    barrier.pending -= min(1, barrier.pending)
-    barrier.advance(machine)
+    barrier.arrive(1, joint[0])
+    barrier.advance_in(machine)
 
 
 @opcode("mbarrier", whole=True)
@@ -186,7 +136,7 @@ def _init(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 message = f"an mbarrier for {arrivals} arrivals: 1 to {MOST_ARRIVALS}"
                 machine.fault(Kind.MBARRIER, message, gang, int(lane), line)
             slot, offset = divmod(int(at), machine.stride)
-            mbarriers_of(machine)[int(at)] = MemoryBarrier(slot, offset, arrivals, line, arrivals)
+            mbarriers_of(machine)[int(at)] = PtxBarrier(count=arrivals, pending=arrivals, slot=slot, offset=offset)
         return None
 
     return run
@@ -206,7 +156,7 @@ def _inval(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def used(machine: PtxMachine, gang: Gang, where: spaces.Located, line: int) -> Iterator[tuple[MemoryBarrier, IntArray]]:
+def used(machine: PtxMachine, gang: Gang, where: spaces.Located, line: int) -> Iterator[tuple[PtxBarrier, IntArray]]:
     """The barriers that the lanes use, each with its lanes; their initialisation must be known to the lanes' warps."""
     if not len(where.lanes):
         return
@@ -248,16 +198,15 @@ def _arrive(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 arrivals = int(numbers[lanes].sum())
             warps = np.unique(gang.lane_warp[lanes])
             known = machine.clocks.known[warps].max(axis=0)
-            barrier.arrived = known if barrier.arrived is None else np.maximum(barrier.arrived, known)
             if knows:
                 barrier.learn(machine.clocks.release(warps))
             if arrivals > barrier.pending:
                 message = f"{arrivals} arrivals at {barrier}: more than its phase has left"
                 machine.fault(Kind.MBARRIER, message, gang, int(lanes[0]), line)
                 arrivals = barrier.pending
-            barrier.pending -= arrivals
+            barrier.arrive(arrivals, known)
             barrier.count -= arrivals if drops else 0
-            barrier.advance(machine)
+            barrier.advance_in(machine)
         if write is not None:
             write(gang, tokens)
         return None
@@ -265,11 +214,9 @@ def _arrive(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _add_bytes(
-    machine: PtxMachine, gang: Gang, barrier: MemoryBarrier, lanes: IntArray, nbytes: int, line: int
-) -> None:
-    barrier.bytes += nbytes
-    if abs(barrier.bytes) > MOST_BYTES:
+def _add_bytes(machine: PtxMachine, gang: Gang, barrier: PtxBarrier, lanes: IntArray, nbytes: int, line: int) -> None:
+    barrier.flying += nbytes
+    if abs(barrier.flying) > MOST_BYTES:
         machine.fault(Kind.MBARRIER, f"{barrier} is beyond {MOST_BYTES} bytes", gang, int(lanes[0]), line)
 
 
@@ -284,11 +231,21 @@ def _expect(decoder: Decoder, instruction: PtxInstruction) -> Step:
         for barrier, lanes in used(machine, gang, find(gang), line):
             _add_bytes(machine, gang, barrier, lanes, sign * int(numbers[lanes].sum()), line)
             if sign > 0:
-                barrier.expected.append(ExpectedBytes(*machine.clocks.now(int(gang.lane_warp[lanes[0]])), line))
-            barrier.advance(machine)
+                report = partial(_report_early, machine, barrier, line)
+                barrier.promises.append(Promise(*machine.clocks.now(int(gang.lane_warp[lanes[0]])), report))
+            barrier.advance_in(machine)
         return None
 
     return run
+
+
+def _report_early(machine: PtxMachine, barrier: PtxBarrier, line: int, phase: int) -> None:
+    """No arrival of a phase follows bytes that were added to it: it could have ended before they were expected."""
+    message = (
+        f"no arrival of phase {phase} of the mbarrier at shared byte {barrier.offset} follows this expect_tx, so that "
+        "the phase may end before it"
+    )
+    machine.fault_of_block(Kind.MBARRIER, message, barrier.slot, line)
 
 
 def _wait(decoder: Decoder, instruction: PtxInstruction) -> Step:

@@ -35,9 +35,7 @@ class RegisterPool:
 
 def pools(machine: PtxMachine) -> dict[int, RegisterPool]:
     """The pools by slot."""
-    found = machine.units.setdefault("registers", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("registers")
 
 
 def _pool(machine: PtxMachine, slot: int, most: int) -> RegisterPool:

@@ -193,7 +193,7 @@ def build_tensor_wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
     def run(gang: Gang) -> Outcome:
         clocks = machine.clocks
         for warp in map(int, gang.warps):
-            clocks.known[warp, int(clocks.first_agent[warp]) + TENSOR_AGENT] = clocks.issued[warp, TENSOR_AGENT]
+            clocks.learn(warp, TENSOR_AGENT, int(clocks.issued[warp, TENSOR_AGENT]))
         if loads:
             gang.pending = frozenset()
         return None

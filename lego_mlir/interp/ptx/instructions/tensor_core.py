@@ -1,13 +1,7 @@
 """mma.sync: D = A B + C on the registers of one warp. PTX ISA, "Matrix Fragments for mma".
 
-With e elements in a register of 4 (or 8) bytes, lane l = 4 * group + t holds
-
-    A  register r: row group + 8 * (r % 2), columns e*t .. e*t + e - 1, plus 4*e * (r // 2)    (8 rows: r % 2 is 0)
-    B  register r: rows e*t .. e*t + e - 1, plus 4*e * r, column group
-    C  element  i: row group + 8 * (i // 2), column 2*t + i % 2
-
-for every shape and type here. Products are exact and summed in f64, then rounded once; the unit truncates
-somewhat more.
+`mma_fragments` has the rows and columns of registers. Products are exact and summed in f64, then rounded once; the unit
+truncates somewhat more.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
+from lego_mlir.interp.mma_fragments import left_places, right_places, sum_places
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
@@ -31,8 +26,6 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Dtype
 
 INPUTS: Final = frozenset({"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"})
-GROUP: Final = np.arange(WARP) // 4
-THREAD: Final = np.arange(WARP) % 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +58,6 @@ def shape_of(decoder: Decoder, instruction: PtxInstruction) -> MmaShape:
 def elements(registers: Array, dtype: Dtype) -> Array:
     """(warps, registers, lanes) of words as (warps, registers, lanes, elements of a register)."""
     return np.ascontiguousarray(registers)[..., None].view(dtype)
-
-
-def left_places(m: int, count: int, per: int) -> tuple[Array, Array]:
-    """Row and column of each element of A: (registers, lanes, elements of a register)."""
-    r = np.arange(count)[:, None, None]
-    t, e = THREAD[None, :, None], np.arange(per)[None, None, :]
-    high = r % 2 if m == 16 else 0
-    deep = r // 2 if m == 16 else r
-    row = GROUP[None, :, None] + 8 * high + 0 * e
-    column = per * t + e + 4 * per * deep
-    return np.broadcast_arrays(row, column)[0], np.broadcast_arrays(row, column)[1]
 
 
 def wide_values(values: Array) -> Array:
@@ -128,20 +110,15 @@ def _accumulator_word(type_: str) -> str:
 
 
 def _left_matrix(shape: MmaShape, values: Array) -> Array:
-    row, column = left_places(shape.m, values.shape[1], values.shape[3])
     matrix = np.zeros((len(values), shape.m, shape.k))
-    matrix[:, row, column] = wide_values(truncated(values, shape.left))
+    matrix[:, *left_places(shape.m, values.shape[1], values.shape[3])] = wide_values(truncated(values, shape.left))
     return matrix
 
 
 def right_matrix(shape: MmaShape, values: Array) -> Array:
     """B, (warps, k, n), in f64."""
-    count, per = values.shape[1], values.shape[3]
-    r, t, e = np.arange(count)[:, None, None], THREAD[None, :, None], np.arange(per)[None, None, :]
-    row = per * t + e + 4 * per * r
-    column = np.broadcast_to(GROUP[None, :, None], row.shape)
     matrix = np.zeros((len(values), shape.k, shape.n))
-    matrix[:, row, column] = wide_values(truncated(values, shape.right))
+    matrix[:, *right_places(values.shape[1], values.shape[3])] = wide_values(truncated(values, shape.right))
     return matrix
 
 
@@ -151,8 +128,9 @@ def truncated(values: Array, type_: str) -> Array:
 
 
 def _accumulator_places(m: int) -> tuple[Array, Array]:
-    i = np.arange(4 if m == 16 else 2)[:, None]
-    return GROUP + 8 * (i // 2), 2 * THREAD + i % 2
+    """Row and column of each element of C: (elements, lanes)."""
+    row, column = (place.swapaxes(1, 2).reshape(-1, WARP) for place in sum_places(m))
+    return row, column
 
 
 def sum_matrix(gang: Gang, sources: list[Source], shape: MmaShape) -> Array:

@@ -55,16 +55,12 @@ class TensorPipe:
 
 def pipes(machine: PtxMachine) -> dict[int, TensorPipe]:
     """The queues by slot."""
-    found = machine.units.setdefault("tensor pipes", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("tensor pipes")
 
 
 def issued_by(machine: PtxMachine) -> dict[tuple[int, int], int]:
     """The clock of the last operation of a warp's lane, for its commits."""
-    found = machine.units.setdefault("tensor issues", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("tensor issues")
 
 
 def put_in_pipe(machine: PtxMachine, slot: int, perform: Callable[[], None], line: int, text: str) -> None:
@@ -192,11 +188,8 @@ def build_commit(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
 def _done(machine: PtxMachine, warp: int, lane: int) -> Array:
     """What a commit of a lane makes known: what its warp knows, and the lane's operations."""
-    clocks = machine.clocks
-    joint = np.stack([clocks.known[warp], clocks.fenced[warp]])
-    agent = int(clocks.first_agent[warp]) + PRODUCT_AGENT
-    joint[:, agent] = np.maximum(joint[:, agent], issued_by(machine).get((warp, lane), 0))
-    return joint
+    agent = int(machine.clocks.first_agent[warp]) + PRODUCT_AGENT
+    return machine.clocks.completion(warp, agent, issued_by(machine).get((warp, lane), 0))
 
 
 def _targets(machine: PtxMachine, at: int, mask: int | None) -> Iterator[int]:

@@ -19,11 +19,11 @@ from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.report import Kind
+from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, matching_lanes, shuffle_source
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+    from lego_mlir.aliases import Array
 
-LANES: Final = np.arange(WARP)
 ALL_LANES: Final = 0xFFFFFFFF
 
 
@@ -55,9 +55,9 @@ def build_shfl(decoder: Decoder, instruction: PtxInstruction) -> Step:
     def step(gang: Gang, live: Array) -> None:
         rows = (len(gang.warps), WARP)
         x = np.broadcast_to(value(gang), (gang.lanes,)).reshape(rows)
-        by = np.broadcast_to(other(gang), (gang.lanes,)).astype(np.int64).reshape(rows) & 31
+        by = np.broadcast_to(other(gang), (gang.lanes,)).astype(np.int64).reshape(rows)
         bound = np.broadcast_to(clamp(gang), (gang.lanes,)).astype(np.int64).reshape(rows)
-        source, inside = _shuffle_source(mode, by, bound)
+        source, inside = shuffle_source("xor" if mode == "bfly" else mode, by, bound)
         missing = inside & live & ~np.take_along_axis(live, source, axis=1)
         if missing.any():
             lane = int(np.argmax(missing.reshape(-1)))
@@ -70,24 +70,6 @@ def build_shfl(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return _with_members(decoder, decoder.source(mask, "u32", instruction), step)
 
 
-def _shuffle_source(mode: str, by: IntArray, clamp: IntArray) -> tuple[IntArray, Array]:
-    """The lane that each lane reads, and whether it is within the segment."""
-    segment = clamp >> 8 & 31
-    last = (LANES & segment) | (clamp & 31 & ~segment)
-    first = LANES & segment
-    if mode == "up":
-        source, inside = LANES - by, LANES - by >= last
-    elif mode == "down":
-        source, inside = LANES + by, LANES + by <= last
-    elif mode == "bfly":
-        source = LANES ^ by
-        inside = source <= last
-    else:
-        source = first | (by & ~segment)
-        inside = source <= last
-    return np.where(inside, source, LANES), inside
-
-
 @opcode("vote", whole=True)
 def build_vote(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`vote.sync.ballot.b32 d, p, mask`, any, all, uni."""
@@ -97,20 +79,9 @@ def build_vote(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
     def step(gang: Gang, live: Array) -> None:
         votes = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
-        write(gang, np.repeat(_vote(mode, votes, live), WARP))
+        write(gang, np.repeat(VOTES[mode](votes, live), WARP))
 
     return _with_members(decoder, decoder.source(mask, "u32", instruction), step)
-
-
-def _vote(mode: str, votes: Array, live: Array) -> Array:
-    some = np.any(votes & live, axis=1, keepdims=True)[:, 0]
-    every = np.all(votes | ~live, axis=1, keepdims=True)[:, 0]
-    if mode == "ballot":
-        bits: Array = ((votes & live) * (np.uint64(1) << LANES.astype(np.uint64))).sum(axis=1)
-        return bits.astype(np.uint32)
-    if mode == "uni":
-        return np.logical_or(every, ~some)
-    return some if mode == "any" else every
 
 
 @opcode("activemask")
@@ -119,8 +90,7 @@ def build_activemask(decoder: Decoder, instruction: PtxInstruction) -> Step:
     write = decoder.sink(instruction.operands[0], instruction)
 
     def run(gang: Gang) -> Outcome:
-        live = gang.mask().reshape(-1, WARP)
-        write(gang, np.repeat(_vote("ballot", live, live), WARP))
+        write(gang, np.repeat(lane_bits(gang.mask().reshape(-1, WARP)), WARP))
         return None
 
     return run
@@ -137,9 +107,7 @@ def build_match(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
     def step(gang: Gang, live: Array) -> None:
         rows = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
-        same = (rows[:, :, None] == rows[:, None, :]) & live[:, None, :]
-        bits = (same * (np.uint64(1) << LANES.astype(np.uint64))).sum(axis=2)
-        write(gang, bits.astype(np.uint32).reshape(-1))
+        write(gang, matching_lanes(rows, live).reshape(-1))
 
     return _with_members(decoder, decoder.source(mask, "u32", instruction), step)
 
@@ -156,8 +124,7 @@ def _match_all(decoder: Decoder, instruction: PtxInstruction) -> Step:
         rows = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
         head = rows[np.arange(len(rows)), live.argmax(axis=1)]
         all_same = ((rows == head[:, None]) | ~live).all(axis=1)
-        members = (live * (np.uint64(1) << LANES.astype(np.uint64))).sum(axis=1)
-        write(gang, np.repeat(np.where(all_same, members, 0).astype(np.uint32), WARP))
+        write(gang, np.repeat(np.where(all_same, lane_bits(live), np.uint32(0)), WARP))
         if also is not None:
             also(gang, np.repeat(all_same, WARP))
 

@@ -17,10 +17,11 @@ import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
+from lego_mlir.interp.mma_fragments import left_places
 from lego_mlir.interp.ptx.address_spaces import OFFSET_MASK, SHARED_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.instructions.tensor_core import left_places
+from lego_mlir.interp.ptx.group_queues import GroupQueue
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
@@ -82,33 +83,14 @@ class WarpgroupOperation:
     waiting: list[Gang] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WgmmaQueue:
-    """A warp's operations: those not committed, and the groups not waited for, oldest first."""
-
-    open: list[WgmmaOperation] = field(default_factory=list)
-    groups: list[list[WgmmaOperation]] = field(default_factory=list)
-
-    def slots(self) -> frozenset[int]:
-        """The registers of what is in flight."""
-        found: set[int] = set()
-        for operation in (op for group in (*self.groups, self.open) for op in group):
-            found |= {*operation.form.accumulators, *operation.form.left_registers}
-        return frozenset(found)
-
-
-def queues(machine: PtxMachine) -> dict[int, WgmmaQueue]:
+def queues(machine: PtxMachine) -> dict[int, GroupQueue[WgmmaOperation]]:
     """The queues by resident warp."""
-    found = machine.units.setdefault("wgmma", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("wgmma")
 
 
 def group_operations(machine: PtxMachine) -> dict[tuple[int, int], WarpgroupOperation]:
     """The operations of warpgroups, by the group's first warp and the operation's number."""
-    found = machine.units.setdefault("warpgroups", {})
-    assert isinstance(found, dict)
-    return found
+    return machine.states("warpgroups")
 
 
 def leader(machine: PtxMachine, warp: int) -> int:
@@ -134,9 +116,7 @@ def build_wgmma(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
         def commit(gang: Gang) -> Outcome:
             for warp in gang.warps:
-                queue = queues(machine).setdefault(int(warp), WgmmaQueue())
-                queue.groups.append(queue.open)
-                queue.open = []
+                queues(machine).setdefault(int(warp), GroupQueue()).commit()
             return None
 
         return commit
@@ -234,7 +214,7 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
             held = words[:, lane : lane + WARP] if len(values) else None
             left_bits = None if lefts is None else int(lefts[lane])
             operation = WgmmaOperation(form, left_bits, held, int(rights[lane]), bool(truth[lane]), clock)
-            queues(machine).setdefault(warp, WgmmaQueue()).open.append(operation)
+            queues(machine).setdefault(warp, GroupQueue()).open.append(operation)
             _join_group(machine, gang, row, operation)
             _enter_reads(machine, gang, row, operation)
         gang.pending = gang.pending | frozenset(form.accumulators) | frozenset(form.left_registers)
@@ -326,15 +306,10 @@ def _enter_reads(machine: PtxMachine, gang: Gang, row: int, operation: WgmmaOper
 # --- landing ----------------------------------------------------------------------------------------------------------
 
 
-def _done(queue: WgmmaQueue, left: int) -> list[list[WgmmaOperation]]:
-    """The groups that a wait for at most `left` in flight covers."""
-    return queue.groups[: len(queue.groups) - left] if left else queue.groups
-
-
 def _not_issued(machine: PtxMachine, gang: Gang, left: int) -> WarpgroupOperation | None:
     """An operation to land that some warp of the group has not issued."""
     for warp in map(int, gang.warps):
-        for operation in (op for group in _done(queues(machine).get(warp, WgmmaQueue()), left) for op in group):
+        for operation in queues(machine).get(warp, GroupQueue()).covered(left):
             found = group_operations(machine)[leader(machine, warp), operation.clock]
             if found.issued < _group_size(machine, warp):
                 return found
@@ -349,17 +324,16 @@ def _land(machine: PtxMachine, gang: Gang, left: int) -> None:
         queue = queues(machine).get(warp)
         if queue is None:
             continue
-        done = _done(queue, left)
-        queue.groups = queue.groups[len(done) :]
         matrices: dict[tuple[int, ...], tuple[WgmmaForm, Array]] = {}
-        for operation in (operation for group in done for operation in group):
+        for operation in queue.covered(left):
             _perform(machine, gang, row, operation, matrices)
-            agent = int(machine.clocks.first_agent[leader(machine, warp)]) + WGMMA_AGENT
-            machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], operation.clock)
+            machine.clocks.learn(warp, WGMMA_AGENT, operation.clock, of=leader(machine, warp))
         for slots, (form, matrix) in matrices.items():
             for slot, words in zip(slots, to_words(matrix, form), strict=True):
                 results.setdefault(slot, {})[row] = words
-        pending |= queue.slots()
+        queue.drop(left)
+        for operation in queue:
+            pending |= {*operation.form.accumulators, *operation.form.left_registers}
     _write_results(gang, results)
     gang.pending = pending
     moves, gang.deferred = gang.deferred, ()

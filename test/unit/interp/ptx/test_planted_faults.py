@@ -66,6 +66,19 @@ def test_a_copy_that_is_not_waited_for():
     assert "cp.async" in next(f.message for f in report.faults if f.kind is Kind.PENDING)
 
 
+@pytest.mark.parametrize(("left", "expected"), [(0, set()), (1, {Kind.PENDING}), (3, {Kind.PENDING})])
+def test_a_wait_for_more_groups_than_are_in_flight_waits_for_none(left, expected):
+    """Two groups of a copy each; the second is read after a wait that leaves so many."""
+    copy = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; ld.param.u64 %rd1, [p]; add.s64 %rd3, %rd1, %rd2;\n"
+    copy += "shl.b32 %r2, %r1, 2; mov.u32 %r3, tile; add.u32 %r3, %r3, %r2;\n"
+    group = "cp.async.ca.shared.global [%r3+{}], [%rd3], 4; cp.async.commit_group;\n"
+    body = copy + group.format(0) + group.format(128) + f"cp.async.wait_group {left};\nld.shared.b32 %r4, [%r3+{{}}];"
+    for place in (0, 128):
+        at_wait = expected if left > 1 or place else set()
+        found = emulate(entry(body.format(place), threads=32), args=[np.zeros(32, np.int32)]).kinds()
+        assert found == at_wait, place
+
+
 def test_a_pipeline_without_its_barrier():
     report = run_matmul(lambda text: changed(text, r"bar\.sync\s+0;", ";"))
     assert report.kinds() & {Kind.RACE, Kind.PENDING}
