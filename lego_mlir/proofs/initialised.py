@@ -306,7 +306,10 @@ class _Walk:
             missing = self._unwritten(access, earlier, rounds)
             if missing is not None:
                 name = access.buffer.name
-                self.missing[name] = f"the {access} may read {name}{missing} before a write"
+                self.missing[name] = (
+                    f"the {access} may read {name}{missing} before a write; fill the tile first, or read only under "
+                    "the conditions of its writes"
+                )
         for access in here:
             if access.kind == "write":
                 self._write(access, state, rounds)
