@@ -11,6 +11,7 @@ RAGGED = {
     "adamw": [{"N": 1}, {"N": 300}],
     "awq_dequantise": [{"K": 128, "N": 8}, {"K": 256, "N": 520}],
     "nf4_dequantise": [{"B": 1}, {"B": 9}],
+    "quantize_q8_1": [{"M": 1, "N": 32}, {"M": 3, "N": 544}],
     "reshape_and_cache": [{"L": 1, "P": 1}, {"L": 20, "P": 3}],
     "swiglu": [{"M": 1, "N": 8}, {"M": 3, "N": 1032}],
 }

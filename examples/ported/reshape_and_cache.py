@@ -1,6 +1,7 @@
 """vLLM's `reshape_and_cache_flash` (CUDA): keys and values of new tokens into the pages of a cache, in f8.
 
-A slot is a page times its size plus a row; tokens of padding have the slot -1 and are left out. Slots are distinct.
+A slot is a page times its size plus a row; tokens of padding have the slot -1 and are left out. The other slots are
+distinct, which the kernel states: so it is proved free of races.
 
 lego-mlir run examples/ported/reshape_and_cache.py --size L=5 --size P=7
 """
@@ -21,6 +22,7 @@ def reshape_and_cache(
     key: TOKENS, value: TOKENS, slots: lego.Tensor(i32, Row(L)), keys: CACHE, values: CACHE, scale: f32
 ):
     token, column = lego.block_id[0], lego.thread_id[0] * V
+    lego.assume_distinct(slots, range=(0, P * PAGE))
     slot = lego.index(slots[token])
     with lego.when((slot >= 0) & (slot < P * PAGE)):
         for given, cache in ((key, keys), (value, values)):

@@ -214,8 +214,8 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
     for statement in trace.statements():
         if isinstance(statement, Assume):
             yield Note(f"{statement.source}: claimed, and checked by the interpreter: {statement.text}")
-    for name, source in trace.distinct.items():
-        yield Note(f"{source}: assumed, and checked by run: the elements of {name} are distinct")
+    for name, distinct in trace.distinct.items():
+        yield Note(f"{distinct.source}: assumed, and checked by run: the elements of {name}{distinct} are distinct")
     for division in trace.divisions:
         yield Line(str(division), division.verdict)
     for what, verdict in kernel_claims(kernel, models=models):

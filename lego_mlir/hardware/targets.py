@@ -59,6 +59,11 @@ class Target:
         return self.compute_capability >= (8, 9)
 
     @property
+    def has_short_conversions(self) -> bool:
+        """Whether `cvt` converts pairs to f6 and f4 (PTX ISA, "cvt": from sm_100 on, of architecture-specific code)."""
+        return self.specific and self.compute_capability >= (10, 0)
+
+    @property
     def has_warpgroup_products(self) -> bool:
         """Whether `wgmma` exists (PTX ISA, "wgmma.mma_async": of sm_90a alone)."""
         return self.name == "sm_90a"

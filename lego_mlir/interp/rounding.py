@@ -6,7 +6,8 @@ that is exact, since f32 has at least twice their precision plus two bits. Three
 - a fused multiply-add rounds once. The product of two f32 is exact in f64; the sum is brought back to f32 through
   *rounding to odd* (an inexact result gets an odd last bit), which makes the second rounding correct
   (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008);
-- a conversion to f8 saturates: PTX's `cvt` to e4m3 and e5m2 requires `.satfinite`, so 1000.0 becomes 448;
+- a conversion to f8, f6 or f4 saturates: PTX's `cvt` requires `.satfinite`, so 1000.0 becomes 448 in e4m3. f6 and f4
+  have no NaN: the largest number is taken;
 - a conversion from f64 to bf16 or f8 goes through f32 rounded to odd, for the same reason as above.
 
 >>> import numpy as np, ml_dtypes
@@ -34,7 +35,13 @@ F64: Final = np.dtype(np.float64)
 SATURATING: Final = {
     np.dtype(ml_dtypes.float8_e4m3fn): 448.0,
     np.dtype(ml_dtypes.float8_e5m2): 57344.0,
+    np.dtype(ml_dtypes.float4_e2m1fn): 6.0,
+    np.dtype(ml_dtypes.float6_e2m3fn): 7.5,
+    np.dtype(ml_dtypes.float6_e3m2fn): 28.0,
 }
+WITHOUT_NAN: Final = frozenset(
+    map(np.dtype, (ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn))
+)
 THROUGH_F32: Final = frozenset({np.dtype(ml_dtypes.bfloat16), *SATURATING})
 TF32_DROPPED_BITS: Final = 13
 _FEW: Final = 2048
@@ -53,6 +60,8 @@ def narrow(value: Array, dtype: DType) -> Array:
     limit = SATURATING.get(dtype)
     if limit is not None:
         value = np.clip(value.astype(F32), F32.type(-limit), F32.type(limit))
+        if dtype in WITHOUT_NAN:
+            value = np.where(np.isnan(value), F32.type(limit), value)
     return value.astype(dtype)
 
 

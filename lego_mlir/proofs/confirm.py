@@ -86,7 +86,13 @@ class Runs:
     def tried_writes(self, claim: WriteClaim) -> Verdict:
         """The verdict on the writes of a tensor: refuted by elements that a run leaves out, or writes twice."""
         if isinstance(claim.verdict, Unknown) and claim.by_data:
-            return Unknown(f"{claim.verdict.reason}: they depend on the contents of memory")
+            remedy = (
+                "if no two elements of the tensor that an index is loaded from are equal, state it with "
+                "lego.assume_distinct"
+                if claim.once
+                else f"pass {claim.buffer.name} in the call, whose other elements stay as they are"
+            )
+            return Unknown(f"{claim.verdict.reason}: they depend on the contents of memory; {remedy}")
         if isinstance(claim.verdict, Proved):
             return claim.verdict
         for launch in self.launches():

@@ -29,6 +29,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
+from lego_mlir.proofs.overlap import Loaded
 from lego_mlir.proofs.unrolled import rerolled
 from lego_mlir.tracing.trace.marks import WarpRole
 from lego_mlir.tracing.trace.shared_lines import lines_of
@@ -201,7 +202,7 @@ class Reader:
     ranges: dict[Any, Range]
     syncs: list[Sync] = field(default_factory=list)
     exchanges: list[Sync] = field(default_factory=list)
-    distinct: dict[int, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
+    distinct: dict[int, Loaded] = field(default_factory=dict)
     _constants: dict[int, int | float] = field(default_factory=dict)
     _counted: int = 0
     _accessed: int = 0
@@ -313,7 +314,8 @@ class Reader:
             case Load(access=access) | Store(access=access) | Atomic(access=access):
                 made = self._access(_KINDS[type(statement)], access, scope)
                 if isinstance(statement, Load) and access.buffer.name in self.trace.distinct and not access.is_masked:
-                    self.distinct[statement.result.number] = (access.buffer.name, made.index)
+                    among = self.trace.distinct[access.buffer.name].among
+                    self.distinct[statement.result.number] = Loaded(access.buffer.name, made.index, among)
                 yield made
             case TileLoad() | TileStore():
                 yield self._tile(statement, scope)

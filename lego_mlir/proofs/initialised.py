@@ -194,20 +194,27 @@ class _Walk:
             state.flights.clear()
             return False
         before = self.given
-        started, first = state.copy(), None
+        first = started = state.copy()
+        self._round(loop, first, rounds, sympy.Integer(0), ())
         depth = min(MOST_DEPTH, max((wait.pending + 1 for wait in waits_in(loop.body)), default=1))
-        for number in range(depth):
-            self._round(loop, started, rounds, as_expr(number), ())
-            first = first or started.copy()
-        assert first is not None
-        later, k = WrittenSoFar(started.written), loop.round
-        known = (self._at(loop, rounds, k), Le(depth, k))
-        silent, self.silent = self.silent, True
-        for back in range(depth, 0, -1):
-            self._round(loop, later, rounds, k - back, known)
-        self.silent = silent
-        self._round(loop, later, rounds, k, known)
+        for number in range(1, depth):
+            started = state.copy()
+            self._reached(loop, started, rounds, [as_expr(n) for n in range(number + 1)], ())
+        later, k = WrittenSoFar({name: elements.copy() for name, elements in started.written.items()}), loop.round
+        self._reached(loop, later, rounds, [k - back for back in range(depth, -1, -1)], (Le(depth, k),))
         return self._after(loop, first, state, rounds, rest, before)
+
+    def _reached(
+        self, loop: Rounds, state: WrittenSoFar, rounds: Values, numbers: Sequence[Expr], known: tuple[Cond, ...]
+    ) -> None:
+        """Follow rounds up to the last of these, whose reads are checked. It is there: those before it may ask so."""
+        *before, last = numbers
+        there = (*known, self._at(loop, rounds, last))
+        silent, self.silent = self.silent, True
+        for number in before:
+            self._round(loop, state, rounds, number, there)
+        self.silent = silent
+        self._round(loop, state, rounds, last, there)
 
     def _at(self, loop: Rounds, rounds: Values, number: Expr) -> Cond:
         assert loop.round is not None
@@ -306,7 +313,10 @@ class _Walk:
             missing = self._unwritten(access, earlier, rounds)
             if missing is not None:
                 name = access.buffer.name
-                self.missing[name] = f"the {access} may read {name}{missing} before a write"
+                self.missing[name] = (
+                    f"the {access} may read {name}{missing} before a write; fill the tile first, or read only under "
+                    "the conditions of its writes"
+                )
         for access in here:
             if access.kind == "write":
                 self._write(access, state, rounds)

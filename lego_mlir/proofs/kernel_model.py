@@ -68,12 +68,12 @@ class KernelModel:
         units = {sync.unit for sync in (*self.reader.syncs, *self.reader.exchanges) if sync.unit}
         units |= {WARP} if any(a.by_warp for a in self.accesses) else set()
         warps = [self.unit_of_thread(unit) for unit in sorted(units)]
-        loaded = [i for _, index in self.reader.distinct.values() for i in index]
+        loaded = [i for found in self.reader.distinct.values() for i in found.index]
         exprs = [*(i for a in self.accesses for i in a.index), *loaded, *warps, *ids, *map(_sides, conditions)]
         flattened = [e for group in exprs for e in (group if isinstance(group, list) else [group])]
         self.digits.of(list(dict.fromkeys(flattened)))
         self.distinct = {
-            symbol: (found[0], tuple(map(self.digits.simple, found[1])))
+            symbol: found.over(self.digits.simple)
             for symbol, value in meaning.values.items()
             if (found := self.reader.distinct.get(value.number)) is not None
         }
@@ -321,9 +321,7 @@ class KernelModel:
 
     def _loaded(self, prime: dict[Symbol, Symbol]) -> dict[Symbol, Loaded]:
         """The values of tensors without repetition, of both accesses."""
-        mirrored = {
-            primed(s): (name, tuple(i.xreplace(prime) for i in index)) for s, (name, index) in self.distinct.items()
-        }
+        mirrored = {primed(s): found.over(lambda i: i.xreplace(prime)) for s, found in self.distinct.items()}
         return {**self.distinct, **mirrored}
 
     @cached_property
@@ -333,7 +331,7 @@ class KernelModel:
 
     def _primed(self, exprs: Sequence[Expr], common: set[Symbol], step: Symbol | None) -> dict[Symbol, Symbol]:
         """A symbol for each one that the second access has for itself."""
-        indices = [i for _, index in self.distinct.values() for i in index]
+        indices = [i for found in self.distinct.values() for i in found.index]
         symbols = {s for e in (*exprs, *indices) for s in e.free_symbols}
         if step is not None:
             symbols |= self.over_digits([step])

@@ -13,7 +13,7 @@ the conditions of both accesses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.context import Context, working_in
-from lego_mlir.expr.nodes import Eq, FloorDiv, Size
+from lego_mlir.expr.nodes import Eq, FloorDiv, Le, Lt, Size
 from lego_mlir.expr.poly import SYMBOL, Poly
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
@@ -34,8 +34,17 @@ Z3_MS: Final = 100
 """Z3's steps for one pair of accesses, as milliseconds of `expr.solver`."""
 
 
-Loaded = tuple[str, tuple[Expr, ...]]
-"""The name of a tensor, and an index in it."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An element of a tensor whose elements are distinct, those in the range `among` if it is given: name and index."""
+
+    name: str
+    index: tuple[Expr, ...]
+    among: tuple[Expr, Expr] | None
+
+    def over(self, written: Callable[[Expr], Expr]) -> Loaded:
+        """The element at an index that is written in another way."""
+        return Loaded(self.name, tuple(map(written, self.index)), self.among)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +134,18 @@ class Equations:
         return bool(new)
 
     def _same_element(self, one: Symbol, other: Expr) -> list[Expr]:
-        """The equations of the indices of two equal values of a tensor whose elements are distinct."""
+        """The equations of the indices of two equal values of a tensor whose elements are distinct.
+
+        Of elements that are distinct in a range only, the conditions have to imply that the value is in it.
+        """
         a, b = self.distinct.pop(one, None), self.distinct.get(other)
-        if a is None or b is None or a[0] != b[0]:
+        if a is None or b is None or a.name != b.name:
             return []
-        return [sympy.expand(i - j) for i, j in zip(a[1], b[1], strict=True)]
+        if a.among is not None:
+            inside = sympy.And(Le(a.among[0], one), Lt(one, a.among[1]))
+            if not isinstance(prove(sympy.Or(inside, *map(sympy.Not, self.conditions)), self.ranges), Proved):
+                return []
+        return [sympy.expand(i - j) for i, j in zip(a.index, b.index, strict=True)]
 
     def sides(self) -> tuple[Side, Side]:
         """What is left of the equations and goals, a side for each access."""

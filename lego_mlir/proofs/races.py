@@ -135,4 +135,9 @@ def _reason(pair: Pair) -> str:
 
 
 def _why(model: KernelModel, pair: Pair) -> str:
-    return ": the index depends on the contents of memory" if model.by_data(pair) else ""
+    if not model.by_data(pair):
+        return ""
+    return (
+        ": the index depends on the contents of memory; if no two elements of the tensor that it is loaded from are "
+        "equal, state it with lego.assume_distinct, else update atomically"
+    )

@@ -267,7 +267,7 @@ class TracedKernelCalls(Calls):
 
     def _compiled(self, device: Device, checked: bool) -> Backend:
         if checked:
-            distinct = {p.name: p.layout for p in self.kernel.params if p.distinct and p.layout is not None}
+            distinct = {p.name: p for p in self.kernel.params if p.distinct is not None}
             return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels

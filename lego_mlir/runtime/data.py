@@ -24,7 +24,7 @@ from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
 from lego_mlir.runtime.data_files import UNWRITTEN
-from lego_mlir.runtime.value_ranges import require_distinct, require_values
+from lego_mlir.runtime.value_ranges import Ends, require_distinct, require_values
 
 if TYPE_CHECKING:
     import numpy
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile, Supplied
     from lego_mlir.tracing.definition.kernel import Parameter
     from lego_mlir.tracing.definition.program import Runnable
+    from lego_mlir.tracing.words.claimed import Values
 
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones
@@ -255,8 +256,8 @@ def _filled(
         if parameter.name in supplied:
             value = _supplied(supplied[parameter.name], parameter, shape, sizes)
             require_values(parameter.name, value, _ends(parameter, sizes))
-            if parameter.distinct:
-                require_distinct(parameter.name, value)
+            if parameter.distinct is not None:
+                require_distinct(parameter.name, value, distinct_ends(parameter, sizes))
         if parameter.layout is not None:
             named = named_indices(parameter.layout, sizes)
             value = value if named is None else numpy.where(named, value, value.dtype.type(0))
@@ -269,8 +270,8 @@ def _random(
 ) -> numpy.ndarray | float:
     """Numbers of the declared range; without one normal numbers, or small integers."""
     within = _ends(parameter, sizes)
-    if parameter.distinct:
-        return _distinct(parameter, generator, shape, within)
+    if parameter.distinct is not None:
+        return _distinct(parameter, generator, shape, within, distinct_ends(parameter, sizes))
     integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
     if within is None:
         return generator.standard_normal(shape) if parameter.dtype.is_float else integers
@@ -281,11 +282,31 @@ def _random(
 
 
 def _distinct(
-    parameter: Parameter, generator: numpy.random.Generator, shape: tuple[int, ...], within: tuple[float, float] | None
+    parameter: Parameter,
+    generator: numpy.random.Generator,
+    shape: tuple[int, ...],
+    within: Ends | None,
+    among: Ends | None,
 ) -> numpy.ndarray:
-    """Integers of the declared range, or from 0 on, none of them twice."""
+    """Integers of the declared range, or from 0 on, none of them twice.
+
+    What is outside `among` is drawn in many places: without a declared range -1, or its end in types without a sign.
+    """
+    import numpy
+
     count = math.prod(shape)
     lo, end = (0, count) if within is None else map(int, within)
+    if among is not None:
+        least, last = map(int, among)
+        if within is None:
+            lo, end = (least - 1, last) if not parameter.dtype.is_unsigned or least else (least, last + 1)
+        numbers = generator.permutation(numpy.arange(max(lo, least), min(end, last)))
+        outside = numpy.concatenate([numpy.arange(lo, min(least, end)), numpy.arange(max(last, lo), end)])
+        if outside.size:
+            kept = numbers[: count - count // 4]
+            rest = generator.choice(outside, count - kept.size)
+            return generator.permutation(numpy.concatenate([kept, rest])).reshape(shape)
+        lo, end = max(lo, least), min(end, last)
     if count > end - lo:
         raise UsageError(
             f"{parameter.name}: its {count} elements are assumed to be distinct, and its range has {end - lo} numbers"
@@ -293,17 +314,24 @@ def _distinct(
     return lo + generator.choice(end - lo, count, replace=False).reshape(shape)
 
 
-def _ends(parameter: Parameter, sizes: Mapping[str, int]) -> tuple[float, float] | None:
+def _ends(parameter: Parameter, sizes: Mapping[str, int]) -> Ends | None:
     """The declared range of a parameter's elements, for these sizes."""
-    if parameter.values is None:
+    return parameter.values if parameter.dtype.is_float else _evaluated(parameter, parameter.values, sizes)
+
+
+def distinct_ends(parameter: Parameter, sizes: Mapping[str, int]) -> Ends | None:
+    """The range in which a parameter's elements are distinct, if they are not in all."""
+    return None if parameter.distinct is None else _evaluated(parameter, parameter.distinct.among, sizes)
+
+
+def _evaluated(parameter: Parameter, values: Values | None, sizes: Mapping[str, int]) -> Ends | None:
+    if values is None:
         return None
-    if parameter.dtype.is_float:
-        return parameter.values
     from lego_mlir.expr.evaluate import evaluate
 
-    lo, hi = (int(evaluate(end, sizes)) for end in parameter.values)
+    lo, hi = (int(evaluate(end, sizes)) for end in values)
     if lo >= hi:
-        raise UsageError(f"{parameter.name}: its range {parameter.values} is empty for {dict(sizes)}")
+        raise UsageError(f"{parameter.name}: its range {values} is empty for {dict(sizes)}")
     return lo, hi
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Given, Returned
-    from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.cpu_kernels import HostKernel
     from lego_mlir.runtime.table_checks import CheckedTables
+    from lego_mlir.tracing.definition.kernel import Parameter
 
 
 class Backend(Protocol):
@@ -60,12 +60,12 @@ class HostBackend:
 class InterpreterBackend:
     """The kernel in the interpreter, which finds races and accesses out of bounds. Memory is copied in and out.
 
-    `distinct` has the layouts of tensors whose elements are compared first, since the kernel assumes them distinct.
+    `distinct` has the parameters whose elements are compared first, since the kernel assumes them distinct.
     """
 
     entry: KernelEntry
     text: str
-    distinct: Mapping[str, Layout] = field(default_factory=dict)
+    distinct: Mapping[str, Parameter] = field(default_factory=dict)
 
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A checked run for bound arrays."""
@@ -79,7 +79,7 @@ class InterpreterBackend:
         import numpy
 
         from lego_mlir import interp
-        from lego_mlir.runtime.data import elements_of
+        from lego_mlir.runtime.data import distinct_ends, elements_of
         from lego_mlir.runtime.manifest import evaluate
 
         sizes = dict(zip((size.name for size in self.entry.sizes), bound.sizes, strict=True))
@@ -97,7 +97,9 @@ class InterpreterBackend:
             memory = numpy.zeros(elements, dtype)
             memory[: there.size] = there
             if argument.name in self.distinct:
-                require_distinct_elements(argument.name, memory, elements_of(self.distinct[argument.name], sizes))
+                parameter = self.distinct[argument.name]
+                among, named = distinct_ends(parameter, sizes), elements_of(parameter.layout, sizes)
+                require_distinct_elements(argument.name, memory, among, named)
             arguments.append(memory)
             if argument.written:
                 outside.append((there, memory))

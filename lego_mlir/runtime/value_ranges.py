@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.manifest import KernelEntry
 
 
+Ends = tuple[float, float]
+"""The least value of a range and its end, which is not part of it."""
+
+
 def require_arguments(entry: KernelEntry, sizes: Sequence[int], arrays: Sequence[Given]) -> None:
     """Raise UsageError for an integer outside the range that a kernel declares for one of its tensors."""
     named = dict(zip((size.name for size in entry.sizes), sizes, strict=True))
@@ -33,34 +37,38 @@ def require_arguments(entry: KernelEntry, sizes: Sequence[int], arrays: Sequence
             require_values(argument.name, array, (lo, end))
 
 
-def require_distinct(name: str, array: Array) -> None:
-    """Raise UsageError for an array with two equal elements, naming both."""
+def require_distinct(name: str, array: Array, among: Ends | None) -> None:
+    """Raise UsageError for an array with two equal elements, of those in a range if one is given, naming both."""
     import numpy
 
     shape = numpy.asarray(array).shape
-    _require_distinct(name, array, lambda number: map(int, numpy.unravel_index(number, shape)))
+    _require_distinct(name, array, among, lambda number: map(int, numpy.unravel_index(number, shape)))
 
 
-def require_distinct_elements(name: str, memory: Array, elements: Elements) -> None:
+def require_distinct_elements(name: str, memory: Array, among: Ends | None, elements: Elements) -> None:
     """The same for a tensor in memory: only what its layout names is compared."""
-    _require_distinct(name, memory[elements.at], elements.index)
+    _require_distinct(name, memory[elements.at], among, elements.index)
 
 
-def _require_distinct(name: str, array: Array, index_of: Callable[[int], Iterable[int]]) -> None:
+def _require_distinct(name: str, array: Array, among: Ends | None, index_of: Callable[[int], Iterable[int]]) -> None:
     import numpy
 
     flat = numpy.asarray(array).reshape(-1)
     order = numpy.argsort(flat, kind="stable")
-    repeated = numpy.flatnonzero(flat[order][1:] == flat[order][:-1])
+    equal = flat[order][1:] == flat[order][:-1]
+    if among is not None:
+        equal &= (flat[order][1:] >= among[0]) & (flat[order][1:] < among[1])
+    repeated = numpy.flatnonzero(equal)
     if repeated.size:
         one, other = ([*index_of(int(order[repeated[0] + k]))] for k in (0, 1))
         raise UsageError(
             f"{name}{one} and {name}{other} are both {flat[order[repeated[0]]]}, and the kernel assumes that the "
-            f"elements of {name} are distinct (lego.assume_distinct)"
+            f"elements of {name}{'' if among is None else f' from {among[0]} to below {among[1]}'} are distinct "
+            "(lego.assume_distinct)"
         )
 
 
-def require_values(name: str, array: Array, within: tuple[float, float] | None) -> None:
+def require_values(name: str, array: Array, within: Ends | None) -> None:
     """Raise UsageError with the first element outside the range; its end is not part of it."""
     if within is None:
         return

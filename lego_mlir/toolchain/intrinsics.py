@@ -28,6 +28,7 @@ _FROM_80: Final = (
 _OF_F8: Final = tuple(
     name for f8 in ("e4m3x2", "e5m2x2") for name in (f"{f8}.to.f16x2.rn", f"f16x2.to.{f8}.rn", f"ff.to.{f8}.rn")
 )
+_OF_SHORT: Final = tuple(f"ff.to.{pair}.rn.satfinite" for pair in ("e2m1x2", "e2m3x2", "e3m2x2"))
 _FROM_90: Final = (
     "cp.async.bulk.commit.group", "cp.async.bulk.tensor.g2s.tile.2d", "cp.async.bulk.tensor.g2s.tile.3d",
     "cp.async.bulk.tensor.g2s.tile.4d", "cp.async.bulk.tensor.s2g.tile.2d", "cp.async.bulk.tensor.s2g.tile.4d",
@@ -49,6 +50,7 @@ def selected(target: Target) -> frozenset[str]:
     rows: list[tuple[str, ...]] = []
     rows += [_FROM_80] if target.compute_capability >= (8, 0) else []
     rows += [_OF_F8] if target.has_f8_conversions else []
+    rows += [_OF_SHORT] if target.has_short_conversions else []
     rows += [_FROM_90] if target.compute_capability >= (9, 0) else []
     rows += [_OF_90A] if target.has_warpgroup_products else []
     return frozenset(f"llvm.nvvm.{name}" for row in rows for name in row)

@@ -91,7 +91,7 @@ NVVM: Final = Pipeline(
 def lowerings_for(target: Target) -> tuple[FunctionPass, ...]:
     """The lowerings for a target: its conversions and reductions, those that any target has, its hints to caches."""
     return (
-        PackConversions(target.has_f8_conversions),
+        PackConversions(target.has_f8_conversions, target.has_short_conversions),
         LowerWarpReductions(target.compute_capability >= (8, 0)),
         *LOWERINGS,
         LowerCacheHints(target.ptx >= PRIORITIES),

@@ -68,7 +68,8 @@ def pipeline(rng):
         if rng.random() < 0.4:
             inside.append("lego.barrier()")
         if rng.random() < 0.3:
-            inside = [f"with lego.when(k + {ahead} < N):" if line == copy else line for line in inside]
+            guard = f"with lego.when(k + {ahead + rng.choice([0, 0, 1, -1])} < N):"
+            inside = [guard if line == copy else line for line in inside]
             inside = [new for line in inside for new in ([line, f"    {copy}"] if line.startswith("with") else [line])]
         if rng.random() < 0.4:
             inside.pop(rng.randrange(len(inside))) if not any(line.startswith("with") for line in inside) else None

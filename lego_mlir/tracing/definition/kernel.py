@@ -53,6 +53,7 @@ from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Buffer,
+    Distinct,
     KernelTrace,
     Load,
     MatrixLoad,
@@ -93,7 +94,7 @@ class Parameter:
     read: bool
     written: bool
     values: Values | None = None
-    distinct: bool = False
+    distinct: Distinct | None = None
     permutation: bool = False
 
 
@@ -388,7 +389,7 @@ class Kernel(Referenced, OnArrays):
                 p.name in read,
                 p.name in written,
                 p.values,
-                p.name in self._traced.distinct,
+                self._traced.distinct.get(p.name),
                 p.name in self.tables(),
             )
             if isinstance(p, Buffer)

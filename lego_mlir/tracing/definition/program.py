@@ -41,7 +41,7 @@ from lego_mlir.tracing.definition.reference import Referenced
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.requirements import of_relations, refuse
 from lego_mlir.tracing.trace.size_limits import greatest
-from lego_mlir.tracing.trace.trace import Source
+from lego_mlir.tracing.trace.trace import Distinct, Source
 from lego_mlir.tracing.trace.tracer import user_line
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.tensor import Tensor
@@ -409,15 +409,16 @@ def _refuted_fact(size: Symbol, value: Extent) -> str:
 def _used(signature: Mapping[str, Tensor | DType], steps: Sequence[ProgramStep]) -> tuple[Parameter, ...]:
     read: set[str] = set()
     written: set[str] = set()
-    distinct: set[str] = set()
+    distinct: dict[str, Distinct] = {}
     for step in steps:
         uses = {parameter.name: parameter for parameter in step.kernel.params}
         for name, value in step.by_name().items():
             if isinstance(value, ProgramTensor):
                 if uses[name].read and value.name not in written:
                     read.add(value.name)
-                if uses[name].distinct and value.name not in written:
-                    distinct.add(value.name)
+                found = uses[name].distinct
+                if found is not None and value.name not in written:
+                    distinct.setdefault(value.name, found.subs(step.sizes))
                 if uses[name].written:
                     written.add(value.name)
     return tuple(
@@ -429,7 +430,7 @@ def _used(signature: Mapping[str, Tensor | DType], steps: Sequence[ProgramStep])
             name in read,
             name in written,
             kind.values,
-            name in distinct,
+            distinct.get(name),
         )
         if isinstance(kind, Tensor)
         else Parameter(name, kind, None, None, True, False)

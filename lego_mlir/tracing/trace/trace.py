@@ -497,6 +497,24 @@ Statement = (
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """The assumption that no two elements of a tensor are equal, of those from `among[0]` to below `among[1]`."""
+
+    source: Source
+    among: tuple[Expr, Expr] | None = None
+
+    def subs(self, sizes: Mapping[str, Any]) -> Distinct:
+        """The same with values, or expressions of other sizes, for the sizes in the range."""
+        if self.among is None:
+            return self
+        lo, end = (e.subs({s: sizes[str(s)] for s in e.free_symbols}, simultaneous=True) for e in self.among)
+        return Distinct(self.source, (lo, end))
+
+    def __str__(self) -> str:
+        return "" if self.among is None else f" from {self.among[0]} to below {self.among[1]}"
+
+
+@dataclass(frozen=True, slots=True)
 class KernelTrace:
     """A traced kernel.
 
@@ -504,7 +522,7 @@ class KernelTrace:
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
     `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
-    `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it. `maps` are the
+    `distinct` are the tensors whose elements are assumed to be distinct. `maps` are the
     layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
     `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters. `phases` are shared
     tiles that take the memory of those of the phases before. `numbered` counts the values and registers, and the
@@ -525,7 +543,7 @@ class KernelTrace:
     data: DataRanges = field(repr=False, compare=False)
     divisions: tuple[Division, ...] = ()
     requirements: tuple[Requirement, ...] = ()
-    distinct: Mapping[str, Source] = field(default_factory=dict)
+    distinct: Mapping[str, Distinct] = field(default_factory=dict)
     maps: tuple[Layout, ...] = field(default=(), repr=False, compare=False)
     products: tuple[WarpgroupProduct, ...] = field(default=(), repr=False, compare=False)
     cluster: tuple[int, ...] = ()

@@ -40,6 +40,7 @@ from lego_mlir.tracing.trace.marks import WarpRole, Word
 from lego_mlir.tracing.trace.trace import (
     Barrier,
     Buffer,
+    Distinct,
     FromCondition,
     If,
     KernelTrace,
@@ -96,7 +97,7 @@ class Tracer:
         self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
         self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
         self.path: list[Any] = []  # index conditions that hold in the innermost region
-        self.distinct: dict[str, Source] = {}  # tensors whose elements are assumed to be distinct
+        self.distinct: dict[str, Distinct] = {}  # tensors whose elements are assumed to be distinct
         self.requirements: list[Requirement] = []  # conditions on sizes that hold at every launch
         self.products: list[WarpgroupProduct] = []  # those that wgmma can compute
         self._regions: list[list[Statement]] = [[]]

@@ -1,34 +1,38 @@
 """`lego.assume_distinct(order)`: no two elements of a tensor of indices are equal.
 
-Proofs assume it: threads that store to `y[order[i]]` for different i store to different elements. A run checks it:
-input that is drawn is a choice without repetition, and supplied input is compared, as are arrays of calls with
-`check=True`. A kernel cannot store to such a tensor.
+Proofs assume it: threads that store to `y[order[i]]` for different i store to different elements. With a range only the
+elements in it are distinct, such as slots of a cache, where -1 may stand in many places: a proof then needs that the
+condition of the store leaves the others out. A run checks it: input that is drawn is a choice without repetition, and
+supplied input is compared, as are arrays of calls with `check=True`. A kernel cannot store to such a tensor.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing.trace.trace import Atomic, Store
+from lego_mlir.tracing.trace.trace import Atomic, Distinct, Store
 from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.words.claimed import require_range
 from lego_mlir.tracing.words.tensor import View
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.trace import KernelTrace
 
 
-def assume_distinct(tensor: View) -> None:
-    """State that the elements of a parameter, a tensor of integers, are distinct.
+def assume_distinct(tensor: View, range: Sequence[Any] | None = None) -> None:
+    """State that the elements of a parameter, a tensor of integers, are distinct, or those in `range=(lo, end)`.
 
-    Raises TraceError for anything else, and for a tensor that the kernel stores to.
+    Raises TraceError for anything else, for an empty range, and for a tensor that the kernel stores to.
     """
     tracer = current("lego.assume_distinct")
     if not isinstance(tensor, View) or tensor.buffer.space != "global" or tensor.dtype.family != "int":
         raise tracer.error(
             f"lego.assume_distinct takes a parameter of the kernel that is a tensor of integers, got {tensor!r}"
         )
-    tracer.distinct.setdefault(tensor.buffer.name, tracer.here())
+    among = None if range is None else require_range("lego.assume_distinct", tensor.dtype, range)
+    tracer.distinct.setdefault(tensor.buffer.name, Distinct(tracer.here(), among))
 
 
 def refuse_stores_to_distinct(trace: KernelTrace) -> None:

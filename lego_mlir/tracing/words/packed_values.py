@@ -25,6 +25,7 @@ from typing import Final, TypeAlias, cast
 from lego_mlir.aliases import Operand
 from lego_mlir.tracing.trace import dtypes
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16, f32, f64, i4, i32, u4, u32
+from lego_mlir.tracing.trace.trace import MlirOperation
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.scalar import Scalar, compute, convert, reinterpreted, select, vector
@@ -42,15 +43,20 @@ class MiniFloat:
 
     significand: int
     bias: int
-    largest: float
 
 
 FLOATS: Final = {
-    dtypes.f4e2m1fn: MiniFloat(1, 1, 6.0),
-    dtypes.f6e2m3fn: MiniFloat(3, 1, 7.5),
-    dtypes.f6e3m2fn: MiniFloat(2, 3, 28.0),
+    dtypes.f4e2m1fn: MiniFloat(1, 1),
+    dtypes.f6e2m3fn: MiniFloat(3, 1),
+    dtypes.f6e3m2fn: MiniFloat(2, 3),
 }
 """OCP Microscaling Formats, v1.0, table 1."""
+ENCODED: Final = {
+    dtype: (DType(name, dtype.bits, "float", "uint8", name), DType(code, dtype.bits, "int", "uint8", code))
+    for dtype in FLOATS
+    for name, code in [(dtype.name.upper().replace("F", "f", 1), f"i{dtype.bits}")]
+}
+"""A number of such a type, and its code, as values of MLIR."""
 HALVES: Final = {f16: (10, 15, 0x6400, 1024.0), bf16: (7, 127, 0x4300, 128.0)}
 """Bits of the significand, bias, and a pattern whose number has steps of 1, with that number."""
 SINGLE: Final = (23, 127)
@@ -174,14 +180,17 @@ def encoded(given: Operand, dtype: DType) -> PackedNumbers:
         raise current(f"lego.{dtype}(..)").error(
             f"an f64 is not converted to {dtype}, since it would be rounded twice; convert it with .to(lego.f32) first"
         )
+    if dtype in FLOATS:
+        codes = _float_codes(cast(Scalar, convert(given, f32)), dtype)
+        lanes = [codes] if given.width is None else [codes[k] for k in range(given.width)]
+        return PackedNumbers(dtype, [(code, 0) for code in lanes], given.width)
     if given.width is not None:
         each = [encoded(given[lane], dtype) for lane in range(cast(int, given.width))]
         return PackedNumbers(dtype, [code for one in each for code in one.codes], cast(int, given.width))
     if dtype.family == "int":
         code = _integer_code(given, dtype)
     else:
-        single = cast(Scalar, convert(given, f32))
-        code = _scale_code(single) if dtype is dtypes.f8e8m0fnu else _float_code(single, dtype)
+        code = _scale_code(cast(Scalar, convert(given, f32)))
     return PackedNumbers(dtype, [(code, 0)], None)
 
 
@@ -193,21 +202,16 @@ def _integer_code(given: Scalar, dtype: DType) -> Scalar:
     return cast(Scalar, convert(given, u32) & 0xF)
 
 
-def _float_code(given: Scalar, dtype: DType) -> Scalar:
-    """The code nearest to an f32. A subnormal one is what a sum rounds to a multiple of the least step."""
-    kind = FLOATS[dtype]
-    significand, bias = SINGLE
-    dropped = significand - kind.significand
-    bits = reinterpreted(given, u32, None)
-    size = bits & 0x7FFFFFFF
-    held = compute("minimum", size, _pattern(kind.largest))
-    rounded = held + ((1 << (dropped - 1)) - 1) + ((held >> dropped) & 1)
-    normal = (rounded >> dropped) - ((bias - kind.bias) << kind.significand)
-    steps = 2.0 ** (dropped + 1 - kind.bias)
-    small = reinterpreted(reinterpreted(held, f32, None) + steps, u32, None) - _pattern(steps)
-    code = select(held < _pattern(2.0 ** (1 - kind.bias)), small, normal)
-    sign = select(size > _pattern(float("inf")), 0, (bits >> (u32.bits - 1)) << (dtype.bits - 1))
-    return cast(Scalar, code | sign)
+def _float_codes(given: Scalar, dtype: DType) -> Scalar:
+    """The codes nearest to f32, each in a u32: a conversion of MLIR, for which a target may have an instruction."""
+    tracer = current(f"lego.{dtype}(..)")
+    number, code = ENCODED[dtype]
+    value = tracer.use(given.value)
+    for kind, operation in ((number, "arith.truncf"), (code, "arith.bitcast"), (u32, "arith.extui")):
+        result = tracer.value(kind, given.width)
+        tracer.append(MlirOperation((result,), operation, (value,), (), tracer.here()))
+        value = result
+    return Scalar(value)
 
 
 def _scale_code(given: Scalar) -> Scalar:

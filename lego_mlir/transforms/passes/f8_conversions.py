@@ -1,14 +1,15 @@
-"""Conversions between f8 and wider floats, in integer arithmetic.
+"""Conversions between f8 and wider floats, and from these to f6 and f4, in integer arithmetic.
 
-PTX converts f8 from sm_89 on, and no CPU does. An f8 is a short f16 or f32, so that both directions are a few
-operations, the same on every target:
+PTX converts f8 from sm_89 on, f6 and f4 on a few targets, and no CPU does. Such a number is a short f16 or f32, so that
+the directions are a few operations, the same on every target:
 
     f8e5m2   -> f16    the byte is the upper half of the f16
     f8e4m3fn -> f16    its bits at the place of an f16's have an exponent too small by 8: times 256; 0x7F is NaN
-    f32 -> f8          |x| rebiased, half a unit added (ties to even), shifted right; below the least normal number
-                       |x| + magic, whose last bit is the least f8, rounds instead; at most the largest number
+    f32 -> f8, f6, f4  |x| rebiased, half a unit added (ties to even), shifted right; below the least normal number
+                       |x| + magic, whose last bit is the least number, rounds instead; at most the largest number
 
-Beyond the largest number, infinity included, the result is the largest, as of PTX's `cvt.satfinite`, and NaN remains.
+Beyond the largest number, infinity included, the result is the largest, as of PTX's `cvt.satfinite`. NaN remains in f8;
+f6 and f4 have none, and take the largest number.
 f64 goes through f32 rounded to odd, so that it is rounded once.
 """
 
@@ -30,14 +31,18 @@ F32_INFINITY: Final = 0x7F800000
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Bits of the fraction, bias of the exponent, and the byte of the largest number."""
+    """Bits of the fraction, bias of the exponent, bits in all, and the code of the largest number."""
 
     fraction: int
     bias: int
+    bits: int
     largest: int
 
 
-_FORMATS: Final = {"f8E4M3FN": _Format(3, 7, 0x7E), "f8E5M2": _Format(2, 15, 0x7B)}
+_FORMATS: Final = {
+    "f8E4M3FN": _Format(3, 7, 8, 0x7E), "f8E5M2": _Format(2, 15, 8, 0x7B),
+    "f6E2M3FN": _Format(3, 1, 6, 0x1F), "f6E3M2FN": _Format(2, 3, 6, 0x1F), "f4E2M1FN": _Format(1, 1, 4, 0x7),
+}  # fmt: skip
 _NAN: Final = 0x7F
 
 
@@ -101,7 +106,10 @@ def _narrowed(e: Elementwise, given: Value, target: str) -> Value:
     is_small = e.compare(ULT, size, e.number((F32_BIAS + least) << F32_FRACTION, "i32"))
     rounded = e.make("arith.minui", "i32", e.choose(is_small, subnormal, normal), e.number(kind.largest, "i32"))
     is_nan = e.compare(UGT, size, e.number(F32_INFINITY, "i32"))
-    found = e.choose(is_nan, e.number(_NAN, "i32"), rounded)
-    sign = e.make("arith.shli", "i32", e.make("arith.shrui", "i32", bits, e.number(31, "i32")), e.number(7, "i32"))
-    byte = e.make("arith.trunci", "i8", e.make("arith.ori", "i32", found, sign))
-    return e.make("arith.bitcast", target, byte)
+    place = e.number(kind.bits - 1, "i32")
+    sign = e.make("arith.shli", "i32", e.make("arith.shrui", "i32", bits, e.number(31, "i32")), place)
+    if kind.bits == 8:
+        found = e.make("arith.ori", "i32", e.choose(is_nan, e.number(_NAN, "i32"), rounded), sign)
+    else:
+        found = e.choose(is_nan, e.number(kind.largest, "i32"), e.make("arith.ori", "i32", rounded, sign))
+    return e.make("arith.bitcast", target, e.make("arith.trunci", f"i{kind.bits}", found))

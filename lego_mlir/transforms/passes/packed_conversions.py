@@ -1,12 +1,14 @@
-"""Conversions between f8 and wider floats by the target's instructions, two numbers at a time.
+"""Conversions between f8 and wider floats, and to f6 and f4, by the target's instructions, two numbers at a time.
 
     cvt.rn.satfinite.e4m3x2.f32      two f32 to two f8, saturated
     cvt.rn.satfinite.e4m3x2.f16x2    two f16 to two f8, saturated
     cvt.rn.f16x2.e4m3x2              two f8 to two f16, exactly
+    cvt.rn.satfinite.e2m1x2.f32      two f32 to two f4, in the halves of a byte
+    cvt.rn.satfinite.e2m3x2.f32      two f32 to two f6, each in a byte
 
 A pair is two neighbours of a vector that is converted, or that is composed of converted numbers; a number alone is
-converted with a zero beside it. bf16 goes through f32. What is left, f64 and targets before sm_89, `f8_conversions`
-expands. PTX ISA, "cvt".
+converted with a zero beside it. bf16 goes through f32. What is left, f64 and targets without the instruction,
+`f8_conversions` expands. PTX ISA, "cvt".
 
 f16 and bf16 themselves are LLVM's: it packs their conversions, and makes one instruction of a sum of two bf16 that is
 rounded to bf16, which an intrinsic would hide.
@@ -25,6 +27,8 @@ from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.elementwise import element_name, replace
 
 _F8: Final = ("f8E4M3FN", "f8E5M2")
+_SHORT: Final = {"f4E2M1FN": ("f4x2", 4, 4), "f6E2M3FN": ("f6x2", 6, 8), "f6E3M2FN": ("f6x2", 6, 8)}
+"""Types of less than 8 bits: the pair's name, the bits of a code, and of a half of the result."""
 _NEAREST: Final = "#nvvm.fp_rnd_mode<rn>"
 _FINITE: Final = "#nvvm.sat_mode<satfinite>"
 _CONVERSIONS: Final = ("arith.truncf", "arith.extf")
@@ -32,9 +36,10 @@ _CONVERSIONS: Final = ("arith.truncf", "arith.extf")
 
 @dataclass(frozen=True, slots=True)
 class PackConversions(FunctionPass):
-    """Replaces conversions to and from f8, where the target has the instructions."""
+    """Replaces conversions to and from f8, and to f6 and f4, where the target has the instructions."""
 
     f8: bool = False
+    short: bool = False
     name = "lego-pack-conversions"
 
     def run_on(self, function: Op) -> None:
@@ -43,7 +48,12 @@ class PackConversions(FunctionPass):
         for operation in [op for op in walk(function) if op.name == "vector.from_elements"]:
             _at(operation, _composed)
         for operation in [op for op in walk(function) if op.name in _CONVERSIONS]:
-            _at(operation, _narrowed if operation.name == "arith.truncf" else _widened)
+            if operation.name == "arith.extf":
+                _at(operation, _widened)
+            elif element_name(operation.results[0].type) not in _SHORT:
+                _at(operation, _narrowed)
+            elif self.short:
+                _at(operation, _shortened)
 
 
 def _at(operation: Op, rewrite: Callable[[Op], None]) -> None:
@@ -86,6 +96,31 @@ def _narrowed(operation: Op) -> None:
         words = [_to_f8(numbers[n : n + 2], source, target) for n in range(0, len(numbers), 2)]
         packed = ir.VectorType.get([len(words)], ir.IntegerType.get_signless(16))
         replace(operation, _make("vector.bitcast", type_, _make("vector.from_elements", packed, *words)))
+
+
+def _shortened(operation: Op) -> None:
+    """A number or vector of f32 to f6 or f4."""
+    ir = bindings.load().ir
+    given, type_ = operation.operands[0], operation.results[0].type
+    target = element_name(type_)
+    pair, bits, place = _SHORT[target]
+    whole, code = (ir.IntegerType.get_signless(n) for n in (2 * place, bits))
+    numbers = [given]
+    if isinstance(type_, ir.VectorType):
+        if type_.rank != 1:
+            return
+        numbers = [_element(given, n) for n in range(type_.shape[0])]
+    kind = ir.TypeAttr.get(ir.Type.parse(target))
+    codes = []
+    for n in range(0, len(numbers), 2):
+        low, high = numbers[n], numbers[n + 1] if n + 1 < len(numbers) else _zero(numbers[n].type)
+        both = _make(f"nvvm.convert.f32x2.to.{pair}", whole, high, low, dstTy=kind)
+        distance = _make("arith.constant", whole, value=ir.IntegerAttr.get(whole, place))
+        codes += [_make("arith.trunci", code, v) for v in (both, _make("arith.shrui", whole, both, distance))]
+    made = codes[0]
+    if isinstance(type_, ir.VectorType):
+        made = _make("vector.from_elements", _like(type_, code), *codes[: len(numbers)])
+    replace(operation, _make("arith.bitcast", type_, made))
 
 
 def _widened(operation: Op) -> None:

@@ -1,7 +1,11 @@
 """`lego.assume_distinct`: a scatter is proved free of races, and a run checks the data."""
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
@@ -148,3 +152,91 @@ def test_a_checked_program_compares_its_temporaries_too():
     both(np.array([6, 4, 2, 0], np.int32), x, y, check=True)
     with pytest.raises(UsageError, match=r"order\[1\] and order\[2\] are both 1"):
         both(np.array([6, 3, 2, 0], np.int32), x, y, check=True)
+
+
+# ---- elements that are distinct in a range only
+
+
+def collides(count, among, kept, stride):
+    """Whether two threads may store to one element: every array that the assumption allows is tried."""
+    for order in itertools.product(range(-1, 4), repeat=count):
+        inside = [v for v in order if among[0] <= v < among[1]]
+        stored = [(order[i // stride], i) for i in range(count) if kept[0] <= order[i // stride] < kept[1]]
+        if len(set(inside)) == len(inside) and len({v for v, _ in stored}) < len(stored):
+            return True
+    return False
+
+
+def guarded(count, among, kept, stride):
+    @lego.kernel(grid=1, block=count)
+    def kernel(order: lego.Tensor(i32, Row(count)), y: lego.Tensor(f32, Row(8))):
+        lego.assume_distinct(order, range=among)
+        t = lego.thread_id[0]
+        slot = lego.index(order[t // stride])
+        with lego.when((kept[0] <= slot) & (slot < kept[1])):
+            y.store(1.0, slot + 1)
+
+    return kernel
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_is_outside_the_range_may_repeat(data):
+    among, kept = ((lo, data.draw(st.integers(lo + 1, 4))) for lo in data.draw(st.tuples(*[st.integers(-1, 3)] * 2)))
+    stride = data.draw(st.sampled_from([1, 1, 2]))
+    among, kept = tuple(among), tuple(kept)
+    free = races(guarded(4, among, kept, stride))[0] is Proved
+    assert free == (not collides(4, among, kept, stride)), (among, kept, stride)
+
+
+def test_elements_of_a_range_of_sizes_are_proved_apart():
+    @lego.kernel(grid=N, block=T)
+    def cached(slots: lego.Tensor(i32, Row(N)), x: lego.Tensor(f32, Row(N, T)), y: lego.Tensor(f32, Row(M, T))):
+        lego.assume_distinct(slots, range=(0, M))
+        slot = lego.index(slots[lego.block_id[0]])
+        with lego.when((slot >= 0) & (slot < M)):
+            y[slot, lego.thread_id[0]] = x[lego.block_id[0], lego.thread_id[0]]
+
+    assert races(cached) == [Proved] * 3
+    written = dict(kernel_claims(cached))["every element of y is written"]
+    assert isinstance(written, Unknown) and written.reason.endswith(
+        "pass y in the call, whose other elements stay as they are"
+    )
+    drawn = data.arguments(cached, {"N": 100, "M": 500}, 0).logical["slots"]
+    inside = drawn[(drawn >= 0) & (drawn < 500)]
+    assert len(set(inside.tolist())) == len(inside) == 75 and set(drawn[drawn < 0].tolist()) == {-1}
+    few = data.arguments(cached, {"N": 100, "M": 10}, 0).logical["slots"]
+    assert sorted(few.tolist()) == [-1] * 90 + list(range(10))
+
+
+def test_supplied_elements_are_compared_in_the_range_only():
+    @lego.kernel(grid=1, block=4)
+    def kernel(slots: lego.Tensor(i32, Row(4)), y: lego.Tensor(f32, Row(M))):
+        lego.assume_distinct(slots, range=(0, M))
+        slot = lego.index(slots[lego.thread_id[0]])
+        with lego.when((slot >= 0) & (slot < M)):
+            y[slot] = 1.0
+
+    y = np.zeros(8, np.float32)
+    assert kernel(np.array([-1, 3, -1, 0], np.int32), y, check=True).tolist() == [1, 0, 0, 1, 0, 0, 0, 0]
+    kernel(np.array([8, 3, 8, 0], np.int32), y, check=True)
+    with pytest.raises(
+        UsageError, match=r"^slots\[1\] and slots\[2\] are both 7, .* of slots from 0 to below 8 are dis"
+    ):
+        kernel(np.array([-1, 7, 7, 0], np.int32), y, check=True)
+
+    @lego.program
+    def through(order: lego.Tensor(i32, Row(4)), y: lego.Tensor(f32, Row(N))):
+        kernel(order, y)
+
+    (order, _) = through.params
+    assert [str(end) for end in order.distinct.among] == ["0", "N"]
+
+
+def test_an_empty_range_is_refused():
+    @lego.kernel(grid=1, block=4)
+    def kernel(slots: lego.Tensor(i32, Row(4)), y: lego.Tensor(f32, Row(4))):
+        lego.assume_distinct(slots, range=(4, 0))
+
+    with pytest.raises(TraceError, match=r"lego\.assume_distinct: the range \(4, 0\) is empty"):
+        kernel.trace()

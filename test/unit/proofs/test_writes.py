@@ -5,10 +5,53 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, gallery, i32
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.interp.report import Kind
 from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.proofs.confirm import launched
 
 M, N, T = lego.size("M"), lego.size("N"), 32
 ROWS, COLUMNS = lego.cdiv(M, T), lego.cdiv(N, T)
+
+
+def fetched_ahead(guard, slots=2, first=True):
+    """A ring of slots: each round fetches the slot of the next one under a condition, and reads its own."""
+    copies = lego.size("K", multiple_of=64)
+
+    @lego.kernel(grid=1, block=128)
+    def kernel(a: lego.Tensor(f32, Row(8, copies)), y: lego.Tensor(f32, Row(8, 16))):
+        t, n = lego.thread_id[0], copies // 64
+        ring, total = lego.shared(f32, Row(8 * slots, 64), name="ring"), lego.register(f32, 0.0)
+        if first:
+            lego.copy_async(a, ring.part((0, 0), (8, 64)), at=(0, 0))
+        lego.commit_copies()
+        for k in lego.range(n):
+            with lego.when(guard(k, n)):
+                lego.copy_async(a, ring.part((8 * ((k + 1) % slots), 0), (8, 64)), at=(0, 64 * (k + 1)))
+            lego.commit_copies()
+            lego.wait_copies(1)
+            lego.barrier()
+            total += ring[8 * (k % slots) + t // 16, t % 16]
+            lego.barrier()
+        y[t // 16, t % 16] = total
+
+    return kernel
+
+
+GUARDS = {
+    "a round follows": lambda k, n: k + 1 < n, "always": lambda k, n: k < n,
+    "two rounds follow": lambda k, n: k + 2 < n, "not after the third": lambda k, n: (k + 1 < n) & ((k < 2) | (k > 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+@pytest.mark.parametrize("first", [True, False], ids=["filled", "unfilled"])
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_fetch_may_be_left_out_where_no_round_needs_it(guard, first, slots):
+    kernel = fetched_ahead(GUARDS[guard], slots, first)
+    (verdict,) = (v for text, v in kernel_claims(kernel) if "comes after a write" in text)
+    faults = [f for n in range(1, 6) for f in launched(kernel, {"K": 64 * n}).report.faults]
+    unwritten = [fault for fault in faults if fault.kind is Kind.UNINITIALISED]
+    assert isinstance(verdict, Proved) == (not unwritten)
 
 
 def verdicts(kernel):

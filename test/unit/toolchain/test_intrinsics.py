@@ -58,6 +58,9 @@ i1 @llvm.nvvm.vote.any.sync(i32, i1)
 void @llvm.nvvm.wgmma.commit_group.sync.aligned()
 void @llvm.nvvm.wgmma.fence.sync.aligned()
 void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64)
+i16 @llvm.nvvm.ff.to.e2m1x2.rn.satfinite(float, float)
+i16 @llvm.nvvm.ff.to.e2m3x2.rn.satfinite(float, float)
+i16 @llvm.nvvm.ff.to.e3m2x2.rn.satfinite(float, float)
 """  # noqa: E501
 LINES = {re.search(r"@(llvm\.nvvm\.[\w.]+)", line)[1]: line for line in DECLARED.splitlines()}
 
@@ -81,7 +84,7 @@ def split(types):
 
 
 def test_the_declarations_here_are_those_of_the_table():
-    assert set(LINES) == selected(target_named("sm_90a"))
+    assert set(LINES) == selected(target_named("sm_90a")) | selected(target_named("sm_100a"))
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "sm_75"])
@@ -91,6 +94,7 @@ def test_each_target_selects_its_intrinsics(name):
     assert "cp.async.wait_group" in ptx
     assert "cvt.rn.bf16x2.f32" in ptx and ("mapa" in ptx) == (target.compute_capability >= (9, 0))
     assert ("wgmma.wait_group" in ptx) == (name == "sm_90a")
+    assert ("e2m1x2" in ptx) == (name in ("sm_100a", "sm_103a", "sm_120a", "sm_121a"))
 
 
 def test_a_target_without_rows_needs_trials():

@@ -31,9 +31,10 @@ from lego_mlir import (
     u8,
     u32,
 )  # fmt: skip
+from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.proofs.claims import kernel_claims
-from lego_mlir.toolchain import compile_kernel
+from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.trace.trace import Load
 
 HOST = {
@@ -99,17 +100,26 @@ SAMPLES = np.array([*ODD, *MIDWAY, *np.linspace(-9, 9, 145), *np.linspace(-0.4, 
 SAMPLES = SAMPLES[: len(SAMPLES) // 16 * 16]
 
 
-@TYPES
-def test_a_number_is_rounded_to_the_nearest_code(dtype):
+def narrowed(dtype, source=f32):
     n = len(SAMPLES)
 
     @lego.kernel(grid=n // 16, block=1)
-    def narrowed(x: lego.Tensor(f32, Row(n)), y: lego.Tensor(dtype, Row(n))):
+    def kernel(x: lego.Tensor(source, Row(n)), y: lego.Tensor(dtype, Row(n))):
         i = lego.block_id[0] * 16
         y.store(lego.vector(*(x[i + k] for k in range(16))).to(dtype), i)
 
-    found = np.zeros(n * dtype.bits // 8, np.uint8)
-    assert interp.launch(narrowed.mlir(), grid=n // 16, block=1, args=[SAMPLES, found]).clean
+    return kernel
+
+
+def codes_of_samples(dtype, kernel, samples=SAMPLES):
+    found = np.zeros(len(samples) * dtype.bits // 8, np.uint8)
+    assert interp.launch(kernel.mlir(), grid=len(samples) // 16, block=1, args=[samples, found]).clean
+    return found
+
+
+@TYPES
+def test_a_number_is_rounded_to_the_nearest_code(dtype):
+    found = codes_of_samples(dtype, narrowed(dtype))
     unknown = np.isnan(SAMPLES)
     with np.errstate(invalid="ignore", divide="ignore"):
         if dtype.family == "int":
@@ -121,6 +131,44 @@ def test_a_number_is_rounded_to_the_nearest_code(dtype):
         else:
             codes = np.where(unknown, 2 ** (dtype.bits - 1) - 1, SAMPLES.astype(HOST[dtype]).view(np.uint8))
     np.testing.assert_array_equal(found, packed(codes.astype(np.uint8), dtype.bits))
+
+
+PAIRS = {f4e2m1fn: "e2m1x2", f6e2m3fn: "e2m3x2", f6e3m2fn: "e3m2x2"}
+
+
+@pytest.mark.parametrize("dtype", PAIRS, ids=str)
+@pytest.mark.parametrize("source", [f32, f16, bf16], ids=str)
+def test_targets_round_by_their_instructions_or_by_arithmetic(dtype, source, tmp_path):
+    kernel = narrowed(dtype, source)
+    with np.errstate(over="ignore"):
+        samples = SAMPLES.astype(source.numpy)
+    exact = np.where(
+        np.isnan(SAMPLES), 2 ** (dtype.bits - 1) - 1, samples.astype(f32.numpy).astype(HOST[dtype]).view("u1")
+    )
+    wanted = packed(exact.astype(np.uint8), dtype.bits)
+    np.testing.assert_array_equal(codes_of_samples(dtype, kernel, samples), wanted)
+    np.testing.assert_array_equal(np.asarray(kernel(samples)).reshape(-1), wanted)  # on the CPU
+    for target in ("sm_80", "sm_100", "sm_100a", "sm_120a", "sm_121a"):
+        text, found = compile_kernel((kernel,), target=target).text, np.zeros_like(wanted)
+        assert text.count(f"cvt.rn.satfinite.{PAIRS[dtype]}.f32") == (8 if target.endswith("a") else 0)
+        emulate(text, grid=len(samples) // 16, block=1, args=[samples, found])
+        np.testing.assert_array_equal(found, wanted)
+        if ptxas.find() is not None:
+            ptxas.assemble(text, target_named(target))
+
+
+@pytest.mark.parametrize("dtype", PAIRS, ids=str)
+def test_a_number_alone_is_rounded_by_the_instruction_too(dtype):
+    @lego.kernel(grid=1, block=64)
+    def widened(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+        t = lego.thread_id[0]
+        y[t] = dtype(x[t]).to(f32)
+
+    found = np.zeros(64, np.float32)
+    text = compile_kernel((widened,), target="sm_100a").text
+    assert text.count(f"cvt.rn.satfinite.{PAIRS[dtype]}.f32") == 1
+    emulate(text, grid=1, block=64, args=[SAMPLES[-64:], found])
+    np.testing.assert_array_equal(found, SAMPLES[-64:].astype(HOST[dtype]).astype(np.float32))
 
 
 @TYPES
