@@ -1,8 +1,8 @@
 """Reversals of few bits as reversals of 32 bits, for LLVM's code generator.
 
-LLVM recognises `(x & 1) << 1 | (x & 2) >> 1`, two bits of a lane that change their places in a layout, as the reversal of
-a number of two bits. GPUs reverse 32 bits in one instruction, and LLVM expands every narrower one into swaps of bytes,
-nibbles, pairs and bits. The first bits of the reversal of 32 bits are the same number:
+LLVM recognises `(x & 1) << 1 | (x & 2) >> 1`, two bits of a lane that change their places in a layout, as the reversal
+of a number of two bits. GPUs reverse 32 bits in one instruction, and LLVM expands every narrower one into swaps of
+bytes, nibbles, pairs and bits. The first bits of the reversal of 32 bits are the same number:
 
 >>> print(widened("  %r = tail call i2 @llvm.bitreverse.i2(i2 %x)"))
   %r.wide = zext i2 %x to i32
