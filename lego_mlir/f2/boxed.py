@@ -82,7 +82,7 @@ def misfit(layout: LinearLayout, warps: int) -> str:
         return f"the layout has {size} warps"
     zeros = sum(1 << bit for bit, column in enumerate(columns) if not column)
     for warp in range(size):
-        outside = not _is_within(layout, combine(columns, warp))
+        outside = isinstance(layout, BoxedLayout) and not _is_within(layout, combine(columns, warp))
         if warp < warps and outside:
             return f"warp {warp} of the block is outside the tile of {' x '.join(map(str, shape_of_box(layout)))}"
         if warp >= warps and not outside and warp & ~zeros >= warps:
@@ -92,7 +92,9 @@ def misfit(layout: LinearLayout, warps: int) -> str:
 
 def is_cut_by_warps(layout: LinearLayout) -> bool:
     """Whether warps of the layout are outside the box."""
-    columns = layout.columns_of("warp") if isinstance(layout, BoxedLayout) else ()
+    if not isinstance(layout, BoxedLayout):
+        return False
+    columns = layout.columns_of("warp")
     return not all(_is_within(layout, combine(columns, warp)) for warp in range(1 << len(columns)))
 
 
@@ -113,20 +115,21 @@ def padded(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_inside(layout: LinearLayout, register: int) -> bool:
     """Whether a register holds elements of the tile, for all threads."""
+    if not isinstance(layout, BoxedLayout):
+        return True
     return _is_within(layout, combine(layout.columns_of("register"), register))
 
 
-def _is_within(layout: LinearLayout, flat: int) -> bool:
+def _is_within(layout: BoxedLayout, flat: int) -> bool:
     """Whether the elements of the tile whose high bits are those of a flat element are inside the box."""
-    if not isinstance(layout, BoxedLayout):
-        return True
     place = split(flat, layout.outs)
     return all(c & -(b & -b) < b for c, b in zip(place, layout.box, strict=True))
 
 
 def registers_of(layout: LinearLayout) -> list[int]:
     """The registers that are made."""
-    return [r for r in range(layout.in_sizes["register"]) if is_inside(layout, r)]
+    found = range(layout.in_sizes["register"])
+    return [r for r in found if is_inside(layout, r)] if isinstance(layout, BoxedLayout) else list(found)
 
 
 def whole_bits(layout: LinearLayout) -> int:

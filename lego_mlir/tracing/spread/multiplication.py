@@ -19,7 +19,7 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | f16, bf16 or f32 and narrower ones | f32 | that of the wider type | 4, 8 |
 | f64 and integers of 8 bits | f64 | that of f64 | 4 |
 | i8 and i4, u4 | i32, saturated | that of i8 | 8 |
-| i16, i32, i64 in registers and floats | f32, f64 | that of the float, of f16 next to f8; integers are rounded to it | |
+| i16, i32, i64 in registers and floats | f32, f64 | that of the float, of f16 next to f8; integers are rounded | |
 
 Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow, each
 with its part of every register. The four f8 of a register are pairs of f16 for two of them. Both operands divide K

@@ -99,7 +99,8 @@ def test_messages(make, message):
     [
         (MmaSync((4, 1)).layout((48, 24)), [3]),
         (MmaSync((8, 1)).layout((80, 16)), [5]),
-        (MmaSync((2, 4)).layout((32, 24)), [6]),
+        (MmaSync((4, 2)).layout((48, 16)), [6]),
+        (MmaSync((2, 4)).layout((32, 24)), []),  # the first six are four of the upper rows, and two of the lower ones
         (MmaSync((4, 1)).layout((64, 24)), [4]),
         (MmaOperand(1, MmaSync((4, 1))).layout((32, 16)), [3, 4]),
         (boxed(Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((8, 64)), (6, 64)), [3]),
