@@ -324,9 +324,19 @@ def random(counts: Sequence[str]) -> None:
         )
         print(f"{case} {bits} bits: {ours} to {theirs}{' BEHIND' if ours > theirs else ''}", flush=True)
     write_rows(f"{NAME}-random", rows)
+    random_table()
+
+
+def random_table() -> None:
+    """Write the kept counts of random conversions into the page."""
+    rows = json.loads((harness.BENCH / "results" / "static" / f"{NAME}-random-{TARGET}.json").read_text())
     ratios = [row["ours"] / row["Triton"] for row in rows]
-    behind = [row["case"] for row in rows if row["ours"] > row["Triton"]]
-    print(f"{count} conversions: {geometric_mean(ratios):.2f} of Triton's instructions; behind in {behind or 'none'}")
+    more = [f"`{row['case']}` ({row['ours']} to {row['Triton']})" for row in rows if row["ours"] > row["Triton"]]
+    text = (
+        f"{len(rows)} conversions: {geometric_mean(ratios):.2f} of Triton's instructions in geometric mean, "
+        f"{min(ratios):.2f} to {max(ratios):.2f}; more in {len(more)} of them{': ' if more else ''}{', '.join(more)}.\n"
+    )
+    mlir_kernels.put_into(PAGE, "random-conversions", "", text)
 
 
 def best_ms(run: Callable[[], Any]) -> float:

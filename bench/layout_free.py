@@ -21,13 +21,13 @@ import runner
 NAME, PAGE, TARGET = "layout_free", "results/layout-free.md", "sm_90a"
 NAMES = (
     "vector_exp", "softmax", "layer_norm", "rms_norm", "cross_entropy", "embedding", "rope", "swiglu", "geglu",
-    "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm", "grouped_gemm",
+    "jagged_sum", "sum", "welford", "low_mem_dropout", "gemm", "fp8_gemm", "int4_gemm", "grouped_gemm",
     "template_attention", "flex_attention",
 )  # fmt: skip
 WARPS = (4, 8, 16)
 CONFIGURATIONS = ((128, 128, 4, 4), (128, 128, 8, 4), (128, 128, 8, 3), (128, 256, 8, 3), (128, 256, 8, 4))
 """Rows and columns of a tile of Triton's products, warps and stages."""
-PRODUCTS = ("gemm", "fp8_gemm", "grouped_gemm")
+PRODUCTS = ("gemm", "fp8_gemm", "int4_gemm", "grouped_gemm")
 """Kernels that multiply tiles; those that attend do so as well, the others are over rows."""
 ATTENTIONS = ("template_attention", "flex_attention")
 ATTENTION_TILES = (
@@ -82,7 +82,7 @@ def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, An
         wide = [x.float().view(groups, -1, k) for x in (a, b)]
         found = (wide[0] @ wide[1].transpose(1, 2)).reshape(groups * m, n)
         return {"a": a, "b": b, "of": of, "c": c}, {"c": found}, 1e-2
-    if name in PRODUCTS:
+    if name in PRODUCTS and name != "int4_gemm":
         m, n, k = size
         kind = torch.float8_e4m3fn if name == "fp8_gemm" else torch.float16
         a, b = (torch.randn(rows, k, device="cuda").to(kind) for rows in (m, n))
@@ -98,7 +98,7 @@ def arrays(name: str, size: Sequence[int]) -> tuple[dict[str, Any], dict[str, An
 
 
 def triton_product(
-    size: Sequence[int], tensors: dict[str, Any], configuration: tuple[int, int, int, int]
+    name: str, size: Sequence[int], tensors: dict[str, Any], configuration: tuple[int, int, int, int]
 ) -> Callable[[], Any]:
     """The launch of Triton's product with this tile, number of warps and of stages; 128 bytes along K."""
     from rivals import triton_layout_free as by_hand
@@ -106,6 +106,8 @@ def triton_product(
     (*groups, m, n, k), (bm, bn, warps, stages), given = size, configuration, list(tensors.values())
     tile = (bm, bn, 128 // given[0].element_size())
     kernel, rows = (by_hand.grouped_product, groups[0] * m) if groups else (by_hand.product, m)
+    if name == "int4_gemm":
+        kernel = by_hand.int4_product
     grid, options = (n // bn * (rows // bm),), {"num_warps": warps, "num_stages": stages}
     return lambda: kernel[grid](*given, rows, n, k, *tile, 8, **options)
 
@@ -148,7 +150,7 @@ def timed(folder: Path, name: str, *size: int) -> list[harness.Contender]:
     results = [(tensors[key], value) for key, value in wanted.items()]
     ours = {key: partial(launch, *memory) for key, launch in launches.items()}
     if name in PRODUCTS:
-        theirs = {c: triton_product(size, tensors, c) for c in CONFIGURATIONS}
+        theirs = {c: triton_product(name, size, tensors, c) for c in CONFIGURATIONS}
     elif name in ATTENTIONS:
         theirs = {c: triton_attention(name, size, tensors, c) for c in ATTENTION_TILES}
     else:

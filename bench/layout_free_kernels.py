@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f8e4m3fn, f16, f32, gallery, i32, schedule
+from lego_mlir import Row, f8e4m3fn, f16, f32, gallery, i8, i32, schedule
 
 Arrays = dict[str, np.ndarray]
 LOG2E = math.log2(math.e)
@@ -365,6 +365,47 @@ def fp8_gemm(m: int, n: int, k: int) -> LayoutFree:
     return _product("fp8_gemm", m, n, k, f8e4m3fn, lambda rng, *s: drawn(rng, *s).astype(f8e4m3fn.numpy))
 
 
+INT4_TILES = ((128, 128, 8), (128, 64, 4), (64, 128, 4))
+"""Rows and columns of a block of `int4_gemm`, and its warps: the fastest counts."""
+
+
+def _int4_product(m: int, n: int, k: int, tile: tuple[int, int, int]) -> Any:
+    """Two numbers of 4 bits are a byte, the even one in its low bits; they are taken apart in registers."""
+    bm, bn, warps = tile
+    bk, order = 64, tile_order(m // bm, n // bn)
+
+    @lego.kernel(grid=m // bm * (n // bn), block=32 * warps)
+    def int4_gemm(
+        a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(i8, Row(n, k // 2)), c: lego.Tensor(f16, Row(m, n))
+    ):  # fmt: skip
+        row, column = order.inv(lego.block_id.x)
+        acc = lego.register(lego.zeros(f32, (bm, bn)))
+        for first in lego.range(0, k, bk):
+            x = lego.load(a, (bm, bk), at=(row * bm, first))
+            pairs = lego.load(b, (bn, bk // 2), at=(column * bn, first // 2))
+            y = ((pairs << 4) >> 4).join(pairs >> 4).reshape(bn, bk).to(f16)
+            acc.set(lego.mma(x, y.T, acc))
+        acc.get().to(f16).store(c, at=(row * bm, column * bn))
+
+    return int4_gemm
+
+
+def int4_gemm(m: int, n: int, k: int) -> LayoutFree:
+    """f16 times signed integers of 4 bits."""
+    first, *others = (_int4_product(m, n, k, tile) for tile in INT4_TILES)
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        b = rng.integers(-128, 128, (n, k // 2)).astype(np.int8)
+        return {"a": drawn(rng, m, k, dtype=np.float16), "b": b, "c": np.zeros((m, n), np.float16)}
+
+    def expected(g: Arrays) -> Arrays:
+        even, odd = (g["b"].astype(np.int32) + 8) % 16 - 8, g["b"].astype(np.int32) // 16
+        numbers = np.stack([even, odd], -1).reshape(n, k)
+        return {"c": g["a"].astype(np.float32) @ numbers.T.astype(np.float32)}
+
+    return LayoutFree(first, inputs, expected, 1e-2, others=tuple(others))
+
+
 def grouped_gemm(groups: int, m: int, n: int, k: int) -> LayoutFree:
     """Products of `groups` matrices of m rows, below each other, with a matrix each; tiles find theirs in a table."""
     bm, bn, bk = 128, 256, 64
@@ -507,6 +548,7 @@ CASES: dict[str, tuple[Callable[..., LayoutFree], tuple[tuple[int, ...], ...]]] 
     "low_mem_dropout": (low_mem_dropout, ((2**24,), (10_000_019,))),
     "gemm": (gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
     "fp8_gemm": (fp8_gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
+    "int4_gemm": (int4_gemm, ((2048, 2048, 2048), (4096, 4096, 4096))),
     "template_attention": (template_attention, ((64, 4096), (64, 4000))),
     "flex_attention": (flex_attention, ((64, 4096), (64, 4000))),
     "grouped_gemm": (grouped_gemm, ((4, 1024, 1024, 1024), (8, 1024, 2048, 4096))),

@@ -302,13 +302,14 @@ MIXED_SHAPES: Final = (*product((16, 64), (16, 64), (32, 64)), (48, 80, 32), (80
 
 
 def multiplying(a_type: Any, b_type: Any, m: int, n: int, k: int) -> Any:
-    """The kernel c = a b^T of two types."""
+    """The kernel c = a b^T of two types, in f32, of f64 in f64."""
+    result = lego.f64 if lego.f64 in (a_type, b_type) else f32
 
     @lego.kernel(grid=1, block=128)
     def mixed(
-        a: lego.Tensor(a_type, Row(m, k)), b: lego.Tensor(b_type, Row(n, k)), c: lego.Tensor(f32, Row(m, n))
+        a: lego.Tensor(a_type, Row(m, k)), b: lego.Tensor(b_type, Row(n, k)), c: lego.Tensor(result, Row(m, n))
     ):  # fmt: skip
-        lego.mma(lego.load(a, (m, k)), lego.load(b, (n, k)).T, lego.zeros(f32, (m, n))).store(c)
+        lego.mma(lego.load(a, (m, k)), lego.load(b, (n, k)).T, lego.zeros(result, (m, n))).store(c)
 
     return mixed
 
@@ -317,7 +318,7 @@ def is_right(a_type: Any, b_type: Any, m: int, n: int, k: int) -> bool:
     """Whether the interpreter finds NumPy's product and no fault; the numbers are exact in all types."""
     random = np.random.default_rng(m + n + k)
     a, b = (random.integers(-4, 5, (rows, k)) for rows in (m, n))
-    c = np.zeros(m * n, np.float32)
+    c = np.zeros(m * n, np.float64 if lego.f64 in (a_type, b_type) else np.float32)
     arrays = [a.astype(a_type.numpy).ravel(), b.astype(b_type.numpy).ravel(), c]
     report = interp.launch(multiplying(a_type, b_type, m, n, k).mlir(), grid=1, block=128, args=arrays)
     return bool(report.clean and np.array_equal(c.reshape(m, n), a @ b.T))
@@ -330,10 +331,10 @@ def types_of(pair: str) -> Iterator[tuple[Any, Any]]:
         yield (y, x) if number % 2 else (x, y)
 
 
-def mixed(_: Sequence[str]) -> int:
-    """How many cases of each pair are right."""
-    found = {}
-    for pair in TABLE_4:
+def mixed(pairs: Sequence[str]) -> int:
+    """How many cases are right of each pair of types that is named, or of all."""
+    found = json.loads(MIXED.read_text()) if MIXED.is_file() else {}
+    for pair in pairs or TABLE_4:
         right = total = 0
         refused = ""
         for (x, y), shape in product(types_of(pair), MIXED_SHAPES):
@@ -384,7 +385,7 @@ MIXED_PRODUCTS = """
 
 Products by one `lego.mma` of tiles without a layout, whose layouts the engine chooses, run in the interpreter and
 compared with NumPy's: for all types of a pair (f16 and bf16; e4m3 and e5m2) 12 shapes, four of them no powers of two.
-Integers of 16 bits and more are rounded to the float's type; there is no product of f64. Made by
+Integers of 16 bits and more are rounded to the float's type. Made by
 `python bench/layout_tables.py mixed`.
 """
 

@@ -15,6 +15,8 @@ NUMPY = {f32: np.float32, f16: np.float16, i32: np.int32}
 WHOLE_SIZES = ((16, 64), (32, 32), (64, 16), (8, 128), (64, 64), (32, 128))
 ODD_SIZES = ((48, 32), (24, 48), (5, 64), (16, 80), (48, 96), (16, 112))
 BLOCKS = (128, 128, 64, 256)
+ODD_BLOCKS = (96, 160, 192, 224, 96)
+"""Blocks of other numbers of warps than 1, 2, 4, .."""
 
 
 @dataclass
@@ -38,8 +40,8 @@ class Program:
         return [*self.inputs, *found]
 
 
-def program(draw, sizes=WHOLE_SIZES + ODD_SIZES):
-    """A random program on tiles of one size."""
+def program(draw, sizes=WHOLE_SIZES + ODD_SIZES, blocks=BLOCKS):
+    """A random program on tiles of one size, for a block of one of these numbers of threads."""
     shape, dtype = draw.choice(sizes), draw.choice([f32, f32, f16, i32])
     second = [shape] if draw.random() < 0.6 else []
     known = [shape, *second, (shape[draw.choice((0, 1))],)]
@@ -53,7 +55,7 @@ def program(draw, sizes=WHOLE_SIZES + ODD_SIZES):
     outputs = [(len(known) - 1, None)]
     if draw.random() < 0.5:
         outputs.append((draw.choice([k for k, s in enumerate(known) if len(s) == 2]), draw.choice((0, 1))))
-    return Program(dtype, draw.choice(BLOCKS), inputs, steps, outputs, known)
+    return Program(dtype, draw.choice(blocks), inputs, steps, outputs, known)
 
 
 def _step(draw, dtype, known, tiles, x):

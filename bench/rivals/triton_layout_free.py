@@ -138,6 +138,26 @@ def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
 
 
 @triton.jit
+def int4_product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    rows, columns = M // BM, N // BN
+    first = tl.program_id(0) // (GROUP * columns) * GROUP
+    height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
+    m = (first + inside % height) * BM + tl.arange(0, BM)
+    n = inside // height * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    left = a + m[:, None] * K + k[None, :]
+    packed = b + n[:, None] * (K // 2) + tl.arange(0, BK // 2)[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        pairs = tl.load(packed)
+        numbers = tl.reshape(tl.join((pairs << 4) >> 4, pairs >> 4), (BN, BK)).to(tl.float16)
+        acc = tl.dot(tl.load(left), tl.trans(numbers), acc)
+        left += BK
+        packed += BK // 2
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def grouped_product(a, b, of, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
     rows, columns = M // BM, N // BN
     first = tl.program_id(0) // (GROUP * columns) * GROUP

@@ -44,10 +44,8 @@ MOST_ORDERS: Final = 4
 Order = tuple[Coordinate, ...]
 
 
-def anchors(
-    shape: Sequence[int], orders: Sequence[Order], vectors: Sequence[int], warp_bits: int
-) -> list[LinearLayout]:
-    """Layouts of a tile for one or two orders of memory, and vectors of so many elements."""
+def anchors(shape: Sequence[int], orders: Sequence[Order], vectors: Sequence[int], warps: int) -> list[LinearLayout]:
+    """Layouts of a tile for one or two orders of memory, vectors of so many elements, and a block of so many warps."""
     found: dict[LinearLayout, None] = {}
     for vector in vectors:
         count = vector.bit_length() - 1
@@ -56,12 +54,25 @@ def anchors(
         registers += [b for b in orders[0] if not _is_low(b, shape)]
         for lanes in _lanes(rest, len(shape)):
             left = [b for b in rest[0] if b not in lanes]
-            for warps in _choices(left, warp_bits, len(shape)):
-                kept = [*registers, *(b for b in left if b not in warps)]
-                layout = _layout(padded(shape), kept, lanes, warps, warp_bits)
-                if fits(layout, tuple(shape)):
+            for taken in _warps(left, orders[0], shape, warps):
+                kept = [b for b in (*registers, *left) if b not in taken]
+                layout = _layout(padded(shape), kept, lanes, taken, (warps - 1).bit_length())
+                if fits(layout, tuple(shape), warps):
                     found[layout] = None
     return list(found)
+
+
+def _warps(left: Sequence[Coordinate], order: Order, shape: Sequence[int], warps: int) -> Iterator[Order]:
+    """Ways to take the bits of the warps, the lowest first.
+
+    Of six warps two halves and three parts of an axis whose odd factor is three; or four parts, and two copies.
+    """
+    for axis, n in enumerate(shape):
+        whole, rest = divmod(warps, n // (n & -n))
+        if n & (n - 1) and not rest and not whole & (whole - 1):
+            parts = sorted(b for b in order if b[axis] >= n & -n)
+            yield from ((*low, *parts) for low in _choices(left, whole.bit_length() - 1, len(shape)))
+    yield from _choices(left, warps.bit_length() - 1, len(shape))
 
 
 def _lanes(rest: Sequence[list[Coordinate]], axes: int) -> Iterator[Order]:

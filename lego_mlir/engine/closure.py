@@ -90,11 +90,11 @@ def _accesses(
     if node.given_layout is not None:
         return
     vectors = node.operation.memory.vectors()
-    own = anchors(node.shape, [inside_first(node.operation.memory, node.shape)], vectors, graph.warp_bits)
+    own = anchors(node.shape, [inside_first(node.operation.memory, node.shape)], vectors, graph.warps)
     joint = [
         layout
         for pair in combinations(orders, 2)
-        for layout in anchors(node.shape, pair, [v for v in vectors[:2] if v > 1], graph.warp_bits)
+        for layout in anchors(node.shape, pair, [v for v in vectors[:2] if v > 1], graph.warps)
     ]
     for group, count in ((own, OWN_ANCHORS), (joint, JOINT_ANCHORS)):
         yield from sorted(dict.fromkeys(group), key=lambda layout: cost(node, layout))[:count]
@@ -102,7 +102,7 @@ def _accesses(
 
 def _plain(graph: TileGraph, node: TileNode) -> list[LinearLayout]:
     memory = row_major(node.padded, node.bits)
-    return anchors(node.shape, [inside_first(memory, node.shape)], memory.vectors(), graph.warp_bits)
+    return anchors(node.shape, [inside_first(memory, node.shape)], memory.vectors(), graph.warps)
 
 
 def _close(
@@ -113,7 +113,11 @@ def _close(
     queue = deque(seeds)
     while queue:
         n, layout = queue.popleft()
-        if layout in found[n] or layout in new.get(n, ()) or not (is_shared(layout) or fits(layout, n.shape)):
+        if (
+            layout in found[n]
+            or layout in new.get(n, ())
+            or not (is_shared(layout) or fits(layout, n.shape, graph.warps))
+        ):
             continue
         new.setdefault(n, {})[layout] = None
         if is_shared(layout):

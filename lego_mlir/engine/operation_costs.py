@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Final, NamedTuple
 
 from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
@@ -41,7 +42,7 @@ from lego_mlir.engine.tile_graph import (
 )
 from lego_mlir.engine.tile_memory import LINE_BYTES, SECTOR_BYTES
 from lego_mlir.f2 import shape_ops
-from lego_mlir.f2.axis_bits import resized
+from lego_mlir.f2.axis_bits import axis_bits, resized
 from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.boxed import boxed, registers_of
 from lego_mlir.f2.conversion import (
@@ -141,11 +142,15 @@ def operation_slots(
     match operation:
         case LoadTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
             stored = isinstance(operation, StoreTile)
-            made = n / state.in_sizes["register"]
             if memory.space != "global":
                 return (1 + ACCESS_SLOTS) * max(1.0, n * node.bits / _VECTOR_BITS) + kept
-            a = memory.accesses(state, stored=stored)
-            return made * (a.lines + ACCESS_SLOTS * a.requests + SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts) + kept
+            a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
+            inside = prod(node.state_shape) / prod(state.out_sizes.values())
+            if graph is not None:  # that of a warp of the block, which has no warps that are outside
+                inside *= state.in_sizes["warp"] / graph.warps
+            moved = SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts
+            requested = a.lines + ACCESS_SLOTS * a.requests
+            return (inside if stored else made) * requested + inside * moved + kept
         case MapTile(slots):
             return slots * words + kept
         case VoteTile():
@@ -160,7 +165,7 @@ def operation_slots(
             wide = values * max(1, node.bits // WORD_BITS)
             return share * (found.combinations + wide * (found.shuffles + exchange)) + barriers
         case AlongTile():
-            return _along_slots(node, operation, state) + kept
+            return _along_slots(node, operation, state, graph) + kept
         case GatherTile(axis):
             source = canonical(resized(state, axis, node.operands[0].padded[axis]))
             found_slots, leaves = gather_slots(source, state, axis, node.bits)
@@ -170,7 +175,7 @@ def operation_slots(
         case MultiplyTiles():
             if graph is not None and is_of_groups(graph, node, state, needed):
                 return _group_slots(node, operation, state, needed) + kept
-            return _product_slots(node, operation, state, needed) + kept
+            return _product_slots(node, operation, state, needed, graph) + kept
     return kept
 
 
@@ -183,10 +188,16 @@ def _staging_slots(node: TileNode, warps: int) -> float:
     return lines * (2 + SECTOR_SLOTS * LINE_BYTES / SECTOR_BYTES) + 2 * ACCESS_SLOTS * requests
 
 
-def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout) -> float:
-    """The slots of a scan, a sort or a reversal; IMPOSSIBLE where threads diverge and warps exchange."""
+def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout, graph: TileGraph | None) -> float:
+    """The slots of a scan, a sort or a reversal; IMPOSSIBLE where threads diverge and warps exchange.
+
+    It is where bits of the axis are shared and the block has other than 1, 2, 4, .. warps: there is no other layout of
+    this block to which the tile could be moved.
+    """
     axis, values, bits = operation.axis, operation.values, node.bits
     if not node.uniform and crosses_warps(state, axis):
+        return IMPOSSIBLE
+    if graph is not None and graph.warps != state.in_sizes["warp"] and axis_bits(state, axis) is None:
         return IMPOSSIBLE
     match operation.kind:
         case "scan":
@@ -197,11 +208,11 @@ def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout) -> f
             return flip_slots(state, axis, bits)
 
 
-def _pieces(node: TileNode, product: MultiplyTiles, state: LinearLayout) -> float:
-    """The parts of 16 x 8 x 256 bits that a warp multiplies."""
-    warps = [b for b in state.bases["warp"] if any(b)]
+def _pieces(node: TileNode, product: MultiplyTiles, state: LinearLayout, warps: int) -> float:
+    """The parts of 16 x 8 x 256 bits that each of so many warps multiplies."""
+    parts = min(warps, 1 << sum(1 for b in state.bases["warp"] if any(b)))
     m, n = node.shape
-    return m * n * product.depth * product.bits / (16 * 8 * 256 << len(warps))
+    return m * n * product.depth * product.bits / (16 * 8 * 256 * parts)
 
 
 def _group_slots(
@@ -210,15 +221,23 @@ def _group_slots(
     """The slots of a warp for its part of a product by `wgmma`, which reads shared operands itself."""
     in_registers = 0 in product.tiles and not is_shared(needed[0])
     words = node.shape[0] * product.depth * product.bits / (WORD_BITS * 32 * (1 << len(state.bases["warp"])))
-    return GROUP_PIECE_SLOTS * _pieces(node, product, state) + REGISTER_SLOTS * words * in_registers
+    return (
+        GROUP_PIECE_SLOTS * _pieces(node, product, state, state.in_sizes["warp"])
+        + REGISTER_SLOTS * words * in_registers
+    )
 
 
 def _product_slots(
-    node: TileNode, product: MultiplyTiles, state: LinearLayout, needed: tuple[LinearLayout, ...]
+    node: TileNode,
+    product: MultiplyTiles,
+    state: LinearLayout,
+    needed: tuple[LinearLayout, ...],
+    graph: TileGraph | None,
 ) -> float:
     """The slots of a warp for its part of a product, with the loads of operands in shared memory."""
     warps = [b for b in state.bases["warp"] if any(b)]
-    slots = PIECE_SLOTS * product.parts * _pieces(node, product, state)
+    count = state.in_sizes["warp"] if graph is None else graph.warps
+    slots = PIECE_SLOTS * product.parts * _pieces(node, product, state, count)
     for index in (0, 1):
         place = needed[product.tiles.index(index)] if needed and index in product.tiles else None
         divided = sum(1 for b in warps if b[index])

@@ -27,7 +27,7 @@ from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.axis_bits import resized
-from lego_mlir.f2.boxed import boxed, linear, padded
+from lego_mlir.f2.boxed import boxed, linear, misfit, padded
 from lego_mlir.f2.encodings import Encoding, MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
@@ -295,7 +295,7 @@ class TileGraph:
     @property
     def warp_bits(self) -> int:
         """Bits of the warp of a block."""
-        return self.warps.bit_length() - 1
+        return (self.warps - 1).bit_length()
 
     def add(
         self,
@@ -346,7 +346,7 @@ def accumulators(shape: Sequence[int], warps: int) -> dict[LinearLayout, MmaSync
     """The layouts of an accumulator, one for each division of the warps, with their encodings.
 
     Where no division of all warps fits the tile, as of 48 x 48 by 4 warps, it is divided by half of them, and so on;
-    the others hold copies.
+    the others hold copies. Three warps are the first three of four, whose last one is outside the tile.
     """
     return _accumulators(tuple(shape), warps)
 
@@ -354,14 +354,16 @@ def accumulators(shape: Sequence[int], warps: int) -> dict[LinearLayout, MmaSync
 @lru_cache(maxsize=256)
 def _accumulators(shape: tuple[int, ...], warps: int) -> dict[LinearLayout, MmaSync]:
     found: dict[LinearLayout, MmaSync] = {}
-    dividing = warps
+    dividing = 1 << (warps - 1).bit_length()
     while dividing and not found:
         for k in range(dividing.bit_length()):
             parent = MmaSync((dividing >> k, 1 << k))
             try:
-                found.setdefault(placed(parent, shape, warps), parent)
+                layout = placed(parent, shape, warps)
             except LayoutError:
                 continue  # the tile ends inside a piece
+            if fits(layout, shape, warps):
+                found.setdefault(layout, parent)
         dividing //= 2
     return found
 
@@ -373,7 +375,7 @@ def placed(encoding: Encoding, shape: Sequence[int], warps: int) -> LinearLayout
     """
     layout = canonical(linear(encoding.layout(tuple(shape))))
     bases = layout.bases
-    bases["warp"] = [*bases["warp"], *[(0,) * len(shape)] * (warps.bit_length() - 1 - len(bases["warp"]))]
+    bases["warp"] = [*bases["warp"], *[(0,) * len(shape)] * ((warps - 1).bit_length() - len(bases["warp"]))]
     return LinearLayout(bases, layout.out_sizes)
 
 
@@ -521,13 +523,12 @@ def grown(layout: LinearLayout, shape: tuple[int, ...]) -> tuple[LinearLayout, .
 
 
 @lru_cache(maxsize=65536)
-def fits(layout: LinearLayout, shape: tuple[int, ...]) -> bool:
-    """Whether the tile of this shape in a padded layout ends between registers: the rule of `f2.boxed`."""
+def fits(layout: LinearLayout, shape: tuple[int, ...], warps: int) -> bool:
+    """Whether the tile of this shape in a padded layout ends between registers or warps: the rule of `f2.boxed`."""
     try:
-        boxed(layout, shape)
+        return not misfit(boxed(layout, shape), warps)
     except LayoutError:
         return False
-    return True
 
 
 def label_back(node: TileNode, layout: LinearLayout) -> LinearLayout:

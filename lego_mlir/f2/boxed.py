@@ -10,7 +10,13 @@ algebra stays, and code that iterates over registers skips those outside the box
 ({'dim0': 64, 'dim1': 32}, (64, 24), 12)
 
 A box may cut an axis where only registers tell the elements apart, so that a register is inside for all threads or for
-none. Other boxes are refused: a register would be inside for some threads, and needs a mask.
+none; or where only warps do, so that a warp is. A block of three warps has the first three of four:
+
+>>> layout = MmaSync((4, 1)).layout((48, 24))
+>>> [misfit(layout, warps) for warps in (3, 4)]
+['', 'warp 3 of the block is outside the tile of 48 x 24']
+
+Other boxes are refused: a register would be inside for some threads of a warp, and needs a mask.
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ class BoxedLayout(LinearLayout):
 def boxed(layout: LinearLayout, box: Sequence[int]) -> LinearLayout:
     """The tile of these sizes in a padded layout; the layout itself where nothing is outside.
 
-    Raises LayoutError for a box that cuts what lanes or warps hold.
+    Raises LayoutError for a box that cuts what lanes hold, or what warps and registers hold together.
     """
     sizes, plain = list(layout.out_sizes.values()), linear(layout)
     if len(box) != len(sizes) or any(not n // 2 < b <= n for b, n in zip(box, sizes, strict=True)):
@@ -51,18 +57,45 @@ def boxed(layout: LinearLayout, box: Sequence[int]) -> LinearLayout:
     if list(box) == sizes:
         return plain
     for axis, (b, n) in enumerate(zip(box, sizes, strict=True)):
-        reach = {
-            name: max((basis[axis] for basis in plain.bases[name]), default=0)
-            for name in plain.bases
-            if name != "register"
-        }
-        holder = max(reach, key=lambda name: reach[name], default="lane")
-        if b < n and reach[holder] >= b & -b:
+        reach = {name: max((basis[axis] for basis in bases), default=0) for name, bases in plain.bases.items()}
+        cut = [name for name, value in reach.items() if b < n and value >= b & -b]
+        if len(cut) > 1 or set(cut) - {"register", "warp"}:
+            holder = max((name for name in cut if name != "register"), key=lambda name: reach[name])
             raise LayoutError(
                 f"a tile of {b} along axis {axis} ends inside what {holder}s hold, which reaches to {reach[holder]}; "
                 f"use a multiple of {1 << reach[holder].bit_length()}"
             )
     return BoxedLayout(plain.bases, plain.out_sizes, box)
+
+
+def misfit(layout: LinearLayout, warps: int) -> str:
+    """Why a block of so many warps does not hold the elements of the tile, and nothing else; empty if it does.
+
+    Those of its warps are inside the box, and further ones of the layout are outside, or hold copies: they differ from
+    one of the block in zero bases.
+    """
+    size = layout.in_sizes.get("warp", 1)
+    if size == warps and not isinstance(layout, BoxedLayout):
+        return ""
+    columns = layout.columns_of("warp") if size > 1 else ()
+    if not size // 2 < warps <= size:
+        return f"the layout has {size} warps"
+    zeros = sum(1 << bit for bit, column in enumerate(columns) if not column)
+    for warp in range(size):
+        outside = isinstance(layout, BoxedLayout) and not _is_within(layout, combine(columns, warp))
+        if warp < warps and outside:
+            return f"warp {warp} of the block is outside the tile of {' x '.join(map(str, shape_of_box(layout)))}"
+        if warp >= warps and not outside and warp & ~zeros >= warps:
+            return f"the elements of warp {warp} are held by no warp of the block, which has {warps}"
+    return ""
+
+
+def is_cut_by_warps(layout: LinearLayout) -> bool:
+    """Whether warps of the layout are outside the box."""
+    if not isinstance(layout, BoxedLayout):
+        return False
+    columns = layout.columns_of("warp")
+    return not all(_is_within(layout, combine(columns, warp)) for warp in range(1 << len(columns)))
 
 
 def linear(layout: LinearLayout) -> LinearLayout:
@@ -84,13 +117,19 @@ def is_inside(layout: LinearLayout, register: int) -> bool:
     """Whether a register holds elements of the tile, for all threads."""
     if not isinstance(layout, BoxedLayout):
         return True
-    place = split(combine(layout.columns_of("register"), register), layout.outs)
+    return _is_within(layout, combine(layout.columns_of("register"), register))
+
+
+def _is_within(layout: BoxedLayout, flat: int) -> bool:
+    """Whether the elements of the tile whose high bits are those of a flat element are inside the box."""
+    place = split(flat, layout.outs)
     return all(c & -(b & -b) < b for c, b in zip(place, layout.box, strict=True))
 
 
 def registers_of(layout: LinearLayout) -> list[int]:
     """The registers that are made."""
-    return [r for r in range(layout.in_sizes["register"]) if is_inside(layout, r)]
+    found = range(layout.in_sizes["register"])
+    return [r for r in found if is_inside(layout, r)] if isinstance(layout, BoxedLayout) else list(found)
 
 
 def whole_bits(layout: LinearLayout) -> int:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from lego_mlir.f2 import shape_ops
+from lego_mlir.f2.boxed import shape_of_box
 from lego_mlir.f2.dims import offsets, split
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, complement, independent, solve
@@ -103,6 +104,12 @@ class Fibers:
         """For each register of the result the part of its element off the axis."""
         columns = [self._off(column) for column in self._registers if self._off(column)]
         return [combined(columns, register) for register in range(1 << len(columns))]
+
+    @property
+    def parts(self) -> list[int]:
+        """The numbers of the cosets that have elements: those of warps outside of a box have none."""
+        others, size = complement(self._combined, self.bits), shape_of_box(self.layout)[self.axis]
+        return [p for p in range(1 << len(others)) if combined(others, p) & -(size & -size) < size]
 
     def partial(self, result: LinearLayout) -> LinearLayout:
         """The layout of the partial results: that of the result, with the number of the coset as a new last axis."""

@@ -26,8 +26,8 @@ def launched(kernel, made, arrays):
     return outputs
 
 
-def check(seed):
-    made = tile_programs.program(random.Random(seed))
+def check(seed, blocks=tile_programs.BLOCKS):
+    made = tile_programs.program(random.Random(seed), blocks=blocks)
     kernel = kernel_of(made)
     inputs, wanted = arrays_of(made, seed)
     for a, b in zip(launched(kernel, made, inputs), wanted, strict=True):
@@ -44,6 +44,16 @@ def test_values_are_those_of_numpy(part, request):
     for seed in range(part * count, (part + 1) * count):
         try:
             check(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_blocks_have_any_number_of_warps(part, request):
+    count = 130 if request.config.getoption("--long") else 3
+    for seed in range(part * count, (part + 1) * count):
+        try:
+            check(seed, tile_programs.ODD_BLOCKS)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
 

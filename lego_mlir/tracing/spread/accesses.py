@@ -204,7 +204,7 @@ def first_access(
     given: View | Part,
     shape: Sequence[int],
     at: Sequence[IndexLike] | None,
-    warp_bits: int,
+    warps: int,
     *,
     stored: bool = False,
 ) -> tuple[TileMemory, TensorAccess]:
@@ -223,7 +223,7 @@ def first_access(
     wide, bits = padded(shape), view.dtype.bits
     memory = TileMemory(wide, max(8, bits), tuple(known), WIDEST_ACCESS, view.buffer.space)
     order = inside_first(memory, shape)
-    layout = next(iter(anchors(shape, [order], memory.vectors(), warp_bits)), None)
+    layout = next(iter(anchors(shape, [order], memory.vectors(), warps)), None)
     if layout is None:
         raise tracer.error(
             f"{called}: no layout of a tile of {list(shape)} is known: it ends inside what lanes hold", LayoutError

@@ -16,6 +16,7 @@ from lego_mlir.f2.axis_bits import AxisBits, axis_bits, blocked_along
 from lego_mlir.f2.boxed import BoxedLayout
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
+from lego_mlir.f2.queries import free_bits
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.spread.conversion import convert
@@ -54,7 +55,10 @@ class AxisExchange:
         lanes, warp_mask = self.mask_of("lane", levels), self.mask_of("warp", levels)
         if warp_mask:
             thread, order = thread_number(self.tracer), list(held)
-            there = Index(thread // WARP ^ warp_mask) * WARP + (lane_of(self.tracer) ^ lanes)
+            warp, copies = thread // WARP, free_bits(self.layout).get("warp", 0)
+            if copies:  # of the warps that hold the same, the block has the first
+                warp = warp & ((self.layout.in_sizes["warp"] - 1) ^ copies)
+            there = Index(warp ^ warp_mask) * WARP + (lane_of(self.tracer) ^ lanes)
             received = exchanged(self.tracer, [held[element] for element in order], thread, [there])
             from_there = {element: each[0] for element, each in zip(order, received, strict=True)}
         elif lanes:

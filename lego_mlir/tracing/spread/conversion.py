@@ -13,7 +13,7 @@ An element that several threads hold is stored once, and every thread loads what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import sympy
 
@@ -22,13 +22,13 @@ from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq
 from lego_mlir.f2.banks import WORD_BITS, MemoryAccesses
-from lego_mlir.f2.boxed import BoxedLayout, linear, shape_of_box
+from lego_mlir.f2.boxed import BoxedLayout, is_cut_by_warps, linear, registers_of, shape_of_box
 from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged, conversion_plan, renaming
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrices import ROW_BITS
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
-from lego_mlir.f2.swizzle import SwizzlePlan
+from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout, open_tile
 from lego_mlir.tracing.spread.fragments import RowPositions, taken_apart
@@ -65,25 +65,32 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
         return by_plan(value.get(), target, renamed)
     data = movable("lego.convert", value)
     plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits)
-    if isinstance(target, BoxedLayout):  # what is outside moves as zeros
-        zero = to_dtype(0, data.dtype)
-        padded = Spread(linear(value.layout), data.dtype, [zero if v is None else v for v in data.registers])
-        moved = by_plan(padded, linear(target), plan)
-        return restored(Spread(target, data.dtype, moved.registers), value.dtype)
+    cut = is_cut_by_warps(data.layout) or is_cut_by_warps(target)
+    if isinstance(plan, SwizzlePlan) and plan.matrices and cut and not plan.slice_elements:
+        plan = swizzle(plan.source, plan.target, plan.bits)  # no warp stores the rows that are outside
     return restored(by_plan(data, target, plan), value.dtype)
 
 
 def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread:
-    """A value in another layout, moved by a plan; where registers are not only renamed, data of at least 8 bits."""
+    """A value in another layout, moved by a plan; where registers are not only renamed, data of at least 8 bits.
+
+    What is outside of a box is neither stored nor loaded; shuffles and matrices move it as zeros.
+    """
+    tracer, registers = current("lego.convert"), value.registers
     if isinstance(plan, Unchanged):
-        registers = value.registers
-    elif isinstance(plan, Renamed):
-        registers = [value.registers[source] for source in plan.sources]
-    elif isinstance(plan, ShufflePlan):
-        registers = shuffled(plan, value.registers, target.in_sizes["register"])
-    else:
-        registers = through_memory(current("lego.convert"), plan, value)
-    return Spread(target, value.dtype, registers)
+        return Spread(target, value.dtype, registers)
+    if isinstance(plan, Renamed):
+        return Spread(target, value.dtype, [registers[source] for source in plan.sources])
+    by_vectors = isinstance(plan, SwizzlePlan) and not plan.matrices
+    if isinstance(value.layout, BoxedLayout) and not by_vectors:
+        zero = to_dtype(0, value.dtype)
+        registers = [zero if v is None else v for v in registers]
+    if isinstance(plan, ShufflePlan):
+        return Spread(target, value.dtype, shuffled(plan, registers, target.in_sizes["register"]))
+    memory = stored_in_scratch(tracer, plan, value.dtype, registers, "a conversion through shared memory")
+    found = load_registers(memory, plan, registers_of(target)) if by_vectors else _load_matrices(memory, plan)
+    memory.after_loads()
+    return Spread(target, value.dtype, found)
 
 
 def movable(called: str, value: Spread) -> Spread:
@@ -115,50 +122,62 @@ def restored(value: Spread, dtype: DType) -> Spread:
     return value.map(lambda x: x != 0, value) if dtype is i1 else value
 
 
-def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
-    """The registers of the target, stored and loaded as the plan lists."""
-    memory = stored_in_scratch(tracer, plan, value, "a conversion through shared memory")
-    found = (_load_matrices if plan.matrices else load_registers)(memory, plan)
-    memory.after_loads()
-    return found
-
-
-def stored_in_scratch(tracer: Tracer, plan: SwizzlePlan, value: Spread, what: str) -> Scratch:
+def stored_in_scratch(
+    tracer: Tracer, plan: SwizzlePlan, dtype: DType, registers: Sequence[Scalar | None], what: str
+) -> Scratch:
     """The shared memory into which a value was stored, ready to be loaded; `what` is refused where threads diverge."""
     if not plan.slice_elements:
         require_uniform(tracer, what)
-    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
+    memory = scratch(tracer, dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
     memory.before_stores()
-    store_registers(memory, plan, value.registers)
+    store_registers(memory, plan, registers)
     memory.before_loads()
     return memory
 
 
-def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
-    """Store every element once, in vectors."""
+def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar | None]) -> None:
+    """Store every element once, in vectors. Those outside of a box are None: zeros, or no vector at all."""
     side, tracer, view = plan.store(), memory.tracer, memory.view
     mask = _first_holders(tracer, plan.source)
     place = _Offsets(memory, side, plan.memory)
     for access in side.each:
-        elements = [registers[held[0]] for held in access.registers]
+        held = [registers[each[0]] for each in access.registers]
+        if all(v is None for v in held):
+            continue
+        elements = [to_dtype(0, view.dtype) if v is None else v for v in held]
         stored = elements[0] if len(elements) == 1 else vector(*elements)
         where = place.access(view, access.offset, side.vector, mask)
         tracer.append(Store(tracer.use(stored.value), where, where.source))
 
 
-def load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
-    """The registers of the target, in vectors."""
+def load_registers(memory: Scratch, plan: SwizzlePlan, wanted: Sequence[int]) -> list[Scalar | None]:
+    """The registers of the target that are wanted, in vectors; the others are None."""
     side, tracer, view = plan.load(), memory.tracer, memory.view
-    found: dict[int, Scalar] = {}
+    found, made = dict[int, Scalar](), frozenset(wanted)
     place = _Offsets(memory, side, plan.memory)
     for access in side.each:
-        where = place.access(view, access.offset, side.vector, sympy.true)
-        loaded = Scalar(tracer.value(view.dtype, None if side.vector == 1 else side.vector))
-        tracer.append(Load(loaded.value, where, None, where.source))
-        for k, held in enumerate(access.registers):
-            element = loaded if side.vector == 1 else loaded[k]
-            found.update(dict.fromkeys(held, element))
-    return [found[register] for register in range(plan.target.in_sizes["register"])]
+        for start, width in _runs([not made.isdisjoint(held) for held in access.registers]):
+            where = place.access(view, access.offset + start, width, sympy.true)
+            loaded = Scalar(tracer.value(view.dtype, None if width == 1 else width))
+            tracer.append(Load(loaded.value, where, None, where.source))
+            for k, held in enumerate(access.registers[start : start + width]):
+                element = loaded if width == 1 else loaded[k]
+                found.update(dict.fromkeys(held, element))
+    return [found.get(register) for register in range(plan.target.in_sizes["register"])]
+
+
+def _runs(made: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """The elements of a vector that are accessed together: all that are made, or aligned powers of two of them.
+
+    >>> list(_runs([True] * 4)), list(_runs([True, True, True, False]))
+    ([(0, 4)], [(0, 2), (2, 1)])
+    """
+    if all(made):
+        yield 0, len(made)
+    elif any(made):
+        half = len(made) // 2
+        yield from _runs(made[:half])
+        yield from ((half + start, width) for start, width in _runs(made[half:]))
 
 
 def _load_matrices(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, SymbolicBranchError, brief
 from lego_mlir.expr.index import Condition, Index, PerElement
-from lego_mlir.f2.boxed import boxed, is_inside, shape_of_box
+from lego_mlir.f2.boxed import boxed, is_inside, misfit, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of, standard_dims, without_zero_registers
@@ -458,7 +458,8 @@ def checked_layout(layout: object) -> LinearLayout:
             LayoutError,
         )
     threads, held = warps.threads(tracer), sizes.get("lane", 1) * sizes.get("warp", 1)
-    if sizes.get("lane", 1) != WARP or not isinstance(threads, int) or threads != held:
+    whole = isinstance(threads, int) and not threads % WARP and held // 2 < threads <= held
+    if sizes.get("lane", 1) != WARP or not isinstance(threads, int) or not whole:
         shown = f"{threads} threads" if isinstance(threads, int) else f"a symbolic number of threads, {threads!r}"
         raise tracer.error(
             f"the layout places a tile on {sizes.get('warp', 1)} warps of {sizes.get('lane', 1)} lanes, and the block "
@@ -477,7 +478,14 @@ def checked_layout(layout: object) -> LinearLayout:
         .with_ins(tuple((p, bits.get(p, 0)) for p in PLACES))
         .transpose_outs(names)
     )
-    return boxed(checked, [box[name] for name in names])
+    made = boxed(checked, [box[name] for name in names])
+    if why := misfit(made, threads // WARP):
+        raise tracer.error(
+            f"the layout places a tile on {sizes.get('warp', 1)} warps, and the block of {tracer.name} has "
+            f"{threads // WARP}: {why}; use block={held}, or leave the layout to the engine",
+            LayoutError,
+        )
+    return made
 
 
 def common_layout(tiles: Sequence[Spread]) -> LinearLayout:

@@ -17,9 +17,8 @@ from typing import Final
 from lego_mlir.aliases import Operand
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.banks import LANE_BITS
-from lego_mlir.f2.boxed import linear, padded
+from lego_mlir.f2.boxed import linear, padded, registers_of
 from lego_mlir.f2.fibers import FEWEST_STEPS, Combine, Fibers, Values, gathered_parts, pairwise
-from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.swizzle import swizzle
 from lego_mlir.tracing.spread.conversion import load_registers, store_registers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
@@ -116,17 +115,11 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine, by_warp: str = "
     if not fibers.missing:
         return tuple(found)
     require_uniform(tracer, "a reduction of a spread value over several warps")
-    boxed_result, result = result, linear(result)
-    if boxed_result is not result:  # what is outside of the box meets as zeros
-        zeros = [convert(0, tile.dtype) for tile in tiles]
-        found = [
-            Spread(result, x.dtype, [z if v is None else v for v in x.registers])
-            for x, z in zip(found, zeros, strict=True)
-        ]
-    partial = fibers.partial(result)
-    parts = _exchanged(tracer, [Spread(partial, tile.dtype, tile.registers) for tile in found], result)
-    joined = _in_order(list(zip(*(tile.registers for tile in parts), strict=True)), 1 << fibers.missing, combine)
-    return tuple(Spread(boxed_result, tile.dtype, [v[k] for v in joined]) for k, tile in enumerate(tiles))
+    parts = _exchanged(tracer, found, fibers)
+    joined = [None if values is None else pairwise(values, combine) for values in parts]
+    return tuple(
+        Spread(result, tile.dtype, [None if v is None else v[k] for v in joined]) for k, tile in enumerate(tiles)
+    )
 
 
 def _reduced_by_warp(tracer: Tracer, operation: str, value: Operand, copies: int) -> Scalar:
@@ -141,28 +134,31 @@ def _reduced_by_warp(tracer: Tracer, operation: str, value: Operand, copies: int
     return Scalar(result)
 
 
-def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) -> list[Spread]:
-    """All partial results of this thread's elements, through shared memory: the number of the part in low registers."""
-    wanted = gathered_parts(partial[0].layout, result)
-    plans = [swizzle(part.layout, wanted, part.dtype.bits) for part in partial]
+def _exchanged(tracer: Tracer, results: Sequence[Spread], fibers: Fibers) -> list[list[Values] | None]:
+    """For each register the partial results of its element, through shared memory; None outside of a box.
+
+    A thread loads all parts of its elements: the number of the part is in the low registers.
+    """
+    layout, count = results[0].layout, 1 << fibers.missing
+    partial = fibers.partial(linear(layout))
+    wanted = gathered_parts(partial, linear(layout))
+    plans = [swizzle(partial, wanted, x.dtype.bits) for x in results]
     tiles = [
-        scratch_in_turn(tracer, part.dtype, plan.memory.in_sizes["offset"])
-        for part, plan in zip(partial, plans, strict=True)
+        scratch_in_turn(tracer, x.dtype, plan.memory.in_sizes["offset"]) for x, plan in zip(results, plans, strict=True)
     ]
     for tile in tiles:
         tile.before_stores()
-    for tile, plan, part in zip(tiles, plans, partial, strict=True):
-        store_registers(tile, plan, part.registers)
+    for tile, plan, x in zip(tiles, plans, results, strict=True):
+        store_registers(tile, plan, x.registers)
     tiles[0].before_loads()
-    found = [
-        Spread(wanted, part.dtype, load_registers(tile, plan))
-        for tile, plan, part in zip(tiles, plans, partial, strict=True)
-    ]
+    made = {r: [r * count + part for part in fibers.parts] for r in registers_of(layout)}
+    loads = [register for each in made.values() for register in each]
+    found = list(
+        zip(*(load_registers(tile, plan, loads) for tile, plan in zip(tiles, plans, strict=True)), strict=True)
+    )
     for tile in tiles:
         tile.after_loads()
-    return found
-
-
-def _in_order(values: Sequence[Values], count: int, combine: Combine) -> list[Values]:
-    """Each `count` consecutive values combined."""
-    return [pairwise(values[start : start + count], combine) for start in range(0, len(values), count)]
+    return [
+        [found[k] for k in made[register]] if register in made else None
+        for register in range(layout.in_sizes["register"])
+    ]

@@ -13,11 +13,13 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 |---|---|---|---|
 | f16, bf16 | f32 | m16n8k16 | 2 |
 | f32 | f32 | m16n8k8, operands rounded to tf32 | 1 |
+| f64 | f64 | two of m8n8k4, for the upper and the lower 8 rows | 1 |
 | i8 | i32, saturated | m16n8k32 | 4 |
 | f8e4m3fn, f8e5m2, f4e2m1fn, .. | f32 | that of f16, to which operands are converted | 4, 8 |
 | f16, bf16 or f32 and narrower ones | f32 | that of the wider type | 4, 8 |
+| f64 and integers of 8 bits | f64 | that of f64 | 4 |
 | i8 and i4, u4 | i32, saturated | that of i8 | 8 |
-| i16, i32, i64 in registers and floats | f32 | that of the float, of f16 next to f8; integers are rounded to it | |
+| i16, i32, i64 in registers and floats | f32, f64 | that of the float, of f16 next to f8; integers are rounded | |
 
 Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow, each
 with its part of every register. The four f8 of a register are pairs of f16 for two of them. Both operands divide K
@@ -36,6 +38,7 @@ from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.boxed import boxed, padded
 from lego_mlir.f2.encodings import MmaOperand, MmaSync
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.shape_ops import without_zero_registers
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.fragments import (
@@ -63,6 +66,7 @@ from lego_mlir.tracing.trace.dtypes import (
     f8e5m2,
     f16,
     f32,
+    f64,
     i4,
     i8,
     i16,
@@ -88,7 +92,8 @@ PIECE: Final = (16, 8)
 class MmaInstruction:
     """A product of 16 x `depth` and `depth` x 8; a register has `neighbours` elements along K.
 
-    It is `parts` instructions on operands that are converted to the type `multiplied`.
+    It is `parts` instructions on operands that are converted to the type `multiplied`; of fewer `rows`, one for the
+    upper and one for the lower half.
     """
 
     multiplied: DType
@@ -97,6 +102,7 @@ class MmaInstruction:
     result: DType
     attributes: tuple[tuple[str, str], ...] = ()
     parts: int = 1
+    rows: int = PIECE[0]
 
     def times(self, parts: int) -> MmaInstruction:
         """Several of these, for more neighbours along K."""
@@ -105,7 +111,7 @@ class MmaInstruction:
     def tile(self, index: int) -> LinearLayout:
         """The fragment of operand `index`."""
         shape = (PIECE[0], self.depth) if index == 0 else (self.depth, PIECE[1])
-        return MmaOperand(index, MmaSync((1, 1)), self.neighbours).layout(shape)
+        return without_zero_registers(MmaOperand(index, MmaSync((1, 1)), self.neighbours).layout(shape))
 
     def registers(self, index: int) -> tuple[int, int]:
         """The registers of that fragment, and the elements of each."""
@@ -117,6 +123,7 @@ INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
     bf16: MmaInstruction(bf16, 16, 2, f32),
     f32: MmaInstruction(f32, 8, 1, f32, (("tf32Enabled", "unit"),)),
     i8: MmaInstruction(i8, 32, 4, i32),
+    f64: MmaInstruction(f64, 4, 1, f64, rows=8),
 }
 SMALL_FLOATS: Final = (f8e4m3fn, f8e5m2, f4e2m1fn, f6e2m3fn, f6e3m2fn)
 SMALL_INTEGERS: Final = (i4, u4)
@@ -213,10 +220,30 @@ def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value)
 
 
 def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
-    result = tracer.value(kind.result, (2, 2))
-    attributes = (("mmaShape", f"[{PIECE[0]}, {PIECE[1]}, {kind.depth}]"), *kind.attributes)
-    tracer.append(MlirOperation((result,), "nvgpu.mma.sync", (a, b, c), attributes, tracer.here()))
-    return result
+    attributes = (("mmaShape", f"[{kind.rows}, {PIECE[1]}, {kind.depth}]"), *kind.attributes)
+
+    def product(x: Value, z: Value) -> Value:
+        result = tracer.value(kind.result, z.width)
+        tracer.append(MlirOperation((result,), "nvgpu.mma.sync", (x, b, z), attributes, tracer.here()))
+        return result
+
+    if kind.rows == PIECE[0]:
+        return product(a, c)
+    halves = [product(_rows_of(tracer, a, half), _rows_of(tracer, c, half)) for half in range(2)]
+    return composed(tracer, kind.result, (2, 2), [x.value for half in halves for x in taken_apart(tracer, half)])
+
+
+def _rows_of(tracer: Tracer, fragment: Value, half: int) -> Value:
+    """The registers of a fragment that belong to the upper or the lower 8 rows."""
+    rows, columns = fragment.width  # type: ignore[misc]
+    return _slice(tracer, fragment, (half * rows // 2, 0), (rows // 2, columns))
+
+
+def _slice(tracer: Tracer, fragment: Value, first: tuple[int, int], size: tuple[int, int]) -> Value:
+    part = tracer.value(fragment.dtype, size)
+    place = ("offsets", str([*first])), ("sizes", str([*size])), ("strides", "[1, 1]")
+    tracer.append(MlirOperation((part,), "vector.extract_strided_slice", (fragment,), place, tracer.here()))
+    return part
 
 
 def _part_of(tracer: Tracer, fragment: Value, kind: MmaInstruction, number: int) -> Value:
@@ -224,9 +251,7 @@ def _part_of(tracer: Tracer, fragment: Value, kind: MmaInstruction, number: int)
     rows, columns = fragment.width  # type: ignore[misc]
     part, size = fragment, columns // kind.parts
     if kind.parts > 1:
-        part = tracer.value(fragment.dtype, (rows, size))
-        place = ("offsets", f"[0, {number * size}]"), ("sizes", f"[{rows}, {size}]"), ("strides", "[1, 1]")
-        tracer.append(MlirOperation((part,), "vector.extract_strided_slice", (fragment,), place, tracer.here()))
+        part = _slice(tracer, fragment, (0, number * size), (rows, size))
     if part.dtype == kind.multiplied:
         return part
     result = tracer.value(kind.multiplied, part.width)
@@ -360,8 +385,8 @@ def _kind(tracer: Tracer, a: Operands, b: Operands, acc: Spread) -> MmaInstructi
     multiplied = multiplied_type(_type(a), _type(b))
     if multiplied is None or acc.dtype != INSTRUCTIONS[multiplied].result:
         raise tracer.error(
-            "lego.mma multiplies f16, bf16, f32 (as tf32), f8 and packed floats into f32, or i8, i4 and u4 into i32; "
-            "of f16, bf16 and f32 the other operand may be narrower; got "
+            "lego.mma multiplies f16, bf16, f32 (as tf32), f8 and packed floats into f32, i8, i4 and u4 into i32, or "
+            "f64 into f64; of floats of 16 bits and more the other operand may be narrower; got "
             f"{_type(a)} times {_type(b)} into {acc.dtype}",
             LayoutError,
         )

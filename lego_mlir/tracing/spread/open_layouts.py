@@ -266,12 +266,12 @@ class OpenLayouts:
 
 
 def warps_of_block(tracer: Tracer) -> int:
-    """The warps of the block, or of the role's group. Raises LayoutError for another number than a power of two."""
+    """The warps of the block, or of the role's group. Raises LayoutError for threads that are no whole warps."""
     threads = warps.threads(tracer)
-    if not isinstance(threads, int) or threads % WARP or (threads // WARP) & (threads // WARP - 1):
+    if not isinstance(threads, int) or threads % WARP:
         raise tracer.error(
-            f"a tile without a layout is spread over 1, 2, 4, .. warps, and {tracer.name} has {threads!r} threads; "
-            "give the block a power of two of warps, or the tile a layout",
+            f"a tile without a layout is spread over whole warps, and {tracer.name} has {threads!r} threads; give the "
+            f"block a multiple of {WARP} threads",
             LayoutError,
         )
     return threads // WARP

@@ -173,8 +173,8 @@ class OpenTile(Spread):
         fixed = _pinned(tracer, "a store", x.shape, pin)
 
         def operation() -> StoreTile:
-            bits = _warp_bits(tracer)
-            return StoreTile(accesses.first_access("a store", target, x.shape, at, bits, stored=True)[0], fixed)
+            count = warps_of_block(tracer)
+            return StoreTile(accesses.first_access("a store", target, x.shape, at, count, stored=True)[0], fixed)
 
         def compute(given: Sequence[Spread], _: LinearLayout) -> None:
             accesses.store(target, given[0], at, cache, evict)
@@ -394,8 +394,8 @@ def load(
     """The tile of `source` of this shape, whose first element is at the index `at`: `lego.load`."""
     tracer = current("lego.load")
     shape, layouts = _checked(tracer, "lego.load", shape), layouts_of(tracer)
-    bits = _warp_bits(tracer)
-    found = accesses.first_access("lego.load", source, shape, at, bits) if layouts.is_recording else None
+    count = warps_of_block(tracer)
+    found = accesses.first_access("lego.load", source, shape, at, count) if layouts.is_recording else None
     view, fixed = source.view if isinstance(source, Part) else source, _pinned(tracer, "lego.load", shape, pin)
 
     def sample() -> Scalar:
@@ -416,7 +416,7 @@ def load(
     def compute(_: Sequence[Spread], layout: LinearLayout) -> Spread | View:
         if not is_shared(layout):
             return accesses.load(source, layout, at, other, cache, evict)
-        return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), bits)
+        return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), count)
 
     return layouts.tile(
         operation,
@@ -449,7 +449,7 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
         lanes = min(WARP, padded(shape)[axis])
         unit = [0] * len(shape)
         places = [tuple(1 << k if d == axis else v for d, v in enumerate(unit)) for k in range(lanes.bit_length() - 1)]
-        zeros = [tuple(unit)] * (5 - len(places) + _warp_bits(tracer))
+        zeros = [tuple(unit)] * (5 - len(places) + (warps_of_block(tracer) - 1).bit_length())
         threads = [*places, *zeros]
         names = {f"dim{k}": n for k, n in enumerate(padded(shape))}
         layout = LinearLayout({"register": [], "lane": threads[:5], "warp": threads[5:]}, names)
@@ -528,10 +528,6 @@ def _pinned(tracer: Tracer, called: str, shape: tuple[int, ...], layout: LinearL
             LayoutError,
         )
     return canonical(linear(found))
-
-
-def _warp_bits(tracer: Tracer) -> int:
-    return warps_of_block(tracer).bit_length() - 1
 
 
 def _count(shape: Sequence[int]) -> int:

@@ -28,6 +28,7 @@ from lego_mlir.expr.index import Condition, Index
 from lego_mlir.f2.axis_bits import AxisBit, AxisBits, axis_bits, blocked_along
 from lego_mlir.f2.boxed import is_inside
 from lego_mlir.f2.matrix import combine as combined
+from lego_mlir.f2.queries import free_bits
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.spread.axis_exchange import of_numbers
@@ -92,7 +93,9 @@ def _scanned(tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combin
         return tuple(convert(tile, layout) for tile in _scanned(tracer, moved, axis, combine, reverse))
     if any(bit.place == "warp" for bit in bits.each):
         require_uniform(tracer, "a scan of a spread value over several warps")
-    work = AxisScan(tracer, bits, combine, reverse)
+    copies = free_bits(layout).get("warp", 0)
+    apart = (layout.in_sizes["warp"] - 1) ^ copies if copies else None
+    work = AxisScan(tracer, bits, combine, reverse, shape_of(layout)[axis], apart)
     elements = [combined(layout.columns_of("register"), register) for register in range(layout.in_sizes["register"])]
     held = {
         element: tuple(cast(Scalar, tile.registers[register]) for tile in tiles)
@@ -119,12 +122,14 @@ class AxisRun:
 
 @dataclass(slots=True)
 class AxisScan:
-    """A scan along an axis with bits of its own."""
+    """A scan along an axis of this size with bits of its own; warps differ in bits of `apart`, None for all bits."""
 
     tracer: Tracer
     bits: AxisBits
     combine: Combine
     reverse: bool
+    size: int
+    apart: int | None
 
     def scanned(self, held: Mapping[int, Values]) -> dict[int, Values]:
         """The combinations of the elements that a thread holds, by their flat elements."""
@@ -246,11 +251,12 @@ class AxisScan:
         """The same for the warps, which exchange all totals through shared memory."""
         thread, lane = thread_number(self.tracer), lane_of(self.tracer)
         warp, masks = thread // WARP, [bit.mask for bit in group]
-        number, others = Index(0), warp
+        number, others = Index(0), warp if self.apart is None else warp & self.apart
         for k, mask in enumerate(masks):
             bit = warp // mask % 2
             number, others = number + (bit << k), others - bit * mask
-        order = range(1 << len(group))[:: -1 if self.reverse else 1]
+        blocks = [j for j in range(1 << len(group)) if combined([1 << bit.level for bit in group], j) < self.size]
+        order = blocks[:: -1 if self.reverse else 1]
         places = [(others + combined(masks, j)) * WARP + lane for j in order]
         parts = exchanged(self.tracer, totals, thread, places)
         rank = len(order) - 1 - number if self.reverse else number

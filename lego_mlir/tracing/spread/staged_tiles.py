@@ -41,11 +41,11 @@ def may_be_staged(view: View, shape: Sequence[int], memory: TileMemory) -> bool:
     return (rank == 2 or contiguous == 1) and shape[contiguous] % panel(shape[contiguous], size // 8) == 0
 
 
-def staged(source: View, at: Sequence[IndexLike], shape: Sequence[int], axis: int, warp_bits: int) -> View:
-    """A copy of a tile in shared memory, contiguous along `axis`, by the threads of so many bits of warps."""
+def staged(source: View, at: Sequence[IndexLike], shape: Sequence[int], axis: int, warps: int) -> View:
+    """A copy of a tile in shared memory, contiguous along `axis`, by the threads of so many warps."""
     tracer = current("lego.load")
-    memory, _ = accesses.first_access("lego.load", source, shape, at, warp_bits)
-    copied = boxed(next(iter(anchors(shape, [inside_first(memory, shape)], memory.vectors(), warp_bits))), shape)
+    memory, _ = accesses.first_access("lego.load", source, shape, at, warps)
+    copied = boxed(next(iter(anchors(shape, [inside_first(memory, shape)], memory.vectors(), warps))), shape)
     rows, columns = shape if axis == 1 else shape[::-1]
     tile = declare_tile(tracer, source.dtype, as_layout(ring_layout(1, rows, columns, source.dtype.bytes)), None)
     view = tile if axis == 1 else tile.T

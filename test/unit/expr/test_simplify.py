@@ -3,7 +3,7 @@
 import pytest
 import sympy
 
-from lego_mlir.expr.context import context_of, forget
+from lego_mlir.expr.context import context_of
 from lego_mlir.expr.cost import MODELS, operations
 from lego_mlir.expr.explain import explain
 from lego_mlir.expr.index import index_symbol, where
@@ -28,7 +28,7 @@ from lego_mlir.expr.nodes import (
 )
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.rules import RULES, SUM_RULES
-from lego_mlir.expr.simplify import simplify, simplify_all
+from lego_mlir.expr.simplify import forget, simplify, simplify_all
 
 i, j, k, u, v = sympy.symbols("i j k u v", integer=True)
 M, N, K = Size("M"), Size("N"), Size("K", multiple_of=32)

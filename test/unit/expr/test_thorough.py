@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_mlir.expr import solver
-from lego_mlir.expr.context import PlainRanges, context_of, forget
+from lego_mlir.expr.context import PlainRanges, context_of
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger, Le, Lt, Ne, Select, Size, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.simplify import simplify
+from lego_mlir.expr.simplify import forget, simplify
 from lego_mlir.expr.verdict import Proved, Refuted
 
 x, y, z = sympy.symbols("x y z", integer=True)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.f2.boxed import BoxedLayout, boxed, is_inside, linear, registers_of, shape_of_box, whole_bits
+from lego_mlir.f2.boxed import BoxedLayout, boxed, is_inside, linear, misfit, registers_of, shape_of_box, whole_bits
 from lego_mlir.f2.dims import join, split
-from lego_mlir.f2.encodings import MmaOperand, MmaSync
+from lego_mlir.f2.encodings import Blocked, MmaOperand, MmaSync
 
 ROWS = 64
 WARPS = (4, 1)
@@ -92,6 +92,29 @@ def test_an_access_extends_along_bits_that_do_not_leave_the_box(columns):
 def test_messages(make, message):
     with pytest.raises(LayoutError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("layout", "fitting"),
+    [
+        (MmaSync((4, 1)).layout((48, 24)), [3]),
+        (MmaSync((8, 1)).layout((80, 16)), [5]),
+        (MmaSync((4, 2)).layout((48, 16)), [6]),
+        (MmaSync((2, 4)).layout((32, 24)), []),  # the first six are four of the upper rows, and two of the lower ones
+        (MmaSync((4, 1)).layout((64, 24)), [4]),
+        (MmaOperand(1, MmaSync((4, 1))).layout((32, 16)), [3, 4]),
+        (boxed(Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((8, 64)), (6, 64)), [3]),
+        (Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((2, 64)), [3, 4]),
+    ],
+)
+def test_a_block_fits_if_its_warps_hold_the_tile_and_nothing_else(layout, fitting):
+    """Compared with the elements of each warp, one by one."""
+    for warps in range(1, 9):
+        held, size = set(), layout.in_sizes.get("warp", 1)
+        for warp, lane, register in itertools.product(range(min(warps, size)), range(32), registers_of(layout)):
+            held.add(tuple(layout.apply(register=register, lane=lane, warp=warp, block=0).values()))
+        exact = held == set(itertools.product(*map(range, shape_of_box(layout))))
+        assert (misfit(layout, warps) == "") == (exact and size // 2 < warps <= size) == (warps in fitting)
 
 
 def test_operands_of_boxed_products_are_boxed():

@@ -17,6 +17,7 @@ from lego_mlir import (
     f8e8m0fnu,
     f16,
     f32,
+    f64,
     i4,
     i8,
     i16,
@@ -71,7 +72,7 @@ def drawn(dtype, shape):
 CASES = [
     (f16, i4, 8), (f16, u4, 4), (bf16, i4, 8), (f16, f4e2m1fn, 2), (bf16, f6e3m2fn, 4), (f16, i8, 4), (f16, u8, 2),
     (bf16, f8e5m2, 4), (f8e4m3fn, f8e5m2, 4), (f8e4m3fn, f4e2m1fn, 8), (i8, i4, 8), (u4, i4, 8), (i4, f16, 8),
-    (f32, f16, 2), (f16, f16, 8),
+    (f32, f16, 2), (f16, f16, 8), (f64, f64, 1), (f64, f64, 4), (f64, i8, 4), (u8, f64, 4),
 ]  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def test_a_product_of_two_types_is_that_of_their_numbers(left, right, k_width):
     kernel = product(left, right, k_width)
     c = np.zeros((M, N), INSTRUCTIONS[multiplied_type(left, right)].result.numpy)
     assert interp.launch(kernel.mlir(), grid=1, block=64, args=[a.reshape(-1), b.reshape(-1), c.reshape(-1)]).clean
-    np.testing.assert_allclose(c, x @ y.T, rtol=1e-5)
+    np.testing.assert_allclose(c, x @ y.T, rtol=1e-12 if c.dtype == np.float64 else 1e-5)
 
 
 def test_ptx_of_four_bits_computes_the_same_and_loads_words():

@@ -213,4 +213,6 @@ def test_messages():
     refused(lambda tile, x, y: lego.load(3, (N, N)), "takes a tensor, a shared tile")
     refused(lambda tile, x, y: tile.to(f16).store(y), "stored into y of f32", TraceError)
     refused(lambda tile, x, y: lego.register(tile).set(tile.to(f16)), "a variable of f32", TraceError)
-    refused(lambda tile, x, y: None, "power of two of warps", block=96)
+    refused(lambda tile, x, y: None, "spread over whole warps", block=100)
+    two_of_three = f2.Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((N, N))
+    refused(lambda tile, x, y: tile + lego.load(x, two_of_three), "warp 3 are held by no warp of the block", block=96)
