@@ -11,6 +11,7 @@ BENCH = Path(__file__).parents[3] / "bench" / "op_counts.py"
 
 def load():
     if "op_counts" not in sys.modules:
+        sys.path.insert(0, str(BENCH.parent))
         spec = importlib.util.spec_from_file_location("op_counts", BENCH)
         module = importlib.util.module_from_spec(spec)
         sys.modules["op_counts"] = module
