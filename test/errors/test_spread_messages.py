@@ -25,7 +25,7 @@ def two_warps():
 
 CASES = [
     (lambda a, b: lego.load(a, f2.MmaSync((2, 2))), r"is an f2.LinearLayout, got MmaSync\(.*\.layout\(\(64, 64\)\)"),
-    (lambda a, b: lego.arange(64), r"got 64; .*; a tuple of sizes, such as \(64, 64\), leaves the layout to the engine"),
+    (lambda a, b: lego.arange(64), r"got 64; .*; a tuple of sizes, such as .*, leaves the layout to the engine"),
     (lambda a, b: lego.load(a, two_warps()), r"2 warps of 32 lanes, and the block of k has 128 threads; use block=64"),
     (
         lambda a, b: lego.load(a, f2.LinearLayout({"thread": [(0, 1)]}, {"dim0": 1, "dim1": 2})),

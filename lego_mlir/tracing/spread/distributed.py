@@ -441,8 +441,8 @@ def checked_layout(layout: object) -> LinearLayout:
     if not isinstance(layout, LinearLayout):
         raise tracer.error(
             f"the layout of a spread value is an f2.LinearLayout, got {brief(repr(layout))}; an encoding becomes one "
-            "for a shape, such as f2.Blocked(..).layout((64, 64)); a tuple of sizes, such as (64, 64), leaves the layout "
-            "to the engine",
+            "for a shape, such as f2.Blocked(..).layout((64, 64)); a tuple of sizes, such as (64, 64), leaves the "
+            "layout to the engine",
             LayoutError,
         )
     sizes = layout.in_sizes
