@@ -7,7 +7,7 @@ Sections:
   `replays`, `special_registers`
 - threads: `gangs`, `gang_scheduler`, `liveness`, `reconvergence`, `warp_convergence`, `call_stack`
 - memory: `address_spaces`, `device_heap`, `texture_memory`, `tensor_memory`, `tensor_formats`, `bulk_tensor_maps`,
-  `wgmma_descriptors`
+  `wgmma_descriptors`, `group_queues`
 - races: `global_shadow`, `warp_shadow`, `device_order`
 - reports: `checks`, `nonfinite`, `address_overflow`, `line_mix`, `request_counts`, `bank_remedies`
 """
