@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -80,17 +81,17 @@ def pytest_collection_modifyitems(config, items):
         draws.limit_examples(item, **({"part": counted.args[0]} if counted else {"most": MOST_EXAMPLES}))
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)
-    _skip_between_samples(items)
+    _skip_all_but_samples(items)
 
 
-def _skip_between_samples(items):
-    """Of the cases of a test that is `sampled(n)`, n at equal distances run, the first among them."""
+def _skip_all_but_samples(items):
+    """Of the cases of a test that is `sampled(n)`, n run, drawn by the test's name: the same ones each time."""
     cases = {}
     for item in items:
         if (marker := item.get_closest_marker("sampled")) is not None:
             cases.setdefault((item.path, item.originalname, marker.args[0]), []).append(item)
     for (_, _, count), found in cases.items():
-        kept = {round(k * len(found) / count) for k in range(count)}
+        kept = random.Random(found[0].originalname).sample(range(len(found)), min(count, len(found)))
         for k, item in enumerate(found):
             if k not in kept:
                 item.add_marker(pytest.mark.skip(reason=f"{count} of {len(found)} cases run; all with --long"))

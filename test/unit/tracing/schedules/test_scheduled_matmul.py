@@ -38,6 +38,7 @@ def scheduled(composition, *orders, **options):
     return kernel.schedule(composition), reference
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(("a", "b"), [(Row, Row), (Row, Col), (Col, Row), (Col, Col)])
 def test_orders_of_the_matrices(a, b, machine):
@@ -120,6 +121,7 @@ def test_an_epilogue_stays_between_the_product_and_its_store(out):
     assert difference <= 0.02
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(
     ("warpgroups", "c"), [("", Row), ("", Col), ("(transposed=True)", Row)], ids=["rows", "columns", "transposed"]
