@@ -121,12 +121,17 @@ def low_mem_dropout(x, keep, y, N, B: tl.constexpr):
 
 
 @triton.jit
-def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+def tile_of(M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
     rows, columns = M // BM, N // BN
     first = tl.program_id(0) // (GROUP * columns) * GROUP
     height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
-    m = (first + inside % height) * BM + tl.arange(0, BM)
-    n = inside // height * BN + tl.arange(0, BN)
+    return first + inside % height, inside // height
+
+
+@triton.jit
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    row, column = tile_of(M, N, BM, BN, GROUP)
+    m, n = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     left, right = a + m[:, None] * K + k[None, :], b + n[None, :] * K + k[:, None]
     acc = tl.zeros((BM, BN), tl.float32)
@@ -139,11 +144,8 @@ def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
 
 @triton.jit
 def int4_product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-    rows, columns = M // BM, N // BN
-    first = tl.program_id(0) // (GROUP * columns) * GROUP
-    height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
-    m = (first + inside % height) * BM + tl.arange(0, BM)
-    n = inside // height * BN + tl.arange(0, BN)
+    row, column = tile_of(M, N, BM, BN, GROUP)
+    m, n = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     left = a + m[:, None] * K + k[None, :]
     packed = b + n[:, None] * (K // 2) + tl.arange(0, BK // 2)[None, :]
@@ -159,12 +161,8 @@ def int4_product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.co
 
 @triton.jit
 def grouped_product(a, b, of, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-    rows, columns = M // BM, N // BN
-    first = tl.program_id(0) // (GROUP * columns) * GROUP
-    height, inside = tl.minimum(rows - first, GROUP), tl.program_id(0) % (GROUP * columns)
-    row = first + inside % height
-    m = row * BM + tl.arange(0, BM)
-    n = inside // height * BN + tl.arange(0, BN)
+    row, column = tile_of(M, N, BM, BN, GROUP)
+    m, n = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     of_group = b + tl.load(of + row * BM // 128) * N * K
     left, right = a + m[:, None] * K + k[None, :], of_group + n[None, :] * K + k[:, None]
