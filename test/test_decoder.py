@@ -94,3 +94,11 @@ def test_the_command_prints_what_it_compared(modules, monkeypatch, capsys):
     modules[2].main()
     said = capsys.readouterr().out
     assert "sequence 0: " in said and "of the largest" in said and "tokens in" in said
+
+
+@pytest.mark.parametrize("option", ["--batch", "--tokens"])
+def test_no_sequence_or_no_token_is_refused(modules, monkeypatch, capsys, option):
+    monkeypatch.setattr(sys, "argv", ["decode.py", option, "0"])
+    with pytest.raises(SystemExit):
+        modules[2].main()
+    assert "have to be at least 1" in capsys.readouterr().err

@@ -67,19 +67,19 @@ class Decoder:
 
     def launches(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """The kernels of a step with their arguments, in order."""
-        batch, half = len(self.tokens), iter(self.gains)
+        batch, gains = len(self.tokens), iter(self.gains)
         yield self.embed, (self.tokens, self.table, self.x)
         for matrices, (keys, values) in zip(self.layers, self.caches, strict=True):
-            yield self.norm, (self.x, next(half), self.normed)
+            yield self.norm, (self.x, next(gains), self.normed)
             yield self.product, (self.normed, *matrices["qkv"], self.qkv.reshape(batch, -1))
             yield self.turn, (self.qkv, self.positions, self.pages, self.query, keys, values)
             yield self.attend, (self.query, keys, values, self.pages, self.positions, self.mixed)
             yield self.add_product, (self.mixed.reshape(batch, -1), *matrices["out"], self.x)
-            yield self.norm, (self.x, next(half), self.normed)
+            yield self.norm, (self.x, next(gains), self.normed)
             yield self.product, (self.normed, *matrices["gate_up"], self.gate_up)
             yield self.activation, (self.gate_up, self.gated)
             yield self.add_product, (self.gated, *matrices["down"], self.x)
-        yield self.norm, (self.x, next(half), self.normed)
+        yield self.norm, (self.x, next(gains), self.normed)
         yield self.logits_of, (self.normed, *self.last, self.logits)
         yield self.sample, (self.logits, self.tokens, self.positions, self.written)
 
@@ -97,6 +97,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=10, help="steps, each of which makes a token of every sequence")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
+    if min(options.batch, options.tokens) < 1:
+        parser.error(f"--batch {options.batch} and --tokens {options.tokens} have to be at least 1")
     rng = np.random.default_rng(0)
     given = made_up(Model(), options.weights, rng)
     first = rng.integers(0, given.model.vocabulary, options.batch)
@@ -129,7 +131,8 @@ def main() -> None:
         error = np.abs(logits[b] - expected).max() / np.abs(expected).max()
         print(f"sequence {b}: {' '.join(map(str, sequence))}; logits differ by {error:.1e} of the largest")
     made = options.batch * (options.tokens - 1)
-    print(f"{made} tokens in {seconds:.3f} s, {made / seconds:.0f} a second")
+    if made:
+        print(f"{made} tokens in {seconds:.3f} s after the first step, {made / seconds:.0f} a second")
 
 
 if __name__ == "__main__":
