@@ -108,7 +108,7 @@ def timed_pair(stage: Stage, pair: Any, dtype: str, whole: Any, memory: Any) -> 
             if wrong:
                 failure = f"{wrong} of {expected.numel()} elements are wrong on rank {stage.rank}"
             del found
-        except (RuntimeError, NotImplementedError, AssertionError, ValueError) as error:
+        except (RuntimeError, NotImplementedError, AssertionError, ValueError) as error:  # a row tells it
             failure = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         if stage.most(bool(failure)):
             rows.append({**row, "failure": failure or "another rank failed"})

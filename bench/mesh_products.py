@@ -203,7 +203,7 @@ def timed(stage: Stage, name: str, size: tuple[int, int, int], moves: str) -> li
             found = run().view(-1)
             wrong = int((found != expected.reshape(-1)).sum())
             failure = f"{wrong} of {expected.numel()} elements are wrong on rank {rank}" if wrong else ""
-        except (RuntimeError, ValueError, NotImplementedError) as error:
+        except (RuntimeError, ValueError, NotImplementedError) as error:  # a row tells it
             failure = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         if stage.most(bool(failure)):
             rows.append({**row, "failure": failure or "another rank failed"})

@@ -387,12 +387,15 @@ class HostFunction:
         """What all threads load from one place: without a race that is one value, which the first thread keeps."""
         for operand in load.operands[1:]:
             self._uniform(operand, around)
-        if value not in self.slots:
-            home = next(run_ for run_ in self.runs if ancestor_in(load, run_.body) is not None)
-            self.slots[value] = self._array([self.threads], value.type)
-            with _after(self.ir, load), load.location:
-                self.ir.Operation.create("memref.store", operands=[value, self.slots[value], home.number])
+        self._store_after(load, value, next(r for r in self.runs if ancestor_in(load, r.body) is not None))
         return self.ir.Operation.create("memref.load", [value.type], [self.slots[value], self._constant(0)]).results[0]
+
+    def _store_after(self, source: Op, value: Value, home: Run) -> None:
+        """Store a value in an array, an element a thread, where the run computes it; once."""
+        if value not in self.slots:
+            self.slots[value] = self._array([self.threads], value.type)
+            with _after(self.ir, source), source.location:
+                self.ir.Operation.create("memref.store", operands=[value, self.slots[value], home.number])
 
     def _is_outside(self, operation: Op) -> bool:
         return not any(ancestor_in(operation, run_.body) is not None for run_ in self.runs)
@@ -432,10 +435,7 @@ class HostFunction:
             return run_.again[value]
         if isinstance(value.type, self.ir.MemRefType):
             raise ModuleError(f"{source.location}: {source.name} is used after a barrier and has no form on a CPU")
-        if value not in self.slots:
-            self.slots[value] = self._array([self.threads], value.type)
-            with _after(self.ir, source), source.location:
-                self.ir.Operation.create("memref.store", operands=[value, self.slots[value], homes[value].number])
+        self._store_after(source, value, homes[value])
         return self._loaded(value, run_, homes)
 
     def _loaded(self, value: Value, run_: Run, homes: dict[Value, Run]) -> Value:
