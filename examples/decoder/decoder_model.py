@@ -40,7 +40,7 @@ class Matrix:
     codes: np.ndarray
     scales: np.ndarray | None
     values: np.ndarray
-    """The numbers that codes and scales stand for, in f32."""
+    """The dequantised matrix, in f32."""
 
     @property
     def operands(self) -> tuple[np.ndarray, ...]:

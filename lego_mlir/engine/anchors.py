@@ -45,7 +45,7 @@ Order = tuple[Coordinate, ...]
 
 
 def anchors(shape: Sequence[int], orders: Sequence[Order], vectors: Sequence[int], warps: int) -> list[LinearLayout]:
-    """Layouts of a tile for one or two orders of memory, vectors of so many elements, and a block of so many warps."""
+    """Layouts of a tile for one or two orders of memory, these vector widths, and the number of warps of a block."""
     found: dict[LinearLayout, None] = {}
     for vector in vectors:
         count = vector.bit_length() - 1

@@ -209,7 +209,7 @@ def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout, grap
 
 
 def _pieces(node: TileNode, product: MultiplyTiles, state: LinearLayout, warps: int) -> float:
-    """The parts of 16 x 8 x 256 bits that each of so many warps multiplies."""
+    """The parts of 16 x 8 x 256 bits that each warp multiplies."""
     parts = min(warps, 1 << sum(1 for b in state.bases["warp"] if any(b)))
     m, n = node.shape
     return m * n * product.depth * product.bits / (16 * 8 * 256 * parts)

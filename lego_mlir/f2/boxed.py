@@ -69,7 +69,7 @@ def boxed(layout: LinearLayout, box: Sequence[int]) -> LinearLayout:
 
 
 def misfit(layout: LinearLayout, warps: int) -> str:
-    """Why a block of so many warps does not hold the elements of the tile, and nothing else; empty if it does.
+    """Why a block of `warps` warps does not hold exactly the elements of the tile; empty if it does.
 
     Those of its warps are inside the box, and further ones of the layout are outside, or hold copies: they differ from
     one of the block in zero bases.

@@ -64,7 +64,7 @@ class NamedBarrier(PhaseBarrier):
         return self.arrived >= self.expected
 
     def restart(self) -> None:
-        """End the phase, with whoever has arrived."""
+        """End the phase, even if threads are still missing."""
         self.end_phase()
         self.arrived, self.warps = 0, []
 
