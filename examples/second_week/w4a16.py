@@ -1,7 +1,7 @@
 """A product with weights of 4 bits: activations in f16, a scale for 128 weights of a column (W4A16, as GPTQ and AWQ).
 
-A lane holds 8 neighbours along K of its operands, so that it loads its weights as whole words and converts two at a
-time by patterns of bits. The product of a group is scaled in f32 and added up.
+The engine gives a lane 8 neighbours along K of its operands, so that it loads its weights as whole words and converts
+two at a time by patterns of bits. The product of a group is scaled in f32 and added up.
 
 lego-mlir run examples/second_week/w4a16.py --size M=17 --size N=80 --size K=256
 """
@@ -9,14 +9,11 @@ lego-mlir run examples/second_week/w4a16.py --size M=17 --size N=80 --size K=256
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, gallery, i4
+from lego_mlir import Row, f16, f32, gallery, i4
 
 ROWS, COLUMNS, GROUP = 32, 64, 128
 M, N = lego.size("M", max=1 << 16), lego.size("N", max=1 << 16)
 K = lego.size("K", max=1 << 16, multiple_of=GROUP)
-WARPS = f2.MmaSync((1, 4))
-OF_SUMS, OF_COLUMNS = WARPS.layout((ROWS, COLUMNS)), f2.Sliced(0, WARPS).layout((COLUMNS,))
-OF_WEIGHTS = f2.MmaOperand(1, WARPS, k_width=8).layout((GROUP, COLUMNS))
 
 
 @lego.kernel(grid=(lego.cdiv(N, COLUMNS), lego.cdiv(M, ROWS)), block=128)
@@ -28,7 +25,7 @@ def w4a16(
 ):
     row, column = ROWS * lego.block_id[1], COLUMNS * lego.block_id[0]
     ring = lego.shared(f16, gallery.xor_swizzle(2 * ROWS, GROUP, 32), name="ring")
-    total = lego.register(lego.zeros(f32, OF_SUMS))
+    total = lego.register(lego.zeros(f32, (ROWS, COLUMNS)))
 
     def stage(group):
         slot = ring.part((group % 2 * ROWS, 0), (ROWS, GROUP))
@@ -37,14 +34,14 @@ def w4a16(
 
     stage(0)
     for group in lego.range(K // GROUP):
-        weights = lego.load(w.T, OF_WEIGHTS, at=(group * GROUP, column))
-        scale = lego.load(scales, OF_COLUMNS, at=(group, column)).to(f32)
+        weights = lego.load(w.T, (GROUP, COLUMNS), at=(group * GROUP, column))
+        scale = lego.load(scales, (COLUMNS,), at=(group, column)).to(f32)
         lego.wait_copies()
         lego.barrier()
         with lego.when(group + 1 < K // GROUP):
             stage(group + 1)
         rows = ring.part((group % 2 * ROWS, 0), (ROWS, GROUP))
-        total += lego.mma(rows, weights, lego.zeros(f32, OF_SUMS)) * scale[None, :]
+        total += lego.mma(rows, weights, lego.zeros(f32, (ROWS, COLUMNS))) * scale[None, :]
     total.get().to(f16).store(y, at=(row, column))
 
 

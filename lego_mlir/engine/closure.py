@@ -27,6 +27,7 @@ from lego_mlir.engine.tile_graph import (
     behind,
     fits,
     forward,
+    multiplied_in,
     required,
 )
 from lego_mlir.engine.tile_memory import row_major
@@ -70,6 +71,9 @@ def _fixed(graph: TileGraph) -> Iterator[list[Seed]]:
         if isinstance(n.operation, MultiplyTiles):
             for layout in accumulators(n.shape, graph.warps):
                 yield [(n, layout), *zip(n.operands, required(n, layout, graph.warps) or (), strict=False)]
+                if graph.unit is None:
+                    for needed in multiplied_in(n, n.operation, layout, graph.warps):
+                        yield list(zip(n.operands, needed, strict=True))
         elif n.given_layout is not None:
             yield [(n, n.given_layout)]
 

@@ -26,6 +26,7 @@ from lego_mlir.engine.tile_graph import (
     TransposeTile,
     accumulators,
     carried,
+    multiplied_in,
     required,
 )
 from lego_mlir.engine.tile_memory import TileMemory
@@ -59,11 +60,14 @@ def staged_place(node: TileNode) -> LinearLayout | None:
 
 def places_of_operands(graph: TileGraph, node: TileNode, state: LinearLayout) -> Iterator[tuple[LinearLayout, ...]]:
     """The layouts of the operands with which a node computes in a state, one for each way."""
+    operation = node.operation
+    if graph.unit is None and isinstance(operation, MultiplyTiles):
+        yield from multiplied_in(node, operation, state, graph.warps)
+        return
     needed = required(node, state, graph.warps)
     if needed is None:
         return
-    operation = node.operation
-    if graph.unit is None or not isinstance(operation, MultiplyTiles):
+    if not isinstance(operation, MultiplyTiles):
         yield needed
         return
     ways = []
@@ -87,7 +91,7 @@ def is_of_groups(graph: TileGraph, node: TileNode, state: LinearLayout, needed: 
     places = dict(zip(operation.tiles, needed, strict=False))  # those that are not tiles are in shared memory
     if 1 in places and not is_shared(places[1]):
         return False
-    if operation.bits == TRANSPOSABLE_BITS:
+    if operation.bits[0] == TRANSPOSABLE_BITS:
         return True
     along_k = {0: 1, 1: 0}
     return all(is_shared(place) and contiguous_axis(place) == along_k[k] for k, place in places.items())

@@ -76,6 +76,8 @@ GROUP_PIECE_SLOTS: Final = 4
 """The same part of a product by `wgmma`, which has twice the throughput."""
 WIDENING_SLOTS: Final = 4
 """A word of narrow elements converted for `mma.sync`."""
+PACKING_SLOTS: Final = 3.0
+"""A packed number taken out of its word to be moved, or converted by itself afterwards."""
 REGISTER_SLOTS: Final = 0.02
 """A register that a value holds: breaks ties towards fewer."""
 MOST_REGISTERS: Final = 64
@@ -142,9 +144,11 @@ def operation_slots(
     match operation:
         case LoadTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
             stored = isinstance(operation, StoreTile)
+            a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
+            if stored and memory.divides_bytes(a.vector):
+                return IMPOSSIBLE
             if memory.space != "global":
                 return (1 + ACCESS_SLOTS) * max(1.0, n * node.bits / _VECTOR_BITS) + kept
-            a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
             inside = prod(node.state_shape) / prod(state.out_sizes.values())
             if graph is not None:  # that of a warp of the block, which has no warps that are outside
                 inside *= state.in_sizes["warp"] / graph.warps
@@ -208,11 +212,11 @@ def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout, grap
             return flip_slots(state, axis, bits)
 
 
-def _pieces(node: TileNode, product: MultiplyTiles, state: LinearLayout, warps: int) -> float:
-    """The parts of 16 x 8 x 256 bits that each warp multiplies."""
+def _pieces(node: TileNode, depth_bits: int, state: LinearLayout, warps: int) -> float:
+    """The parts of 16 x 8 x 256 bits that each warp multiplies, of `depth_bits` along K."""
     parts = min(warps, 1 << sum(1 for b in state.bases["warp"] if any(b)))
     m, n = node.shape
-    return m * n * product.depth * product.bits / (16 * 8 * 256 * parts)
+    return m * n * depth_bits / (16 * 8 * 256 * parts)
 
 
 def _group_slots(
@@ -220,9 +224,9 @@ def _group_slots(
 ) -> float:
     """The slots of a warp for its part of a product by `wgmma`, which reads shared operands itself."""
     in_registers = 0 in product.tiles and not is_shared(needed[0])
-    words = node.shape[0] * product.depth * product.bits / (WORD_BITS * 32 * (1 << len(state.bases["warp"])))
+    words = node.shape[0] * product.depth * product.bits[0] / (WORD_BITS * 32 * (1 << len(state.bases["warp"])))
     return (
-        GROUP_PIECE_SLOTS * _pieces(node, product, state, state.in_sizes["warp"])
+        GROUP_PIECE_SLOTS * _pieces(node, product.depth * product.bits[0], state, state.in_sizes["warp"])
         + REGISTER_SLOTS * words * in_registers
     )
 
@@ -237,15 +241,15 @@ def _product_slots(
     """The slots of a warp for its part of a product, with the loads of operands in shared memory."""
     warps = [b for b in state.bases["warp"] if any(b)]
     count = state.in_sizes["warp"] if graph is None else graph.warps
-    slots = PIECE_SLOTS * product.parts * _pieces(node, product, state, count)
+    slots = PIECE_SLOTS * _pieces(node, product.depth * product.multiplied, state, count)
     for index in (0, 1):
         place = needed[product.tiles.index(index)] if needed and index in product.tiles else None
         divided = sum(1 for b in warps if b[index])
-        words = (node.shape[index] >> divided) * product.depth * product.bits / (WORD_BITS * 32)
+        words = (node.shape[index] >> divided) * product.depth / (WORD_BITS * 32)
         if index not in product.tiles or (place is not None and is_shared(place)):
-            slots += words
-        if product.parts > 1:
-            slots += WIDENING_SLOTS * words
+            slots += words * product.bits[index]
+        if product.bits[index] < product.multiplied:
+            slots += WIDENING_SLOTS * words * product.multiplied
     return slots
 
 
@@ -271,6 +275,8 @@ def conversion_slots(node: TileNode, source: LinearLayout, target: LinearLayout)
     found = plan(source, target, node.bits)
     if not node.uniform and not isinstance(found, Unchanged | Renamed | ShufflePlan) and not found.slice_elements:
         return IMPOSSIBLE
+    if node.packed and not isinstance(found, Unchanged | Renamed):
+        return plan_slots(found) + PACKING_SLOTS * (source.in_sizes["register"] + target.in_sizes["register"])
     return plan_slots(found)
 
 

@@ -17,7 +17,7 @@ are the layouts of the operands for which nothing moves, `result_of(node, state)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
@@ -153,15 +153,16 @@ class HalfTile:
 class MultiplyTiles:
     """`acc + a @ b`: a is (M, K), b is (K, N); `tiles` are the operands that are tiles, then acc.
 
-    `neighbours` elements along K lie in one register of an operand; the others are in shared memory. It takes `parts`
-    instructions of `mma.sync` for the bits of one, on converted elements. `by_groups` if `wgmma` multiplies the types.
+    The other operands are in shared memory. `bits` are those of an element of a and b, `multiplied` those of the type
+    of `mma.sync`, to which narrower operands are converted. A thread may hold as many `neighbours` along K of its
+    operands together, the usual number first. `by_groups` if `wgmma` multiplies the types.
     """
 
     depth: int
     tiles: tuple[int, ...]
-    neighbours: int
-    bits: int
-    parts: int = 1
+    neighbours: tuple[int, ...]
+    bits: tuple[int, int]
+    multiplied: int
     by_groups: bool = False
 
 
@@ -227,7 +228,7 @@ class TileNode:
     """One value: an operation, its operands, the shape of its tile, the bits of an element, its type in the program.
 
     `weight` is how often the operation runs, `uniform` whether all threads of the block reach it, `movable` whether its
-    elements are data. `path` are the conditions and loops under which it runs. `source` is the line of the kernel,
+    elements are data, `packed` whether they are several in a word. `path` are the conditions and loops under which it runs. `source` is the line of the kernel,
     `word` what stands there.
     """
 
@@ -239,6 +240,7 @@ class TileNode:
     weight: float = 1.0
     uniform: bool = True
     movable: bool = True
+    packed: bool = False
     source: str = ""
     word: str = ""
     element: Any = None
@@ -307,6 +309,7 @@ class TileGraph:
         weight: float = 1.0,
         uniform: bool = True,
         movable: bool = True,
+        packed: bool = False,
         source: str = "",
         word: str = "",
         element: object = None,
@@ -322,6 +325,7 @@ class TileGraph:
             weight,
             uniform,
             movable,
+            packed,
             source,
             word or type(operation).__name__,
             element,
@@ -397,8 +401,7 @@ def _required(node: TileNode, state: LinearLayout, warps: int) -> tuple[LinearLa
         case LoadTile() | GivenTile() | FreeTile():
             return ()
         case MultiplyTiles() as product:
-            parent = accumulators(node.shape, warps).get(state)
-            return None if parent is None else (*_operands_of(node, product, parent, warps), state)
+            return next(iter(multiplied_in(node, product, state, warps)), None)
         case GatherTile(axis):
             return (canonical(resized(state, axis, node.operands[0].padded[axis])), state)
         case _ if node.narrows:
@@ -459,12 +462,20 @@ def _carried(operation: TileOperation, shape: tuple[int, ...], layout: LinearLay
             return layout
 
 
-def _operands_of(node: TileNode, product: MultiplyTiles, parent: MmaSync, warps: int) -> list[LinearLayout]:
-    """The layouts of the operands in registers."""
-    found = []
-    for index, tile in zip(product.tiles, node.operands, strict=False):
-        found.append(placed(MmaOperand(index, parent, product.neighbours), tile.shape, warps))
-    return found
+def multiplied_in(
+    node: TileNode, product: MultiplyTiles, state: LinearLayout, warps: int
+) -> Iterator[tuple[LinearLayout, ...]]:
+    """The layouts of the operands in registers, and of what is added to, for each number of neighbours along K."""
+    parent = accumulators(node.shape, warps).get(state)
+    if parent is None:
+        return
+    tiles = list(zip(product.tiles, node.operands, strict=False))
+    for count in product.neighbours:
+        try:
+            operands = [placed(MmaOperand(index, parent, count), tile.shape, warps) for index, tile in tiles]
+        except LayoutError:
+            continue  # the tile ends inside a piece
+        yield (*operands, state)
 
 
 def result_of(node: TileNode, state: LinearLayout) -> LinearLayout:

@@ -92,6 +92,10 @@ class TileMemory:
         """
         return _counted(self, layout, stored)
 
+    def divides_bytes(self, vector: int) -> bool:
+        """Whether accesses of so many elements divide a byte between two of them."""
+        return vector * self.bits % 8 != 0
+
     def vectors(self) -> list[int]:
         """The numbers of elements that an access may take, the widest first."""
         most = max(1, min(self.widest, WIDEST_ACCESS) * 8 // self.bits)

@@ -66,10 +66,6 @@ def load(
     of the load alone: see docs/reference/layout-engine.md.
     """
     tracer = current("lego.load")
-    if isinstance(source, PackedView):
-        from lego_mlir.tracing.spread.packed_tiles import load_packed
-
-        return load_packed(source, checked_layout(layout), at, cache, evict)
     if isinstance(source, RepeatedView):
         from lego_mlir.tracing.spread.repeated_tiles import load_repeated
 
@@ -78,6 +74,10 @@ def load(
         from lego_mlir.tracing.spread.open_tiles import load as open_load
 
         return open_load(source, layout, at, other, cache, evict, pin)
+    if isinstance(source, PackedView):
+        from lego_mlir.tracing.spread.packed_tiles import load_packed
+
+        return load_packed(source, checked_layout(layout), at, cache, evict)
     if pin is not None:
         raise tracer.error(
             "lego.load: pin is for a tile whose layout is open, and this one has a layout; leave one of them out",
@@ -201,27 +201,28 @@ def accesses_of(
 
 def first_access(
     called: str,
-    given: View | Part,
+    given: View | Part | PackedView,
     shape: Sequence[int],
     at: Sequence[IndexLike] | None,
     warps: int,
     *,
     stored: bool = False,
-) -> tuple[TileMemory, TensorAccess]:
+) -> tuple[TileMemory, TensorAccess | None]:
     """The memory of a tile without a layout, as the layout engine sees it, and an access of its first elements.
 
     Its width is what is proved of alignment and masks: in a layout whose registers have the low bits of the address.
+    Packed numbers have no access of the tensor's elements, but of its bytes: None.
     """
     tracer = current(called)
     view = given.view if isinstance(given, Part) else given
-    if not isinstance(view, View):
+    if not isinstance(view, View | PackedView):
         raise tracer.error(
             f"{called} takes a tensor, a shared tile or a part of one, got {brief(repr(given))}", LayoutError
         )
     steps = strides(view.layout)
     known = [int(s) if s.is_Integer else 0 for s in (steps or ())[-len(shape) :]] or [0] * len(shape)
-    wide, bits = padded(shape), view.dtype.bits
-    memory = TileMemory(wide, max(8, bits), tuple(known), WIDEST_ACCESS, view.buffer.space)
+    wide, bits = padded(shape), view.dtype.bits if isinstance(view, PackedView) else max(8, view.dtype.bits)
+    memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space)
     order = inside_first(memory, shape)
     layout = next(iter(anchors(shape, [order], memory.vectors(), warps)), None)
     if layout is None:
@@ -229,6 +230,10 @@ def first_access(
             f"{called}: no layout of a tile of {list(shape)} is known: it ends inside what lanes hold", LayoutError
         )
     layout = checked_layout(boxed(layout, shape))
+    if isinstance(given, PackedView):
+        from lego_mlir.tracing.spread.packed_tiles import first_numbers
+
+        return replace(memory, widest=first_numbers(called, given, layout, at) * bits // 8), None
     tile = _Tile.located(tracer, called, given, layout, at)
     registers, access = next(iter(tile.accesses(distinct(layout), stored=stored)))
     return replace(memory, widest=len(registers) * view.dtype.bytes), access

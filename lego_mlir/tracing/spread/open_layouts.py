@@ -114,6 +114,7 @@ class OpenLayouts:
             weight=self._trips(),
             uniform=self._is_uniform(),
             movable=dtype.family != "index",
+            packed=dtype.is_packed,
             source=str(tracer.here()),
             word=word,
             path=(*tracer.path, *(symbol for symbol, _ in tracer.loops)),

@@ -43,6 +43,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing.spread import accesses, filled
 from lego_mlir.tracing.spread import multiplication as products
 from lego_mlir.tracing.spread.conversion import convert
@@ -51,13 +52,14 @@ from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
 from lego_mlir.tracing.spread.staged_tiles import may_be_staged, multiplied_in_place, staged
 from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
-from lego_mlir.tracing.trace.dtypes import DType, i1
+from lego_mlir.tracing.trace.dtypes import DType, i1, u32
 from lego_mlir.tracing.trace.trace import Load
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.wgmma_products import UNITS, takes_columns
 from lego_mlir.tracing.words import control, scalar
 from lego_mlir.tracing.words.cache_hints import Cache, Evict
 from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.packed_values import PackedNumbers
 from lego_mlir.tracing.words.packed_views import PackedView
 from lego_mlir.tracing.words.scalar import Scalar
 from lego_mlir.tracing.words.tensor import View
@@ -141,6 +143,10 @@ class OpenTile(Spread):
             lambda: MapTile(counted[0]), tiles, shape, sample, lambda given, _: on_spread(*filled_in(given)), word
         )
 
+    def to(self, dtype: DType) -> OpenTile:
+        """The tile in another element type."""
+        return self._combined(lambda x: x.to(dtype), lambda element: scalar.convert(element, dtype), [self])
+
     def compared(self, function: Callable[..., object], *operands: object) -> OpenTile:
         """A comparison, which of indices shares the part that registers have in common."""
         return self._combined(function, function, operands)
@@ -158,13 +164,8 @@ class OpenTile(Spread):
         """Store the tile with its first element at the index `at`: `Spread.store`."""
         x = self.get()
         tracer = x.layouts.tracer
-        if isinstance(target, PackedView):
-            raise tracer.error(
-                f"a tile without a layout is not stored into {target.buffer.name} of {target.dtype}, whose bytes a "
-                "layout must not divide; give the tile one by lego.convert(x, to=layout)"
-            )
         view = target.view if isinstance(target, Part) else target
-        if isinstance(view, View) and view.dtype != x.dtype:
+        if isinstance(view, View | PackedView) and view.dtype != x.dtype:
             raise tracer.error(
                 f"a tile of {x.dtype} is stored into {view.buffer.name} of {view.dtype}; convert it with "
                 f".to(lego.{view.dtype})"
@@ -174,12 +175,19 @@ class OpenTile(Spread):
 
         def operation() -> StoreTile:
             count = warps_of_block(tracer)
-            return StoreTile(accesses.first_access("a store", target, x.shape, at, count, stored=True)[0], fixed)
+            memory, _ = accesses.first_access("a store", target, x.shape, at, count, stored=True)
+            if memory.divides_bytes(memory.vectors()[0]):
+                raise tracer.error(
+                    f"a tile without a layout is stored into {view.buffer.name} of {view.dtype} at an index that is "
+                    "not proved to begin a byte, which two threads would write; begin the tile at a whole byte",
+                    LayoutError,
+                )
+            return StoreTile(memory, fixed)
 
         def compute(given: Sequence[Spread], _: LinearLayout) -> None:
             accesses.store(target, given[0], at, cache, evict)
 
-        name = view.buffer.name if isinstance(view, View) else "?"
+        name = view.buffer.name if isinstance(view, View | PackedView) else "?"
         x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype)
 
     def pinned(self, layout: LinearLayout) -> Spread:
@@ -383,7 +391,7 @@ class OpenVariable(OpenTile):
 
 
 def load(
-    source: View | Part,
+    source: View | Part | PackedView,
     shape: Sequence[int],
     at: Sequence[IndexLike] | None,
     other: Operand,
@@ -398,9 +406,11 @@ def load(
     found = accesses.first_access("lego.load", source, shape, at, count) if layouts.is_recording else None
     view, fixed = source.view if isinstance(source, Part) else source, _pinned(tracer, "lego.load", shape, pin)
 
-    def sample() -> Scalar:
+    def sample() -> Operand:
         assert found is not None
         access = found[1]
+        if access is None:
+            return PackedNumbers(view.dtype, [(Scalar(tracer.value(u32)), 0)], None)
         result = Scalar(tracer.value(view.dtype, None if access.width == 1 else access.width))
         with tracer.recorded():
             tracer.append(Load(result.value, access, None, access.source))
@@ -467,7 +477,10 @@ def multiplied(
     operands = [layouts.as_open(x) for x in (a, b, acc) if isinstance(x, Spread)]
     depth = (a.dims() if isinstance(a, View) else tuple(a.shape))[1]
     dtypes = [x.view.dtype if isinstance(x, Part) else x.dtype for x in (a, b)]
-    bits, columns = dtypes[0].bits, acc.shape[1]
+    bits, columns = (dtypes[0].bits, dtypes[1].bits), acc.shape[1]
+    more = WIDEST_ACCESS * 8 // kind.multiplied.bits // kind.neighbours  # times as many neighbours: a vector's
+    parts = (1, more) if more > 1 and depth % (kind.depth * more) == 0 else (1,)
+    neighbours = tuple(kind.neighbours * count for count in parts)
     by_groups = warpgroups and dtypes[0] == dtypes[1] and dtypes[0] in UNITS and takes_columns(dtypes[0], columns)
 
     def compute(given: Sequence[Spread], _: LinearLayout) -> Spread:
@@ -481,7 +494,7 @@ def multiplied(
         return products.mma(left, right, total, warpgroups)
 
     return layouts.tile(
-        lambda: MultiplyTiles(depth, tuple(tiles), kind.neighbours, bits, kind.parts, by_groups),
+        lambda: MultiplyTiles(depth, tuple(tiles), neighbours, bits, kind.multiplied.bits, by_groups),
         operands,
         acc.shape,
         lambda: operands[-1].sample,

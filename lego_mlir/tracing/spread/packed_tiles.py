@@ -49,6 +49,13 @@ def load_packed(
     return Spread(layout, source.dtype, [found.get(tile.elements.offset(register)) for register in range(count)])
 
 
+def first_numbers(called: str, given: PackedView, layout: LinearLayout, at: Sequence[IndexLike] | None) -> int:
+    """How many numbers one access of a tile in this layout is proved to take."""
+    tile = _PackedTile(called, given, layout, at)
+    group = next(iter(tile.groups()))
+    return min(len(group), tile.view.widest(*tile.index(group[0])))
+
+
 def store_packed(
     target: PackedView,
     value: Spread,
