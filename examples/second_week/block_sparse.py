@@ -9,15 +9,11 @@ lego-mlir run examples/second_week/block_sparse.py --size R=5 --size S=7 --size 
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, gallery, i32
+from lego_mlir import Row, f16, f32, gallery, i32
 
 SIDE, COLUMNS = 32, 64
 R, S, Z = lego.size("R"), lego.size("S"), lego.size("Z")  # block rows, block columns, blocks
 N = lego.size("N", multiple_of=8)
-WARPS = f2.MmaSync((1, 4))
-OF_SUMS = WARPS.layout((SIDE, COLUMNS))
-OF_BLOCKS = f2.MmaOperand(0, WARPS).layout((SIDE, SIDE))
-OF_ROWS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((SIDE, COLUMNS))
 
 
 @lego.kernel(grid=(lego.cdiv(N, COLUMNS), R), block=128)
@@ -30,10 +26,10 @@ def block_sparse(
 ):
     n, row = COLUMNS * lego.block_id[0], lego.block_id[1]
     tile = lego.shared(f16, gallery.xor_swizzle(SIDE, COLUMNS, 8, 1, 8), name="tile")
-    total = lego.register(lego.zeros(f32, OF_SUMS))
+    total = lego.register(lego.zeros(f32, (SIDE, COLUMNS)))
     for z in lego.range(first[row], first[row + 1]):
-        a = lego.load(blocks, OF_BLOCKS, at=(z, 0, 0))
-        b = lego.load(x, OF_ROWS, at=(columns[z], 0, n))
+        a = lego.load(blocks, (SIDE, SIDE), at=(z, 0, 0))
+        b = lego.load(x, (SIDE, COLUMNS), at=(columns[z], 0, n))
         lego.barrier()
         b.store(tile)
         lego.barrier()

@@ -8,15 +8,11 @@ lego-mlir run examples/second_week/implicit_gemm.py --size H=3 --size W=67 --siz
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, gallery
+from lego_mlir import Row, f16, f32, gallery
 
 PIXELS, FILTERS, DEPTH = 64, 64, 32
 H, W = lego.size("H", max=4096), lego.size("W", max=4096)
 C, F = lego.size("C", max=4096, multiple_of=DEPTH), lego.size("F", max=4096, multiple_of=8)
-WARPS = f2.MmaSync((4, 1))
-OF_SUMS = WARPS.layout((PIXELS, FILTERS))
-OF_LOADS = f2.Blocked((1, 8), (8, 4), (4, 1), order=(1, 0)).layout((PIXELS, DEPTH))
-OF_FILTERS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((DEPTH, FILTERS))
 
 
 @lego.kernel(grid=(lego.cdiv(W, PIXELS), H, lego.cdiv(F, FILTERS)), block=128, max_registers=88)
@@ -28,12 +24,12 @@ def implicit_gemm(
     j, i, f = PIXELS * lego.block_id[0], lego.block_id[1], FILTERS * lego.block_id[2]
     pixels = lego.shared(f16, gallery.xor_swizzle(PIXELS, DEPTH, 8, 2, 4), name="pixels")
     weights = lego.shared(f16, gallery.xor_swizzle(DEPTH, FILTERS, 8, 1, 8), name="weights")
-    total = lego.register(lego.zeros(f32, OF_SUMS))
+    total = lego.register(lego.zeros(f32, (PIXELS, FILTERS)))
     for c in lego.range(0, C, DEPTH):
         for di in lego.range(3):
             for dj in range(3):
-                a = lego.load(x.halo(), OF_LOADS, at=(i + di - 1, j + dj - 1, c))
-                b = lego.load(filters, OF_FILTERS, at=(3 * di + dj, c, f))
+                a = lego.load(x.halo(), (PIXELS, DEPTH), at=(i + di - 1, j + dj - 1, c))
+                b = lego.load(filters, (DEPTH, FILTERS), at=(3 * di + dj, c, f))
                 lego.barrier()
                 a.store(pixels)
                 b.store(weights)

@@ -11,15 +11,13 @@ import math
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, i32
+from lego_mlir import Row, f16, f32, i32
 
 D, PAGE, TILE, MOST = 64, 16, 64, 8  # features, positions of a page and of a tile, pages of a sequence
 B, P = lego.size("B"), lego.size("P", max=2**20)
 HEADS = 2
 CACHE, QUERY = lego.Tensor(f16, Row(P, HEADS, PAGE, D)), lego.Tensor(f16, Row(B, HEADS, D))
 SCALE = math.log2(math.e) / math.sqrt(D)
-ROWS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0))  # 8 lanes load a row of the cache
-TILES, POSITIONS, FEATURES = ROWS.layout((TILE, D)), f2.Sliced(1, ROWS).layout((TILE,)), f2.Sliced(0, ROWS).layout((D,))
 
 
 @lego.kernel(grid=(HEADS, B), block=128, max_registers=55)
@@ -32,13 +30,13 @@ def paged_decode(
     out: QUERY,
 ):
     head, b = lego.block_id[:2]
-    q = lego.load(query, FEATURES, at=(b, head, 0)).to(f32)[None, :]
-    columns, end = lego.arange(TILES, 1), lego.index(length[b])
+    q = lego.load(query, (D,), at=(b, head, 0)).to(f32)[None, :]
+    columns, end = lego.arange((TILE, D), 1), lego.index(length[b])
     best = lego.register(f32, -math.inf)
-    total = lego.register(lego.zeros(f32, f2.Sliced(1, ROWS).layout((16,))))
-    found = lego.register(lego.zeros(f32, ROWS.layout((16, D))))
+    total = lego.register(lego.zeros(f32, (16,)))
+    found = lego.register(lego.zeros(f32, (16, D)))
     for first in lego.range(0, end, TILE):
-        position = first + lego.arange(POSITIONS, 0)
+        position = first + lego.arange((TILE,), 0)
         page = table.load(b, position // PAGE, mask=position < end)
         row = page[:, None], head, (position % PAGE)[:, None], columns
         s = (keys[row].to(f32) * q).sum(axis=1) * SCALE

@@ -9,13 +9,11 @@ lego-mlir run examples/second_week/selective_scan.py --size L=100 --size C=3
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32
+from lego_mlir import Row, f32
 
 STATES, TILE = 16, 64
 L, C = lego.size("L"), lego.size("C")
 BY_TIME, BY_STATE = lego.Tensor(f32, Row(C, L)), lego.Tensor(f32, Row(L, STATES))
-SPREAD = f2.Blocked((8, 1), (8, 4), (1, 4), order=(0, 1))  # a thread has 8 steps of a state
-TIMES, PAIRS = f2.Sliced(1, SPREAD).layout((TILE,)), SPREAD.layout((TILE, STATES))
 
 
 @lego.kernel(grid=C, block=128, max_registers=46)
@@ -26,14 +24,13 @@ def selective_scan(
     rate = lego.load(decay, (STATES,), at=(channel, 0))[None, :]
     h = lego.register(lego.zeros(f32, (STATES,)))
     for first in lego.range(0, L, TILE):
-        step = lego.load(d, (TILE,), at=(channel, first), pin=TIMES)
-        drive = (step * lego.load(x, (TILE,), at=(channel, first), pin=TIMES))[:, None] * lego.load(
-            b, (TILE, STATES), at=(first, 0), pin=PAIRS
-        )
+        step = lego.load(d, (TILE,), at=(channel, first))
+        drive = (step * lego.load(x, (TILE,), at=(channel, first)))[:, None]
+        drive = drive * lego.load(b, (TILE, STATES), at=(first, 0))
         fade = lego.exp(step[:, None] * rate)
         begun = lego.where(time == 0, drive + fade * h[None, :], drive)
         states = lego.scan((fade, begun), 0, lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]))[1]
-        (states * lego.load(c, (TILE, STATES), at=(first, 0), pin=PAIRS)).sum(axis=1).store(y, at=(channel, first))
+        (states * lego.load(c, (TILE, STATES), at=(first, 0))).sum(axis=1).store(y, at=(channel, first))
         h.set(lego.where(time == TILE - 1, states, 0.0).sum(axis=0))
 
 

@@ -13,7 +13,13 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from lego_mlir.engine.operand_places import places_of_operands
-from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_bound, conversion_slots, is_free, operation_slots
+from lego_mlir.engine.operation_costs import (
+    IMPOSSIBLE,
+    converted_bound,
+    converted_slots,
+    is_free,
+    operation_slots,
+)
 from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
@@ -133,7 +139,7 @@ class Alternatives:
     def _bound(n: TileNode, a: LinearLayout, b: LinearLayout, is_fixed: bool) -> float:
         if is_fixed or not n.movable:
             return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
-        return n.weight * conversion_bound(a, b, n.bits)
+        return converted_bound(n, a, b)
 
     def plan(self, n: TileNode, source: int, target: int) -> float:
         """The increase of a conversion's slots from its bound to its plan, which replaces the bound."""
@@ -141,7 +147,7 @@ class Alternatives:
             return 0.0
         self.planned.add((n, source, target))
         found = self.layouts[n]
-        slots = n.weight * conversion_slots(n, found[source], found[target])
+        slots = converted_slots(n, found[source], found[target])
         if self.bounds[n][source, target] >= IMPOSSIBLE:
             return 0.0
         more = slots - self.bounds[n][source, target]
@@ -159,10 +165,19 @@ class Alternatives:
         return self.operands[users[0]] == [n] and users[0].bits <= n.bits and users[0].weight <= n.weight
 
     def groups(self, n: TileNode, alive: list[int]) -> list[Group]:
-        """The sets of layouts in which a value may be available."""
+        """The sets of layouts in which a value may be available.
+
+        Of a value without operands those that its users need: where it is computed concerns nothing else.
+        """
         computed = {option.result for option in self.options[n]}
-        found: list[Group] = [(k,) for k in alive if k in computed]
         users = self.users[n]
+        if users and not self.operands[n]:
+            needed = {o.needs[j] for m in users for o in self.options[m] for j, u in enumerate(self.operands[m]) if u is n}
+            wanted = [k for k in alive if k in needed]
+            most = 1 if len(users) == 1 and self.operands[users[0]].count(n) == 1 else 2
+            most += most == 2 and len(wanted) <= MOST_FOR_TRIPLES
+            return [g for size in range(1, most + 1) for g in combinations(wanted, size)]
+        found: list[Group] = [(k,) for k in alive if k in computed]
         if not users or isinstance(n.operation, TileState) or self.is_converted_later(n):
             return found
         for size in (2, 3) if len(users) > 1 and len(alive) <= MOST_FOR_TRIPLES else (2,):
@@ -176,7 +191,8 @@ class Alternatives:
         for size in range(1, len(group) + 1):
             if size > 1 and once:
                 break
-            for computed in combinations(group, size):
+            anywhere = size == 1 and not self.operands[n]
+            for computed in [(o.result,) for o in self.options[n]] if anywhere else combinations(group, size):
                 if not (cheapest := self._computed(n, computed)):
                     continue
                 moved, slots = [], 0.0

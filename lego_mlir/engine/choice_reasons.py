@@ -15,6 +15,7 @@ from lego_mlir.engine.operand_places import is_of_groups
 from lego_mlir.engine.operation_costs import plan, plan_slots, reduction
 from lego_mlir.engine.shared_placements import contiguous_axis, is_shared
 from lego_mlir.engine.tile_graph import (
+    IndexedTile,
     LoadTile,
     MultiplyTiles,
     ReduceTile,
@@ -57,7 +58,7 @@ def _shown(choice: LayoutChoice, node: TileNode, state: LinearLayout, result: Li
 
 def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
     operation = node.operation
-    if isinstance(operation, LoadTile | StoreTile) and operation.memory is not None:
+    if isinstance(operation, LoadTile | IndexedTile | StoreTile) and operation.memory is not None:
         if operation.memory.space != "global":
             return "shared memory"
         if is_shared(state):

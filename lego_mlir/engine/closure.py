@@ -17,6 +17,7 @@ from lego_mlir.engine.anchors import Order, anchors, inside_first, orders_of
 from lego_mlir.engine.operand_places import staged_place
 from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
+    IndexedTile,
     LoadTile,
     MultiplyTiles,
     StoreTile,
@@ -89,7 +90,7 @@ def _accesses(
     graph: TileGraph, node: TileNode, orders: Sequence[Order], cost: Callable[[TileNode, LinearLayout], float]
 ) -> Iterator[LinearLayout]:
     """The anchors of a load or store, the cheapest first: of its own order of memory, then of two orders."""
-    if not isinstance(node.operation, LoadTile | StoreTile) or node.operation.memory is None:
+    if not isinstance(node.operation, LoadTile | IndexedTile | StoreTile) or node.operation.memory is None:
         return
     if node.given_layout is not None:
         return

@@ -4,13 +4,13 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 
 | operation | slots |
 |---|---|
-| load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector that a request writes in part |
+| load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector written in part, 8 for a mask |
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan` |
+| conversion | its plan, `f2.conversion.conversion_plan`; 24 for addresses in shared memory, once |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
 The slots were chosen with a prototype, whose programs were timed on an H200; choices by this module's costs were not.
@@ -30,6 +30,7 @@ from lego_mlir.engine.tile_graph import (
     AlongTile,
     FreeTile,
     GatherTile,
+    IndexedTile,
     LoadTile,
     MapTile,
     MultiplyTiles,
@@ -61,7 +62,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
-from lego_mlir.f2.swizzle import swizzle
+from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 SECTOR_SLOTS: Final = 0.5
@@ -76,6 +77,12 @@ GROUP_PIECE_SLOTS: Final = 4
 """The same part of a product by `wgmma`, which has twice the throughput."""
 WIDENING_SLOTS: Final = 4
 """A word of narrow elements converted for `mma.sync`."""
+ADDRESS_SLOTS: Final = 24.0
+"""The addresses of both sides of a conversion through shared memory, once in a kernel."""
+TURN_SLOTS: Final = 12.0
+"""The second barrier of a conversion in a loop, in front of its stores: no warp begins a turn before all have loaded."""
+MASK_SLOTS: Final = 8.0
+"""A comparison, a branch and the addresses behind it, for accesses at one distance from the end of a tensor."""
 PACKING_SLOTS: Final = 3.0
 """A packed number taken out of its word to be moved, or converted by itself afterwards."""
 REGISTER_SLOTS: Final = 0.02
@@ -142,7 +149,7 @@ def operation_slots(
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
     match operation:
-        case LoadTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
+        case LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
             stored = isinstance(operation, StoreTile)
             a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
             if stored and memory.divides_bytes(a.vector):
@@ -152,6 +159,7 @@ def operation_slots(
             inside = prod(node.state_shape) / prod(state.out_sizes.values())
             if graph is not None:  # that of a warp of the block, which has no warps that are outside
                 inside *= state.in_sizes["warp"] / graph.warps
+            kept += MASK_SLOTS * memory.masks(state)
             moved = SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts
             requested = a.lines + ACCESS_SLOTS * a.requests
             return (inside if stored else made) * requested + inside * moved + kept
@@ -174,6 +182,8 @@ def operation_slots(
             source = canonical(resized(state, axis, node.operands[0].padded[axis]))
             found_slots, leaves = gather_slots(source, state, axis, node.bits)
             return IMPOSSIBLE if leaves and not node.uniform else found_slots + kept
+        case IndexedTile():
+            return SCATTER_SLOTS * n + kept
         case ScatterTile():
             return SCATTER_SLOTS * n
         case MultiplyTiles():
@@ -280,6 +290,26 @@ def conversion_slots(node: TileNode, source: LinearLayout, target: LinearLayout)
     return plan_slots(found)
 
 
+def converted_slots(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
+    """The slots of a conversion as often as it runs, with its addresses, which are computed in front of loops.
+
+    In a loop it waits a second time, before its stores.
+    """
+    slots = node.weight * conversion_slots(node, source, target)
+    if source == target or not node.movable or not isinstance(found := plan(source, target, node.bits), SwizzlePlan):
+        return slots
+    waits = TURN_SLOTS if node.weight > 1 and not found.slice_elements else 0
+    return slots + node.weight * waits + ADDRESS_SLOTS
+
+
+def converted_bound(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
+    """A lower bound of `converted_slots`: elements that leave their warps are stored in shared memory."""
+    slots = node.weight * conversion_bound(source, target, node.bits)
+    if _is_inside_warps(source, target):
+        return slots
+    return slots + ADDRESS_SLOTS
+
+
 @lru_cache(maxsize=262144)
 def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> float:
     """A lower bound of the slots of a conversion, without its plan.
@@ -291,9 +321,15 @@ def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> f
         return 0.0
     here, there = _places(source), _places(target)
     words = [max(1.0, (1 << len(x.registers)) * bits / WORD_BITS) for x in (here, there)]
-    inside = _stays(here.of_warp, (here.warps, there.warps), (*there.registers, *there.lanes))
+    inside = _is_inside_warps(source, target)
     moved = sum(words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)
     return min(moved + WARP_BARRIER_SLOTS, max(1.0, words[1] / 2)) if inside else moved + BARRIER_SLOTS
+
+
+def _is_inside_warps(source: LinearLayout, target: LinearLayout) -> bool:
+    """Whether each warp has the elements that it needs."""
+    here, there = _places(source), _places(target)
+    return _stays(here.of_warp, (here.warps, there.warps), (*there.registers, *there.lanes))
 
 
 def is_free(source: LinearLayout, target: LinearLayout) -> bool:

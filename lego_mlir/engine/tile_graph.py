@@ -59,7 +59,12 @@ class GivenTile:
 
 @dataclass(frozen=True, slots=True)
 class FreeTile:
-    """A tile that any thread can make without others: one value everywhere, indices, and functions of such tiles."""
+    """A tile that any thread can make without others: one value everywhere, indices, and functions of such tiles.
+
+    It is the index of each element along the axis `counted`, if that is known.
+    """
+
+    counted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,13 @@ class PartOfTiles:
     """One of several tiles that an operation makes together."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTile:
+    """Elements of memory loaded at tiles of indices, its operands; contiguous along one axis, or anywhere: None."""
+
+    memory: TileMemory | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +215,7 @@ TileOperation: TypeAlias = (
     | AlongTile
     | GatherTile
     | PartOfTiles
+    | IndexedTile
     | ScatterTile
     | NewAxis
     | GrowTile
@@ -217,7 +230,7 @@ TileOperation: TypeAlias = (
     | AssignTile
     | ReadTile
 )
-IN_PLACE: Final = (MapTile, ReadTile, AssignTile, TileState, StoreTile, ScatterTile, VoteTile, PinTile)
+IN_PLACE: Final = (MapTile, IndexedTile, ReadTile, AssignTile, TileState, StoreTile, ScatterTile, VoteTile, PinTile)
 """Operations whose operands and result are placed alike, so that nothing is derived for them."""
 RELABELS: Final = (NewAxis, GrowTile, TransposeTile, ReshapeTile, HalfTile, PartOfTiles)
 """Operations whose results are their operands under other labels; they take no instruction and are never chosen."""
@@ -245,6 +258,7 @@ class TileNode:
     word: str = ""
     element: Any = None
     path: tuple[object, ...] = ()
+    region: int = 0
     users: list[TileNode] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -314,6 +328,7 @@ class TileGraph:
         word: str = "",
         element: object = None,
         path: tuple[object, ...] = (),
+        region: int = 0,
     ) -> TileNode:
         """A further node."""
         node = TileNode(
@@ -330,6 +345,7 @@ class TileGraph:
             word or type(operation).__name__,
             element,
             path,
+            region,
         )
         self.nodes.append(node)
         for operand in dict.fromkeys(operands):

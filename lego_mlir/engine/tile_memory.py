@@ -51,7 +51,7 @@ class TileMemory:
     """A tile of `shape`, padded to powers of two, of elements of so many bits.
 
     `strides` are distances in elements, 0 for one that is not known; `widest` is the number of bytes that one access is
-    proved to take; `space` is "global" or "workgroup".
+    proved to take; `space` is "global" or "workgroup". The axes `masked` may reach past the end of the tensor.
     """
 
     shape: tuple[int, ...]
@@ -59,6 +59,7 @@ class TileMemory:
     strides: tuple[int, ...]
     widest: int
     space: str
+    masked: tuple[int, ...] = ()
 
     @cached_property
     def order(self) -> tuple[Coordinate, ...]:
@@ -91,6 +92,13 @@ class TileMemory:
         of each request count, and of the warps that hold an element the first stores it.
         """
         return _counted(self, layout, stored)
+
+    def masks(self, layout: LinearLayout) -> int:
+        """The conditions under which a thread accesses memory: one for each distance of its vectors along such axes."""
+        vector = self.accesses(layout, stored=False).vector
+        bits = [b for b in layout.bases["register"] if b not in self.order[: vector.bit_length() - 1]]
+        along = {tuple(b[axis] for axis in self.masked) for b in bits}
+        return 1 << sum(1 for b in along if any(b)) if self.masked else 0
 
     def divides_bytes(self, vector: int) -> bool:
         """Whether accesses of so many elements divide a byte between two of them."""

@@ -22,6 +22,8 @@ from lego_mlir.engine.anchors import anchors, inside_first
 from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Condition, Index
+from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.boxed import boxed, is_inside, padded, whole_bits
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon
@@ -222,7 +224,8 @@ def first_access(
     steps = strides(view.layout)
     known = [int(s) if s.is_Integer else 0 for s in (steps or ())[-len(shape) :]] or [0] * len(shape)
     wide, bits = padded(shape), view.dtype.bits if isinstance(view, PackedView) else max(8, view.dtype.bits)
-    memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space)
+    masked = tuple(k for k in range(len(shape)) if not _is_inside(tracer, view, shape, at, k)) if at is not None or view is given else ()
+    memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space, masked)
     order = inside_first(memory, shape)
     layout = next(iter(anchors(shape, [order], memory.vectors(), warps)), None)
     if layout is None:
@@ -237,6 +240,16 @@ def first_access(
     tile = _Tile.located(tracer, called, given, layout, at)
     registers, access = next(iter(tile.accesses(distinct(layout), stored=stored)))
     return replace(memory, widest=len(registers) * view.dtype.bytes), access
+
+
+def _is_inside(
+    tracer: Tracer, view: View | PackedView, shape: Sequence[int], at: Sequence[IndexLike] | None, axis: int
+) -> bool:
+    """Whether a tile is proved to end inside a tensor along one of its axes."""
+    dims = view.dims()
+    first = (at,) if isinstance(at, int | Index) else (0,) * len(dims) if at is None else at
+    size, start = dims[axis - len(shape)], tracer.index(first[axis - len(shape)])
+    return isinstance(tracer.prove(sympy.And(Le(0, start), Lt(start + shape[axis] - 1, size))), Proved)
 
 
 @dataclass(frozen=True, slots=True)

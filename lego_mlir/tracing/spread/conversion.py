@@ -13,7 +13,8 @@ An element that several threads hold is stored once, and every thread loads what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import sympy
 
@@ -43,6 +44,9 @@ from lego_mlir.tracing.words.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.words.scalar import convert as to_dtype
 from lego_mlir.tracing.words.tensor import View
 
+Completion: TypeAlias = Callable[[], Spread]
+"""The loads of a conversion, after a barrier if its stores need one."""
+
 
 def convert(value: Spread, to: LinearLayout) -> Spread:
     """The same tile, placed in registers, lanes and warps by the layout `to`.
@@ -54,7 +58,18 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
     if (tile := open_tile(value)) is not None:
         return tile.pinned(to)
     _require_spread(tracer, "lego.convert", value)
-    target = checked_layout(to)
+    return converted_together([(value, checked_layout(to))])[0]
+
+
+def converted_together(moves: Sequence[tuple[Spread, LinearLayout]]) -> list[Spread]:
+    """Several values in other layouts; between all stores into shared memory and all loads there is one barrier."""
+    completions = [_begun(value, target) for value, target in moves]
+    return [complete() for complete in completions]
+
+
+def _begun(value: Spread, target: LinearLayout) -> Completion:
+    """Begin a conversion, and say how it is completed."""
+    tracer = current("lego.convert")
     if value.shape != shape_of_box(target):
         raise tracer.error(
             f"lego.convert: the value has the shape {list(value.shape)}, the layout "
@@ -62,35 +77,47 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
             LayoutError,
         )
     if (renamed := renaming(linear(value.layout), linear(target))) is not None:
-        return by_plan(value.get(), target, renamed)
+        return _begun_by_plan(value.get(), target, renamed)
     data = movable("lego.convert", value)
     plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits)
     cut = is_cut_by_warps(data.layout) or is_cut_by_warps(target)
     if isinstance(plan, SwizzlePlan) and plan.matrices and cut and not plan.slice_elements:
         plan = swizzle(plan.source, plan.target, plan.bits)  # no warp stores the rows that are outside
-    return restored(by_plan(data, target, plan), value.dtype)
+    complete = _begun_by_plan(data, target, plan)
+    return lambda: restored(complete(), value.dtype)
 
 
 def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread:
-    """A value in another layout, moved by a plan; where registers are not only renamed, data of at least 8 bits.
+    """A value in another layout, moved by a plan; where registers are not only renamed, data of at least 8 bits."""
+    return _begun_by_plan(value, target, plan)()
+
+
+def _begun_by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Completion:
+    """A conversion by a plan, complete but for its loads.
 
     What is outside of a box is neither stored nor loaded; shuffles and matrices move it as zeros.
     """
     tracer, registers = current("lego.convert"), value.registers
     if isinstance(plan, Unchanged):
-        return Spread(target, value.dtype, registers)
+        return lambda: Spread(target, value.dtype, registers)
     if isinstance(plan, Renamed):
-        return Spread(target, value.dtype, [registers[source] for source in plan.sources])
+        return lambda: Spread(target, value.dtype, [registers[source] for source in plan.sources])
     by_vectors = isinstance(plan, SwizzlePlan) and not plan.matrices
     if isinstance(value.layout, BoxedLayout) and not by_vectors:
         zero = to_dtype(0, value.dtype)
         registers = [zero if v is None else v for v in registers]
     if isinstance(plan, ShufflePlan):
-        return Spread(target, value.dtype, shuffled(plan, registers, target.in_sizes["register"]))
+        moved = shuffled(plan, registers, target.in_sizes["register"])
+        return lambda: Spread(target, value.dtype, moved)
     memory = stored_in_scratch(tracer, plan, value.dtype, registers, "a conversion through shared memory")
-    found = load_registers(memory, plan, registers_of(target)) if by_vectors else _load_matrices(memory, plan)
-    memory.after_loads()
-    return Spread(target, value.dtype, found)
+
+    def complete() -> Spread:
+        memory.before_loads()
+        found = load_registers(memory, plan, registers_of(target)) if by_vectors else _load_matrices(memory, plan)
+        memory.after_loads()
+        return Spread(target, value.dtype, found)
+
+    return complete
 
 
 def movable(called: str, value: Spread) -> Spread:
@@ -125,13 +152,16 @@ def restored(value: Spread, dtype: DType) -> Spread:
 def stored_in_scratch(
     tracer: Tracer, plan: SwizzlePlan, dtype: DType, registers: Sequence[Scalar | None], what: str
 ) -> Scratch:
-    """The shared memory into which a value was stored, ready to be loaded; `what` is refused where threads diverge."""
+    """The shared memory into which a value was stored, for loads behind `before_loads`.
+
+    `what` is refused where threads diverge.
+    """
     if not plan.slice_elements:
         require_uniform(tracer, what)
     memory = scratch(tracer, dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
     memory.before_stores()
     store_registers(memory, plan, registers)
-    memory.before_loads()
+    memory.after_stores()
     return memory
 
 

@@ -154,6 +154,7 @@ def _through_memory(
     tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index]
 ) -> list[Scalar]:
     memory = stored_in_scratch(tracer, stored, value.dtype, value.registers, "a gather through shared memory")
+    memory.before_loads()
     to_offset = stored.source.invert_and_compose(stored.memory).sublayout(list(stored.source.in_sizes), ["offset"])
     offsets = _Places(tracer, to_offset @ plan.place)
     found = []

@@ -25,6 +25,7 @@ from lego_mlir.engine.tile_graph import (
     GivenTile,
     GrowTile,
     HalfTile,
+    LoadTile,
     NewAxis,
     PartOfTiles,
     ReadTile,
@@ -41,7 +42,7 @@ from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.spread.conversion import convert
+from lego_mlir.tracing.spread.conversion import convert, converted_together
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace.dtypes import DType
@@ -73,6 +74,8 @@ class OpenLayouts:
     graph: TileGraph | None = None
     choice: LayoutChoice | None = None
     _next: int = 0
+    _region: tuple[int, list[Statement] | None] = (0, None)
+    _moves: list[tuple[TileNode, LinearLayout, LinearLayout]] = field(default_factory=list)
     _makers: dict[TileNode, Callable[[LinearLayout], Spread]] = field(default_factory=dict)
     _values: dict[TileNode, dict[LinearLayout, Spread]] = field(default_factory=dict)
 
@@ -118,7 +121,15 @@ class OpenLayouts:
             source=str(tracer.here()),
             word=word,
             path=(*tracer.path, *(symbol for symbol, _ in tracer.loops)),
+            region=self._region_number(),
         )
+
+    def _region_number(self) -> int:
+        """The number of the innermost region; another one where it was left in between."""
+        number, region = self._region
+        if region is not self.tracer.innermost:
+            self._region = number + 1, self.tracer.innermost
+        return self._region[0]
 
     def _met(self, word: str, shape: tuple[int, ...]) -> TileNode:
         nodes = self.graph.nodes if self.graph is not None else []
@@ -203,9 +214,29 @@ class OpenLayouts:
                 return made
             as_it_is = is_shared(state) or isinstance(made, SpreadVariable)
             values[result] = made if as_it_is else _as(made, result, node.shape)
-        for source, target in chosen.moved:
-            values[target] = _as(values[source], target, node.shape)
+        self._moves += [(node, source, target) for source, target in chosen.moved]
+        if not self._precedes_load(node):
+            self._move()
         return None
+
+    def _precedes_load(self, node: TileNode) -> bool:
+        """Whether the next operation is a load after a load: their conversions follow both, with the same barriers."""
+        later = self.graph.nodes[node.number + 1 :] if self.graph is not None else []
+        following = next((n for n in later if self.choice is not None and n in self.choice.values), None)
+        loads = [n for n in (node, following) if n is not None and isinstance(n.operation, LoadTile)]
+        return len(loads) == 2 and loads[0].region == loads[1].region
+
+    def _move(self) -> None:
+        """The conversions that were put off, all those through shared memory between the same barriers."""
+        moves, self._moves = self._moves, []
+        several = len(moves) > 1 and all(isinstance(node.operation, LoadTile) for node, _, _ in moves)
+        if not several:
+            for node, source, target in moves:
+                self._values[node][target] = _as(self._values[node][source], target, node.shape)
+            return
+        pairs = [(self._values[node][source], boxed(target, node.shape)) for node, source, target in moves]
+        for (node, _, target), made in zip(moves, converted_together(pairs), strict=True):
+            self._values[node][target] = made
 
     def _fetched(self, node: TileNode, layout: LinearLayout) -> Spread:
         """The value of a node in a layout that was chosen for it, behind new labels where it is no value itself."""
@@ -227,6 +258,7 @@ class OpenLayouts:
         sample: Callable[[], Operand],
         make: Callable[[LinearLayout, Sequence[Spread]], Spread],
         word: str,
+        operation: FreeTile = FreeTile(),
     ) -> OpenTile:
         """A tile that is made in any layout where it is used, from operands that are."""
         from lego_mlir.tracing.spread.open_tiles import OpenTile
@@ -235,7 +267,7 @@ class OpenLayouts:
         if element is None:
             node = self._met(word, tuple(shape))
         else:
-            node = self.node(FreeTile(), [x.node for x in operands], shape, _type_of(element), word)
+            node = self.node(operation, [x.node for x in operands], shape, _type_of(element), word)
         self._makers[node] = lambda layout: make(
             boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
         )

@@ -11,8 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import Operand
-from lego_mlir.engine.tile_graph import AlongTile, GatherTile, MapTile, PartOfTiles, ScatterTile
+from lego_mlir.engine.tile_graph import AlongTile, GatherTile, IndexedTile, PartOfTiles, ScatterTile
+from lego_mlir.engine.tile_memory import TileMemory
 from lego_mlir.errors import brief
+from lego_mlir.expr.index import Index
+from lego_mlir.f2.boxed import padded
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing.spread import axis_exchange, filled, scans, sorts
 from lego_mlir.tracing.spread import gather as gathers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
@@ -25,8 +29,6 @@ from lego_mlir.tracing.words.scalar import Scalar
 if TYPE_CHECKING:
     from lego_mlir.tracing.words.tensor import ElementAccess
 
-LOAD_SLOTS = 6.0
-"""Slots of a load of an element at an index that is known only when the kernel runs."""
 MOST_BITS = 64
 
 
@@ -118,7 +120,7 @@ def load_each(
         return load(places, condition)
 
     return layouts.tile(
-        lambda: MapTile(LOAD_SLOTS),
+        lambda: IndexedTile(_contiguous(source, index, mask, tiles[0].shape)),
         tiles,
         tiles[0].shape,
         lambda: Scalar(layouts.tracer.value(source.dtype)),
@@ -126,6 +128,21 @@ def load_each(
         f"elements of {source.buffer.name}",
         source.dtype,
     )
+
+
+def _contiguous(
+    source: ElementAccess, index: Sequence[Operand], mask: Operand, shape: tuple[int, ...]
+) -> TileMemory | None:
+    """The memory whose last index counts along an axis that the others and the mask do not depend on."""
+    last, others = index[-1], [x for x in (*index[:-1], mask) if isinstance(x, OpenTile)]
+    axis = last.counted_axis() if isinstance(last, OpenTile) else None
+    if axis is None or any(len(x.shape) != len(shape) or x.shape[axis] != 1 for x in others):
+        return None
+    start = [Index(current("a tile of indices").index(x.sample if isinstance(x, OpenTile) else x)) for x in index[:-1]]
+    place, bits = source.place(*start, Index(0)), source.dtype.bits
+    widest = max(w for w in (1, 2, 4, 8, 16) if w == 1 or (w * bits <= 8 * WIDEST_ACCESS and place.fits(w)))
+    strides = tuple(int(k == axis) for k in range(len(shape)))
+    return TileMemory(padded(shape), bits, strides, widest * bits // 8, source.buffer.space)
 
 
 def store_each(

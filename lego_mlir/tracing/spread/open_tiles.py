@@ -346,6 +346,17 @@ class OpenTile(Spread):
         """The index of each element along an axis."""
         return arange(self.shape, axis)
 
+    def counted_axis(self) -> int | None:
+        """The axis along which this tile is 0, 1, 2, ..: of `lego.arange`, with new axes and grown ones."""
+        node, axes = self.node, list(range(len(self.shape)))
+        while isinstance(node.operation, NewAxis | GrowTile):
+            if isinstance(node.operation, NewAxis):
+                del axes[node.operation.axis]
+            node = node.operands[0]
+        operation = node.operation
+        counted = operation.counted if isinstance(operation, FreeTile) else None
+        return None if counted is None else axes[counted]
+
 
 class OpenVariable(OpenTile):
     """A mutable tile whose layout is open: in an expression it is read at that point."""
@@ -465,7 +476,10 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
         layout = LinearLayout({"register": [], "lane": threads[:5], "warp": threads[5:]}, names)
         return ThreadElements(tracer, layout).of_register(0)[axis]
 
-    return layouts_of(tracer).free((), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange")
+    counted = FreeTile(axis if padded(shape) == shape else None)
+    return layouts_of(tracer).free(
+        (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", counted
+    )
 
 
 def multiplied(
@@ -478,8 +492,8 @@ def multiplied(
     depth = (a.dims() if isinstance(a, View) else tuple(a.shape))[1]
     dtypes = [x.view.dtype if isinstance(x, Part) else x.dtype for x in (a, b)]
     bits, columns = (dtypes[0].bits, dtypes[1].bits), acc.shape[1]
-    more = WIDEST_ACCESS * 8 // kind.multiplied.bits // kind.neighbours  # times as many neighbours: a vector's
-    parts = (1, more) if more > 1 and depth % (kind.depth * more) == 0 else (1,)
+    most = WIDEST_ACCESS * 8 // kind.multiplied.bits // kind.neighbours if len(tiles) == 2 else 1  # a vector's
+    parts = [count for count in (1, 2, 4) if count <= max(1, most) and depth % (kind.depth * count) == 0]
     neighbours = tuple(kind.neighbours * count for count in parts)
     by_groups = warpgroups and dtypes[0] == dtypes[1] and dtypes[0] in UNITS and takes_columns(dtypes[0], columns)
 

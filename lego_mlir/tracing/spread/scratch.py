@@ -33,6 +33,7 @@ from lego_mlir.tracing.words.warps import warp_sync
 class Scratch:
     """A tile that conversions use in turn. `slice_elements` is the size of a warp's slice, 0 if warps share the tile.
 
+    `stored` is the number of statements with the stores whose loads are still to come: no other conversion may take it.
     `region` has the statements around the last use, the loads of which ended before its statement `loaded`. Concurrent
     `role`s do not share tiles, and the groups of a role have parts of one: that of this thread begins at `first`.
     """
@@ -43,6 +44,7 @@ class Scratch:
     slice_elements: int
     region: list[Statement] | None = None
     loaded: int = 0
+    stored: int | None = None
     role: WarpRole | None = None
     first: Index | int = 0
 
@@ -56,11 +58,18 @@ class Scratch:
         self._wait()
 
     def before_loads(self) -> None:
-        """Wait until the stores are complete."""
-        self._wait()
+        """Wait until the stores are complete: at the barrier of another tile that was filled with this one."""
+        later = [] if self.stored is None else self.tracer.innermost[self.stored :]
+        if self.slice_elements or not any(isinstance(s, Barrier) for s in later):
+            self._wait()
+
+    def after_stores(self) -> None:
+        """Record that stores are complete, and their loads still to come."""
+        self.stored = len(self.tracer.innermost)
 
     def after_loads(self) -> None:
         """Record that the loads were the last use of the tile."""
+        self.stored = None
         self.region = self.tracer.innermost
         self.loaded = len(self.region)
 
@@ -87,6 +96,7 @@ def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0
     for tile in tiles:
         if (
             tile.view.dtype == dtype
+            and tile.stored is None
             and tile.elements >= elements
             and tile.slice_elements == slice_elements
             and tile.role == tracer.role
