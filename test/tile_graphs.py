@@ -6,7 +6,7 @@ to compute each value in one or two layouts, and converts each value to what its
 
 from itertools import combinations
 
-from lego_mlir.engine.operation_costs import IMPOSSIBLE, conversion_slots, operation_slots
+from lego_mlir.engine.operation_costs import IMPOSSIBLE, converted_slots, operation_slots
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     FreeTile,
@@ -117,7 +117,7 @@ def best_by_enumeration(graph, layouts, twice=True):
 
     def moved(n, source, target):
         if (n, source, target) not in moves:
-            moves[n, source, target] = n.weight * conversion_slots(n, source, target)
+            moves[n, source, target] = converted_slots(n, source, target)
         return moves[n, source, target]
 
     def visit(k, slots, needed):

@@ -1,7 +1,7 @@
 """The kernels of a decoder: a step of a Llama-like model for a few sequences, a token of each.
 
-Products name the layouts of their operands, of which a lane holds 8 neighbours along K; for all else the engine
-chooses layouts. The sizes that a model fixes are arguments of the functions that make its kernels; how many sequences,
+No layout is written: the engine chooses them, also for the operands of products, of which a lane holds 8 neighbours
+along K. The sizes that a model fixes are arguments of the functions that make its kernels; how many sequences,
 pages and columns there are is known at the launch. Each function makes a kernel once.
 """
 
@@ -10,15 +10,11 @@ from collections.abc import Callable
 from functools import cache
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f8e4m3fn, f16, f32, i4, i32, u32
+from lego_mlir import Row, f8e4m3fn, f16, f32, i4, i32, u32
 
 GROUP = 128  # weights of a column with one scale
 ROWS, COLUMNS = 16, 64  # of a product's tile
 PAGE, TILE = 16, 64  # positions of a page of the cache, and of a step of attention
-OF_WARPS = f2.MmaSync((1, 4))
-OF_SUMS, OF_COLUMNS = OF_WARPS.layout((ROWS, COLUMNS)), f2.Sliced(0, OF_WARPS).layout((COLUMNS,))
-OF_ROWS = f2.MmaOperand(0, OF_WARPS, k_width=8).layout((ROWS, GROUP))
-OF_WEIGHTS = f2.MmaOperand(1, OF_WARPS, k_width=8).layout((GROUP, COLUMNS))  # 8 neighbours along K: a word of i4
 WEIGHTS = {"f16": f16, "f8": f8e4m3fn, "i4": i4}
 EPSILON, ROPE_BASE = 1e-5, 10_000.0
 
@@ -71,13 +67,13 @@ def linear(weights: str, finish: Callable[..., None], result: lego.DType) -> leg
 
     def multiplied(x, w, scales, y):
         row, column = ROWS * lego.block_id[1], COLUMNS * lego.block_id[0]
-        total = lego.register(lego.zeros(f32, OF_SUMS))
+        total = lego.register(lego.zeros(f32, (ROWS, COLUMNS)))
         for group in lego.range(K // GROUP):
-            left = lego.load(x, OF_ROWS, at=(row, group * GROUP))
-            right = lego.load(w.T, OF_WEIGHTS, at=(group * GROUP, column))
-            found = lego.mma(left, right, total.get() if scales is None else lego.zeros(f32, OF_SUMS))
+            left = lego.load(x, (ROWS, GROUP), at=(row, group * GROUP))
+            right = lego.load(w.T, (GROUP, COLUMNS), at=(group * GROUP, column))
+            found = lego.mma(left, right, total.get() if scales is None else lego.zeros(f32, (ROWS, COLUMNS)))
             if scales is not None:
-                scale = lego.load(scales, OF_COLUMNS, at=(group, column)).to(f32)
+                scale = lego.load(scales, (COLUMNS,), at=(group, column)).to(f32)
                 found = total.get() + found * scale[None, :]
             total.set(found)
         finish(total.get(), y, (row, column))
@@ -102,7 +98,7 @@ def stored(sums, y, at):
 
 def added(sums, y, at):
     """The sums added to y: the residual connection."""
-    (lego.load(y, OF_SUMS, at=at) + sums).store(y, at=at)
+    (lego.load(y, (ROWS, COLUMNS), at=at) + sums).store(y, at=at)
 
 
 @cache

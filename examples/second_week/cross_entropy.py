@@ -3,15 +3,13 @@
 lego-mlir run examples/second_week/cross_entropy.py --size M=3 --size N=1000
 """
 
-import functools
-
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32, i32
+from lego_mlir import Row, f32, i32
 
-T, TILE = 128, 512
-FOUR = f2.Blocked((1,), (32,), (4,), order=(0,)).layout((TILE,))  # a thread has 4 numbers of a row at once
+T, EACH = 128, 4  # threads, and numbers of a row that are folded at once
+TILE = T * EACH
 M, N = lego.size("M"), lego.size("N")
 
 
@@ -21,20 +19,19 @@ def cross_entropy(
     labels: lego.Tensor(i32, Row(M), range=(0, N)),
     losses: lego.Tensor(f32, Row(M)),
 ):
-    row, t = lego.block_id[0], lego.thread_id[0]
-    greatest, total = lego.register(f32, float("-inf")), lego.register(f32, 0.0)
-    ahead = lego.register(lego.load(logits, FOUR, at=(row, 0), other=float("-inf")))
+    row = lego.block_id[0]
+    greatest, total = lego.register(lego.full(f32, (T,), float("-inf"))), lego.register(lego.zeros(f32, (T,)))
+    ahead = lego.register(lego.load(logits, (TILE,), at=(row, 0), other=float("-inf")))
     for j in lego.range(TILE, N + TILE, TILE):
-        found = ahead.get().registers
-        ahead.set(lego.load(logits, FOUR, at=(row, j), other=float("-inf")))
-        raised = lego.maximum(greatest.get(), functools.reduce(lego.maximum, found))
+        found = ahead.get().reshape(EACH, T)
+        ahead.set(lego.load(logits, (TILE,), at=(row, j), other=float("-inf")))
+        raised = lego.maximum(greatest.get(), found.max(axis=0))
         rest = lego.where(raised > float("-inf"), raised, 0.0)
-        total.set(total * lego.exp(greatest - rest) + sum(lego.exp(x - rest) for x in found))
+        total.set(total * lego.exp(greatest - rest) + lego.exp(found - rest[None, :]).sum(axis=0))
         greatest.set(raised)
-    best = lego.block_reduce(greatest.get(), "max")
-    mine = lego.where(total > 0, total * lego.exp(greatest - best), 0.0)
-    whole = lego.block_reduce(mine, "add")
-    with lego.when(t == 0):
+    best = greatest.get().max()
+    whole = lego.where(total > 0, total * lego.exp(greatest - best), 0.0).sum()
+    with lego.when(lego.thread_id[0] == 0):
         losses[row] = lego.log(whole) + best - logits[row, labels[row]]
 
 

@@ -8,39 +8,30 @@ lego-mlir run examples/second_week/radix_sort.py --size N=3000
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, i32, u32
+from lego_mlir import Row, i32, u32
 
 T, BITS = 1024, 16  # elements of a block, bits of a key
 N = lego.size("N", max=2**30)
 VECTOR = lego.Tensor(u32, Row(N))
-EIGHT = f2.Blocked((8,), (32,), (4,), order=(0,)).layout((T,))  # a thread has 8 neighbours
-STRIPED = f2.Blocked((1,), (32,), (4,), order=(0,)).layout((T,))
-ALL = f2.LinearLayout({"register": [1, 2], "lane": [0] * 5, "warp": [0, 0], "block": []}, {"dim0": 4})
-BY_WARP = f2.LinearLayout(
-    {"register": [32, 64, 128], "lane": [1, 2, 4, 8, 16], "warp": [256, 512], "block": []}, {"dim0": T}
-)
 
 
 @lego.kernel(grid=lego.cdiv(N, T), block=128, max_registers=51)
 def radix_sort(key: lego.Tensor(u32, Row(N)), payload: VECTOR, keys: VECTOR, payloads: VECTOR):
     first = lego.block_id[0] * T
     moved = lego.shared(u32, Row(2, T), name="moved")
-    i = first + lego.arange(BY_WARP, 0)
+    i = first + lego.arange((T,))
     k, v = key.load(i, mask=i < N, other=2**BITS - 1), payload.load(i, mask=i < N)
     k.store(moved, at=(0, 0))
     v.store(moved, at=(1, 0))
     for bit in lego.range(BITS):
         lego.barrier()
-        k, v = lego.load(moved, EIGHT, at=(0, 0)), lego.load(moved, EIGHT, at=(1, 0))
+        k, v = lego.load(moved, (T,), at=(0, 0)), lego.load(moved, (T,), at=(1, 0))
         ones = ((k >> u32(bit)) & 1).to(i32)
-        by_warp = ones.reshape(4, T // 4)
-        counts = lego.convert(by_warp.sum(axis=1), to=ALL)
-        before = lego.where(counts.index(0) < lego.thread_id[0] // 32, counts, 0).sum()
-        through, last = by_warp.cumsum(axis=1).reshape(T) + before, T - 1 - counts.sum()
+        through, last = ones.cumsum(axis=0), T - 1 - ones.sum()
         place = lego.where(ones != 0, last + through, ones.index(0).to(i32) - through) & (T - 1)  # which it is
         moved[0, place], moved[1, place] = k, v
     lego.barrier()
-    k, v = lego.load(moved, STRIPED, at=(0, 0)), lego.load(moved, STRIPED, at=(1, 0))
+    k, v = lego.load(moved, (T,), at=(0, 0)), lego.load(moved, (T,), at=(1, 0))
     i = first + k.index(0)
     keys.store(k, i, mask=i < N)
     payloads.store(v, i, mask=i < N)

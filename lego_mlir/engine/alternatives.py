@@ -167,21 +167,26 @@ class Alternatives:
     def groups(self, n: TileNode, alive: list[int]) -> list[Group]:
         """The sets of layouts in which a value may be available.
 
-        Of a value without operands those that its users need: where it is computed concerns nothing else.
+        Its users need all of its layouts, but one from which it is converted; where a value without operands is
+        computed concerns nothing else.
         """
         computed = {option.result for option in self.options[n]}
         users = self.users[n]
-        if users and not self.operands[n]:
-            needed = {o.needs[j] for m in users for o in self.options[m] for j, u in enumerate(self.operands[m]) if u is n}
-            wanted = [k for k in alive if k in needed]
+        needed = {o.needs[j] for m in users for o in self.options[m] for j, u in enumerate(self.operands[m]) if u is n}
+        wanted = [k for k in alive if k in needed]
+        if users and not self.operands[n] and not isinstance(n.operation, TileState):
             most = 1 if len(users) == 1 and self.operands[users[0]].count(n) == 1 else 2
             most += most == 2 and len(wanted) <= MOST_FOR_TRIPLES
             return [g for size in range(1, most + 1) for g in combinations(wanted, size)]
-        found: list[Group] = [(k,) for k in alive if k in computed]
+        found: list[Group] = [(k,) for k in alive if k in computed and (not users or k in needed)]
         if not users or isinstance(n.operation, TileState) or self.is_converted_later(n):
             return found
         for size in (2, 3) if len(users) > 1 and len(alive) <= MOST_FOR_TRIPLES else (2,):
-            found += [g for g in combinations(alive, size) if computed.intersection(g)]
+            found += [
+                g
+                for g in combinations(alive, size)
+                if computed.intersection(g) and len(needed.intersection(g)) >= size - 1
+            ]
         return found
 
     def ways(self, n: TileNode, group: Group) -> list[Way]:
@@ -191,7 +196,7 @@ class Alternatives:
         for size in range(1, len(group) + 1):
             if size > 1 and once:
                 break
-            anywhere = size == 1 and not self.operands[n]
+            anywhere = size == 1 and not self.operands[n] and not isinstance(n.operation, TileState)
             for computed in [(o.result,) for o in self.options[n]] if anywhere else combinations(group, size):
                 if not (cheapest := self._computed(n, computed)):
                     continue

@@ -2,7 +2,8 @@
 
 Registers hold a vector, three lanes complete a line of 128 bytes, two further lanes and the warps are taken by several
 rules, and the other bits go to registers. Where a value meets two orders of memory, as y in `x + y.T`, further anchors
-serve both: the registers hold a vector of each, lanes are taken from both in turns.
+serve both: the registers hold a vector of each, lanes are taken from both in turns. Scans and sorts have layouts in
+which threads hold neighbours along their axis.
 
 `orders_of` finds the orders that meet each value: an order is a layout of registers only, which the transfer functions
 carry through the graph like any other.
@@ -39,6 +40,8 @@ from lego_mlir.f2.queries import canonical
 
 LINE_LANES: Final = 3
 """Lanes that complete a line of 128 bytes with vectors of 16."""
+MOST_NEIGHBOURS: Final = 4
+"""Bits of an axis that a thread holds, of the layouts for scans and sorts."""
 MOST_ORDERS: Final = 4
 """Orders of memory that are kept for a value."""
 
@@ -60,6 +63,27 @@ def anchors(shape: Sequence[int], orders: Sequence[Order], vectors: Sequence[int
                 layout = _layout(padded(shape), kept, lanes, taken, (warps - 1).bit_length())
                 if fits(layout, tuple(shape), warps):
                     found[layout] = None
+    return list(found)
+
+
+def anchors_along(shape: Sequence[int], axis: int, warps: int) -> list[LinearLayout]:
+    """Layouts for a scan or a sort along an axis: neighbours in registers, then the axis or the others in lanes."""
+    whole = padded(shape)
+    units = [
+        [tuple(1 << k if d == dim else 0 for d in range(len(whole))) for k in range(n.bit_length() - 1)]
+        for dim, n in enumerate(whole)
+    ]
+    own, others = units[axis], [b for dim in reversed(range(len(whole))) if dim != axis for b in units[dim]]
+    found: dict[LinearLayout, None] = {}
+    count = (warps - 1).bit_length()
+    for neighbours in range(1, min(len(own), MOST_NEIGHBOURS) + 1):
+        for rest in ([*own[neighbours:], *others], [*others, *own[neighbours:]]):
+            low = [b for b in rest if _is_low(b, shape)]
+            lanes, taken = tuple(low[:LANE_BITS]), tuple(low[LANE_BITS : LANE_BITS + count])
+            kept = [b for b in (*own[:neighbours], *rest) if b not in lanes and b not in taken]
+            layout = _layout(whole, kept, lanes, taken, count)
+            if fits(layout, tuple(shape), warps):
+                found[layout] = None
     return list(found)
 
 

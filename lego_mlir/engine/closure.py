@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from lego_mlir.engine.anchors import Order, anchors, inside_first, orders_of
+from lego_mlir.engine.anchors import Order, anchors, anchors_along, inside_first, orders_of
 from lego_mlir.engine.operand_places import staged_place
 from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
+    AlongTile,
     IndexedTile,
     LoadTile,
     MultiplyTiles,
@@ -36,6 +37,8 @@ from lego_mlir.f2.linear import LinearLayout
 
 OWN_ANCHORS: Final = 12
 """Anchors that an access has of its own order of memory."""
+ALONG_ANCHORS: Final = 4
+"""Anchors of a scan or a sort."""
 JOINT_ANCHORS: Final = 8
 """Anchors that it has of two orders."""
 
@@ -89,7 +92,14 @@ def _staged(node: TileNode, place: LinearLayout) -> Iterator[Seed]:
 def _accesses(
     graph: TileGraph, node: TileNode, orders: Sequence[Order], cost: Callable[[TileNode, LinearLayout], float]
 ) -> Iterator[LinearLayout]:
-    """The anchors of a load or store, the cheapest first: of its own order of memory, then of two orders."""
+    """The anchors of a load or store, the cheapest first: of its own order of memory, then of two orders.
+
+    Those of a scan or a sort have neighbours along its axis in registers.
+    """
+    if isinstance(node.operation, AlongTile) and node.operation.kind != "flip":
+        along = anchors_along(node.operands[0].shape, node.operation.axis, graph.warps)
+        yield from sorted(along, key=lambda layout: cost(node, layout))[:ALONG_ANCHORS]
+        return
     if not isinstance(node.operation, LoadTile | IndexedTile | StoreTile) or node.operation.memory is None:
         return
     if node.given_layout is not None:

@@ -147,10 +147,11 @@ class _Search:
         return sum(o.slots for o in way.computed) + sum(float(self.all.bounds[n][s, k]) for s, k in way.moved)
 
     def _planned(self, chosen: Assignment) -> float:
-        """The cost of an assignment, its conversions planned."""
-        for n, (_, way) in chosen.items():
-            for s, k in way.moved:
-                self.all.plan(n, s, k)
+        """The cost of an assignment, its conversions planned; a value without operands gets its cheapest way."""
+        for n, (group, way) in chosen.items():
+            while any([self.all.plan(n, s, k) for s, k in way.moved]) and not self.all.operands[n]:
+                way = min(self.all.ways(n, group), key=lambda way: way.slots, default=way)
+                chosen[n] = group, way
         return sum(self._slots(n, way) for n, (_, way) in chosen.items())
 
     # -- first assignments

@@ -10,7 +10,7 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`; 24 for addresses in shared memory, once |
+| conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
 The slots were chosen with a prototype, whose programs were timed on an H200; choices by this module's costs were not.
@@ -77,7 +77,7 @@ GROUP_PIECE_SLOTS: Final = 4
 """The same part of a product by `wgmma`, which has twice the throughput."""
 WIDENING_SLOTS: Final = 4
 """A word of narrow elements converted for `mma.sync`."""
-ADDRESS_SLOTS: Final = 24.0
+ADDRESS_SLOTS: Final = 40.0
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
 TURN_SLOTS: Final = 12.0
 """The second barrier of a conversion in a loop, in front of its stores: no warp begins a turn before all have loaded."""
@@ -307,7 +307,7 @@ def converted_bound(node: TileNode, source: LinearLayout, target: LinearLayout) 
     slots = node.weight * conversion_bound(source, target, node.bits)
     if _is_inside_warps(source, target):
         return slots
-    return slots + ADDRESS_SLOTS
+    return slots + node.weight * TURN_SLOTS * (node.weight > 1) + ADDRESS_SLOTS
 
 
 @lru_cache(maxsize=262144)

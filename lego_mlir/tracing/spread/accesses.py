@@ -224,7 +224,11 @@ def first_access(
     steps = strides(view.layout)
     known = [int(s) if s.is_Integer else 0 for s in (steps or ())[-len(shape) :]] or [0] * len(shape)
     wide, bits = padded(shape), view.dtype.bits if isinstance(view, PackedView) else max(8, view.dtype.bits)
-    masked = tuple(k for k in range(len(shape)) if not _is_inside(tracer, view, shape, at, k)) if at is not None or view is given else ()
+    masked = (
+        tuple(k for k in range(len(shape)) if not _is_inside(tracer, view, shape, at, k))
+        if at is not None or view is given
+        else ()
+    )
     memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space, masked)
     order = inside_first(memory, shape)
     layout = next(iter(anchors(shape, [order], memory.vectors(), warps)), None)
