@@ -2,8 +2,8 @@
 
 An anchor enters with all of its images or not at all, so that every operation has a state for every layout of its
 result: a limit for each value alone would leave operations without any. Products, and layouts that a person gave, enter
-first and always; then the first anchor of each access; then the further ones in turns, so that no access starves
-another, while no value has more than `most` candidates.
+first and always; then the first anchor of each access, always if it has no candidate yet, or while no value has more
+than twice `most`; then the further ones in turns, so that no access starves another, while none has more than `most`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def candidates(
         for turn, layout in enumerate(_accesses(graph, n, orders[n], cost))
     ]
     for turn, _, n, layout in sorted(ranked, key=lambda seed: seed[:2]):
-        _close(graph, found, [(n, layout)], None if turn == 0 else most)
+        limit = most if turn else 2 * most if found[n] else None
+        _close(graph, found, [(n, layout)], limit)
     for n in graph.chosen:
         if not found[n]:  # of no access, product or given layout: anchors of row-major order
             _close(graph, found, [(n, layout) for layout in _plain(graph, n)[:1]], None)

@@ -149,7 +149,7 @@ class _Search:
     def _planned(self, chosen: Assignment) -> float:
         """The cost of an assignment, its conversions planned; a value without operands gets its cheapest way."""
         for n, (group, way) in chosen.items():
-            while any([self.all.plan(n, s, k) for s, k in way.moved]) and not self.all.operands[n]:
+            while sum(self.all.plan(n, s, k) for s, k in way.moved) > 0 and not self.all.operands[n]:
                 way = min(self.all.ways(n, group), key=lambda way: way.slots, default=way)
                 chosen[n] = group, way
         return sum(self._slots(n, way) for n, (_, way) in chosen.items())

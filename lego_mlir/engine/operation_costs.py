@@ -59,7 +59,6 @@ from lego_mlir.f2.conversion import (
 )
 from lego_mlir.f2.fibers import FEWEST_STEPS, Fibers, gathered_parts
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
@@ -328,14 +327,12 @@ def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> f
 
 def _is_inside_warps(source: LinearLayout, target: LinearLayout) -> bool:
     """Whether each warp has the elements that it needs."""
-    here, there = _places(source), _places(target)
-    return _stays(here.of_warp, (here.warps, there.warps), (*there.registers, *there.lanes))
+    return _stays(_places(source).of_warp, _places(target).of_warp)
 
 
 def is_free(source: LinearLayout, target: LinearLayout) -> bool:
     """Whether each thread has the elements that it needs."""
-    here, there = _places(source), _places(target)
-    return _stays(here.of_thread, (here.lanes + here.warps, there.lanes + there.warps), there.registers)
+    return _stays(_places(source).of_thread, _places(target).of_thread)
 
 
 class _Places(NamedTuple):
@@ -344,16 +341,48 @@ class _Places(NamedTuple):
     registers: tuple[int, ...]
     lanes: tuple[int, ...]
     warps: tuple[int, ...]
-    of_thread: Echelon
-    of_warp: Echelon
+    of_thread: _Span
+    of_warp: _Span
+
+
+class _Span(NamedTuple):
+    """The elements that one place holds, as the one basis in which each lowest bit is that of no other vector.
+
+    `others` are the first elements of the other places, up to what is held.
+    """
+
+    basis: dict[int, int]
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(cls, inner: tuple[int, ...], outer: tuple[int, ...]) -> _Span:
+        basis: dict[int, int] = {}
+        for column in inner:
+            if rest := _rest(basis, column):
+                low = rest & -rest
+                basis = {bit: row ^ rest if row & low else row for bit, row in basis.items()} | {low: rest}
+        return cls(basis, tuple(_rest(basis, column) for column in outer))
+
+
+def _rest(basis: dict[int, int], column: int) -> int:
+    """An element up to those of a basis."""
+    for bit, row in basis.items():
+        if column & bit:
+            column ^= row
+    return column
 
 
 @lru_cache(maxsize=65536)
 def _places(layout: LinearLayout) -> _Places:
     registers, lanes, warps = (layout.columns_of(name) for name in ("register", "lane", "warp"))
-    return _Places(registers, lanes, warps, Echelon(registers), Echelon((*registers, *lanes)))
+    of_thread = _Span.of(registers, (*lanes, *warps))
+    return _Places(registers, lanes, warps, of_thread, _Span.of((*registers, *lanes), warps))
 
 
-def _stays(held: Echelon, outer: tuple[tuple[int, ...], tuple[int, ...]], inner: tuple[int, ...]) -> bool:
-    """Whether the elements of each outer place of the target, `inner` of one, are those of this place of the source."""
-    return all(c in held for c in inner) and all(a ^ b in held for a, b in zip(*outer, strict=True))
+def _stays(here: _Span, there: _Span) -> bool:
+    """Whether each place of the target has elements of the same place of the source only."""
+    if len(there.basis) >= len(here.basis):
+        return here.basis == there.basis and here.others == there.others
+    return not any(_rest(here.basis, row) for row in there.basis.values()) and all(
+        a == _rest(here.basis, b) for a, b in zip(here.others, there.others, strict=True)
+    )

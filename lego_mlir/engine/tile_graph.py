@@ -241,8 +241,8 @@ class TileNode:
     """One value: an operation, its operands, the shape of its tile, the bits of an element, its type in the program.
 
     `weight` is how often the operation runs, `uniform` whether all threads of the block reach it, `movable` whether its
-    elements are data, `packed` whether they are several in a word. `path` are the conditions and loops under which it runs. `source` is the line of the kernel,
-    `word` what stands there.
+    elements are data, `packed` whether they are several in a word. `path` are the conditions and loops under which it
+    runs, `region` is the number of their statements. `source` is the line of the kernel, `word` what stands there.
     """
 
     operation: TileOperation

@@ -476,7 +476,7 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
         layout = LinearLayout({"register": [], "lane": threads[:5], "warp": threads[5:]}, names)
         return ThreadElements(tracer, layout).of_register(0)[axis]
 
-    counted = FreeTile(axis if padded(shape) == shape else None)
+    counted = axis if padded(shape) == shape else None
     return layouts_of(tracer).free(
         (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", counted
     )
