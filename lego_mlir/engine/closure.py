@@ -4,6 +4,7 @@ An anchor enters with all of its images or not at all, so that every operation h
 result: a limit for each value alone would leave operations without any. Products, and layouts that a person gave, enter
 first and always; then the first anchor of each access, always if it has no candidate yet, or while no value has more
 than twice `most`; then the further ones in turns, so that no access starves another, while none has more than `most`.
+In each turn the access comes first that moves most.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
+from math import prod
 from typing import Final
 
 from lego_mlir.engine.anchors import Order, anchors, anchors_along, inside_first, orders_of
@@ -54,11 +56,11 @@ def candidates(
         _close(graph, found, seeds, None)
     orders = orders_of(graph)
     ranked = [
-        (turn, n.number, n, layout)
+        (turn, -n.weight * prod(n.state_shape) * n.bits, n.number, n, layout)
         for n in graph.nodes
         for turn, layout in enumerate(_accesses(graph, n, orders[n], cost))
     ]
-    for turn, _, n, layout in sorted(ranked, key=lambda seed: seed[:2]):
+    for turn, _, _, n, layout in sorted(ranked, key=lambda seed: seed[:3]):
         limit = most if turn else 2 * most if found[n] else None
         _close(graph, found, [(n, layout)], limit)
     for n in graph.chosen:
