@@ -39,6 +39,8 @@ from lego_mlir.f2.linear import LinearLayout
 
 OWN_ANCHORS: Final = 12
 """Anchors that an access has of its own order of memory."""
+MOST_GROWN: Final = 1
+"""Times that an image of an anchor has the new elements of a grown axis in lanes and warps."""
 ALONG_ANCHORS: Final = 4
 """Anchors of a scan or a sort."""
 JOINT_ANCHORS: Final = 8
@@ -55,6 +57,7 @@ def candidates(
     for seeds in _fixed(graph):
         _close(graph, found, seeds, None)
     orders = orders_of(graph)
+    refused: set[Seed] = set()  # and with them what they are images of
     ranked = [
         (turn, -n.weight * prod(n.state_shape) * n.bits, n.number, n, layout)
         for n in graph.nodes
@@ -62,7 +65,8 @@ def candidates(
     ]
     for turn, _, _, n, layout in sorted(ranked, key=lambda seed: seed[:3]):
         limit = most if turn else 2 * most if found[n] else None
-        _close(graph, found, [(n, layout)], limit)
+        if limit is None or (n, layout) not in refused:
+            refused |= _close(graph, found, [(n, layout)], limit)
     for n in graph.chosen:
         if not found[n]:  # of no access, product or given layout: anchors of row-major order
             _close(graph, found, [(n, layout) for layout in _plain(graph, n)[:1]], None)
@@ -125,12 +129,15 @@ def _plain(graph: TileGraph, node: TileNode) -> list[LinearLayout]:
 
 def _close(
     graph: TileGraph, found: dict[TileNode, dict[LinearLayout, None]], seeds: list[Seed], most: int | None
-) -> None:
-    """Add anchors with all their images; nothing where a value would have more than `most` candidates."""
+) -> set[Seed]:
+    """Add anchors with all their images; nothing where a value would have more than `most` candidates.
+
+    The images that were refused so are returned.
+    """
     new: dict[TileNode, dict[LinearLayout, None]] = {}
-    queue = deque(seeds)
+    queue = deque((n, layout, 0) for n, layout in seeds)
     while queue:
-        n, layout = queue.popleft()
+        n, layout, grown = queue.popleft()
         if (
             layout in found[n]
             or layout in new.get(n, ())
@@ -141,15 +148,24 @@ def _close(
         if is_shared(layout):
             continue
         if most is not None and len(found[n]) + len(new[n]) > most:
-            return
-        queue += _images(graph, n, layout)
+            return {(u, image) for u, images in new.items() for image in images}
+        queue += _images(graph, n, layout, grown)
     for n, layouts in new.items():
         found[n].update(layouts)
+    return set()
 
 
-def _images(graph: TileGraph, node: TileNode, layout: LinearLayout) -> Iterator[Seed]:
-    """The layouts of the neighbours of a value for which nothing moves."""
-    for user in node.users:
-        for moved in forward(user, layout):
-            yield user, moved
-    yield from backward(node, layout, graph.warps)
+def _images(
+    graph: TileGraph, node: TileNode, layout: LinearLayout, grown: int
+) -> Iterator[tuple[TileNode, LinearLayout, int]]:
+    """The layouts of the neighbours of a value for which nothing moves; `grown` times not by the first way to grow.
+
+    There are two ways where an axis grows, and each further one doubles the images of an anchor.
+    """
+    images = [[(user, moved) for moved in forward(user, layout)] for user in node.users]
+    behind_it = backward(node, layout, graph.warps)
+    images += [[seed for seed in behind_it if seed[0] is u] for u in dict.fromkeys(n for n, _ in behind_it)]
+    for ways in images:
+        yield from ((n, moved, grown) for n, moved in ways[:1])
+        if grown < MOST_GROWN:
+            yield from ((n, moved, grown + 1) for n, moved in ways[1:])

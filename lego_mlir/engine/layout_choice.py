@@ -115,7 +115,8 @@ class _Search:
         """The best assignment."""
         best, found = INFEASIBLE, dict[TileNode, tuple[Group, Way]]()
         bound, pairwise = self._pairwise()
-        for start in (self._greedy(), pairwise, self._without_conversions()):
+        for first in (self._greedy, lambda: pairwise, self._without_conversions):
+            start = first() if best - bound > _SLACK * max(1.0, best) else None
             if start is not None and (slots := self._planned(start)) < best:
                 best, found = slots, start
         rounds = 0

@@ -70,9 +70,7 @@ def accesses_of(kernel, kind):
 @pytest.mark.parametrize("dtype", HOST, ids=str)
 def test_a_tile_is_loaded_converted_and_stored_again(dtype):
     @lego.kernel(grid=1, block=128)
-    def through(
-        x: lego.Tensor(dtype, Row(M, N)), wide: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(dtype, Row(M, N))
-    ):
+    def through(x: lego.Tensor(dtype, Row(M, N)), wide: lego.Tensor(f32, Row(M, N)), y: lego.Tensor(dtype, Row(M, N))):
         tile = lego.load(x, (M, N))
         tile.to(f32).store(wide)
         tile.to(f32).to(dtype).store(y)
@@ -109,9 +107,7 @@ def test_a_product_takes_words_of_packed_numbers_as_they_are_loaded():
     """No conversion: each thread loads eight neighbours along K, those that it multiplies."""
 
     @lego.kernel(grid=1, block=128)
-    def product(
-        x: lego.Tensor(f16, Row(32, N)), w: lego.Tensor(i4, Row(M, N)), y: lego.Tensor(f32, Row(32, M))
-    ):
+    def product(x: lego.Tensor(f16, Row(32, N)), w: lego.Tensor(i4, Row(M, N)), y: lego.Tensor(f32, Row(32, M))):
         tile = lego.shared(f16, gallery.xor_swizzle(32, N, 32))
         lego.load(x, (32, N)).store(tile)
         lego.barrier()
