@@ -30,9 +30,6 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.trace.marks import TileCopy
 from lego_mlir.tracing.trace.trace import KernelTrace
 
-EDGES = False
-"""Whether copies at an edge take the second map. Products took one time at 64 to 257 rows with it on an H200, but up to
-twice that of whole rows, for branches that are gone since: to be switched on when that is measured."""
 MOST_STARTS = 512
 """Places of a tile that are compared."""
 MOST_FACTORS = 2
@@ -74,7 +71,7 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     boxes = derive_boxes(offsets if contiguous == 1 else offsets.swapaxes(1, 2), element)
     across = (2 * rank - 3) - axes[0]
     extents = {axes[0]: boxes.box[0], across: boxes.box[1]}
-    edge = _edge(trace, copy, boxes, across, sizes[across]) if EDGES else None
+    edge = _edge(trace, copy, boxes, across, sizes[across])
     form = TensorMapForm(
         "tf32" if copy.rounded else "u8" if copy.tensor.dtype.bits == 8 else copy.tensor.dtype.name,  # no f8, no i8
         tuple(_term(trace, sizes[axis]) for axis in axes),

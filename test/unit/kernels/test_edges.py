@@ -9,16 +9,10 @@ from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.toolchain import Cache
-from lego_mlir.tracing.emit import tile_units
 
 TILES = [("NT", warpgroup_tile(128, 64, 2, cluster=(1, 2))), ("NN", warpgroup_tile(64, 64, 2))]
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
-
-
-@pytest.fixture(autouse=True)
-def edges(monkeypatch):
-    monkeypatch.setattr(tile_units, "EDGES", True)
 
 
 @pytest.fixture(scope="module")

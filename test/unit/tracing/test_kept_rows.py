@@ -7,7 +7,6 @@ from role_kernels import COLUMNS, ROWS, STAGES, TILE, staged
 import lego_mlir as lego
 from lego_mlir import Row, f16, gallery
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
-from lego_mlir.tracing.emit import tile_units
 from lego_mlir.tracing.emit.kept_rows import kept_steps
 
 
@@ -51,8 +50,7 @@ def test_a_ring_is_full_after_its_stages(before):
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 100, ROWS])
-def test_rows_outside_are_zeros_in_every_step(rows, monkeypatch):
-    monkeypatch.setattr(tile_units, "EDGES", True)
+def test_rows_outside_are_zeros_in_every_step(rows):
     assert COLUMNS // TILE > STAGES
     x = (np.arange(rows * COLUMNS) % 1000).reshape(rows, COLUMNS).astype(np.float16)
     arrays = {"x": x, "y": np.full((ROWS, COLUMNS), np.nan, np.float16)}
