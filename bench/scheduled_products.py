@@ -83,10 +83,10 @@ def label(name: str, n: int, key: str) -> str:
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
-    for name, n in CASES:
+    for name, n in cases:
         for key, kernel in kernels(name, n).items():
             mlir_kernels.keep_cubin(folder / label(name, n, key), kernel, TARGET)
-    for n in SIZES:
+    for n in (n for name, n in cases if name == "plain"):
         through = {"transform": "matmul_sm90.mlir", "parameters": {"stages": 4}}
         mlir_kernels.keep_cubin(folder / label("plain", n, "shipped"), shipped(n), TARGET, **through)
 
