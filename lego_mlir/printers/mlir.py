@@ -193,6 +193,18 @@ class MlirPrinter:
         low = bounds(expr, self.ranges).lo
         return low is not None and low >= 0
 
+    def _divides_unsigned(self, dividend: Expr, divisor: Expr) -> bool:
+        """Whether a dividend is not negative, by a proof where its divisor is no constant.
+
+        LLVM divides such numbers in 32 bits where they turn out to be short; with a sign to restore, it does not.
+        """
+        if self._not_negative(dividend) or divisor.is_Integer:
+            return self._not_negative(dividend)
+        return isinstance(prove(nodes.Le(0, dividend), self._ranges_of(dividend)), Proved)
+
+    def _ranges_of(self, expr: Expr) -> dict[Expr, Range]:
+        return {s: self.ranges[s] for s in expr.free_symbols if s in self.ranges}
+
     def _divisor(self, divisor: Expr) -> tuple[Expr, bool]:
         """A divisor, and whether it is known to be positive.
 
@@ -200,8 +212,7 @@ class MlirPrinter:
         """
         if self._not_negative(divisor) or not isinstance(divisor, nodes.Smaller):
             return divisor, self._not_negative(divisor)
-        ranges = {s: self.ranges[s] for s in divisor.free_symbols if s in self.ranges}
-        proved = isinstance(prove(nodes.Le(1, divisor), ranges), Proved)
+        proved = isinstance(prove(nodes.Le(1, divisor), self._ranges_of(divisor)), Proved)
         return (nodes.Larger(divisor, 1), True) if proved else (divisor, False)
 
     # -- expressions
@@ -292,7 +303,7 @@ class MlirPrinter:
         if self._multiplies(x, d):
             return self._emit_scaled(expr, x, *self._unpacked(self._emit(d.reciprocal)))
         d, positive = self._divisor(d)
-        name = "divu" if self._not_negative(x) and positive else "floordiv"
+        name = "divu" if positive and self._divides_unsigned(x, d) else "floordiv"
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
 
     def _multiplies(self, x: Expr, d: Expr) -> bool:
@@ -337,7 +348,7 @@ class MlirPrinter:
             return self._operation("sub", kind, self._emit(x), whole)
         d, positive = self._divisor(d)
         left, right = self._emit(x), self._emit(d)
-        if self._not_negative(x) and positive:
+        if positive and self._divides_unsigned(x, d):
             return self._operation("remu", kind, left, right)
         remainder = self._operation("rems", kind, left, right)
         zero, divisor = self._constant(0, kind), self._cast(right, kind)
