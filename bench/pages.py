@@ -40,6 +40,7 @@ attention.flash_table | attention | flash_attention | attention forward by strid
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 conversions.gather_table | conversions | gather | gathers from registers
+decoder.table | decoder | decoder | a decoder token by token, against torch.compile
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
 mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL and cuBLAS in sequence

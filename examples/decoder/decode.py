@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import decoder_kernels as kernels
@@ -20,30 +20,40 @@ from decoder_model import Model, Parameters, made_up, reference
 
 from lego_mlir import f16, f32
 
+CHOSEN = 8  # most probable tokens, of which one is drawn
+
+
+def kernels_of(model: Model, weights: str) -> dict[str, Any]:
+    """The kernels of a step by name."""
+    heads = (model.heads, model.shared, model.size)
+    return {
+        "embed": kernels.embedding(model.vocabulary, model.width),
+        "norm": kernels.rms_norm(model.width),
+        "product": kernels.linear(weights, kernels.stored, f16),
+        "add_product": kernels.linear(weights, kernels.added, f32),
+        "logits_of": kernels.linear(weights, kernels.stored, f32),
+        "activation": kernels.silu_and_mul(model.hidden),
+        "turn": kernels.rope_and_cache(*heads),
+        "attend": kernels.attention(*heads),
+        "best": kernels.candidates(model.vocabulary, CHOSEN),
+        "sample": kernels.sampling(model.vocabulary, CHOSEN, temperature=0.8, seed=1),
+    }
+
 
 class Decoder:
-    """A model's kernels, its weights and the state of its sequences; `put` brings an array to the device."""
+    """A model's weights and the state of its sequences; `put` brings an array to the device, `run` has the kernels."""
 
     def __init__(
         self,
         given: Parameters,
-        weights: str,
+        run: Mapping[str, Any],
         first: np.ndarray,
         length: int,
         rng: np.random.Generator,
         put: Callable[[np.ndarray], Any] = np.asarray,
-        chosen: int = 8,
     ) -> None:
-        model = self.model = given.model
+        model, self.run = given.model, run
         batch, most = len(first), -(-length // kernels.PAGE)
-        self.embed, self.norm = kernels.embedding(model.vocabulary, model.width), kernels.rms_norm(model.width)
-        self.product = kernels.linear(weights, kernels.stored, f16)
-        self.add_product = kernels.linear(weights, kernels.added, f32)
-        self.logits_of = kernels.linear(weights, kernels.stored, f32)
-        self.activation = kernels.silu_and_mul(model.hidden)
-        heads = (model.heads, model.shared, model.size)
-        self.turn, self.attend = kernels.rope_and_cache(*heads), kernels.attention(*heads)
-        self.sample = kernels.sampling(model.vocabulary, chosen, temperature=0.8, seed=1)
 
         def empty(*shape: int, dtype: Any = np.float16) -> Any:
             return put(np.zeros(shape, dtype))
@@ -62,26 +72,29 @@ class Decoder:
         self.x, self.normed = empty(batch, model.width, dtype=np.float32), empty(batch, model.width)
         self.qkv = empty(batch, model.heads + 2 * model.shared, model.size)
         self.query, self.mixed = (empty(batch, model.heads, model.size) for _ in range(2))
-        self.gate_up, self.gated = empty(batch, 2 * model.hidden), empty(batch, model.hidden)
+        self.gate_up, self.gated = empty(batch, 2, model.hidden), empty(batch, model.hidden)
         self.logits = empty(batch, model.vocabulary, dtype=np.float32)
+        found = (batch, -(-model.vocabulary // kernels.PART) * CHOSEN)
+        self.best, self.candidates = empty(*found, dtype=np.float32), empty(*found, dtype=np.int32)
 
     def launches(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """The kernels of a step with their arguments, in order."""
-        batch, gains = len(self.tokens), iter(self.gains)
-        yield self.embed, (self.tokens, self.table, self.x)
+        batch, gains, run = len(self.tokens), iter(self.gains), self.run
+        yield run["embed"], (self.tokens, self.table, self.x)
         for matrices, (keys, values) in zip(self.layers, self.caches, strict=True):
-            yield self.norm, (self.x, next(gains), self.normed)
-            yield self.product, (self.normed, *matrices["qkv"], self.qkv.reshape(batch, -1))
-            yield self.turn, (self.qkv, self.positions, self.pages, self.query, keys, values)
-            yield self.attend, (self.query, keys, values, self.pages, self.positions, self.mixed)
-            yield self.add_product, (self.mixed.reshape(batch, -1), *matrices["out"], self.x)
-            yield self.norm, (self.x, next(gains), self.normed)
-            yield self.product, (self.normed, *matrices["gate_up"], self.gate_up)
-            yield self.activation, (self.gate_up, self.gated)
-            yield self.add_product, (self.gated, *matrices["down"], self.x)
-        yield self.norm, (self.x, next(gains), self.normed)
-        yield self.logits_of, (self.normed, *self.last, self.logits)
-        yield self.sample, (self.logits, self.tokens, self.positions, self.written)
+            yield run["norm"], (self.x, next(gains), self.normed)
+            yield run["product"], (self.normed, *matrices["qkv"], self.qkv.reshape(batch, -1))
+            yield run["turn"], (self.qkv, self.positions, self.pages, self.query, keys, values)
+            yield run["attend"], (self.query, keys, values, self.pages, self.positions, self.mixed)
+            yield run["add_product"], (self.mixed.reshape(batch, -1), *matrices["out"], self.x)
+            yield run["norm"], (self.x, next(gains), self.normed)
+            yield run["product"], (self.normed, *matrices["gate_up"], self.gate_up.reshape(batch, -1))
+            yield run["activation"], (self.gate_up, self.gated)
+            yield run["add_product"], (self.gated, *matrices["down"], self.x)
+        yield run["norm"], (self.x, next(gains), self.normed)
+        yield run["logits_of"], (self.normed, *self.last, self.logits)
+        yield run["best"], (self.logits, self.best, self.candidates)
+        yield run["sample"], (self.best, self.candidates, self.tokens, self.positions, self.written)
 
     def step(self) -> None:
         """The next token of each sequence."""
@@ -109,7 +122,8 @@ def main() -> None:
         def put(array: np.ndarray) -> Any:
             return torch.from_numpy(np.ascontiguousarray(array)).cuda()
 
-    decoder = Decoder(given, options.weights, first, options.tokens + 1, rng, put)
+    run = kernels_of(given.model, options.weights)
+    decoder = Decoder(given, run, first, options.tokens + 1, rng, put)
     decoder.step()  # compiles
     step: Callable[[], object] = decoder.step
     if options.device == "cuda":

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import cache
 
 import lego_mlir as lego
-from lego_mlir import Row, f8e4m3fn, f16, f32, i4, i32, u32
+from lego_mlir import Row, f8e4m3fn, f16, f32, gallery, i4, i32, u32
 
 GROUP = 128  # weights of a column with one scale
-ROWS, COLUMNS = 16, 64  # of a product's tile
-PAGE, TILE = 16, 64  # positions of a page of the cache, and of a step of attention
+ROWS, COLUMNS, STAGES = 16, 32, 8  # of a product's tile; groups of K in flight
+PAGE, TILE = 16, 128  # positions of a page of the cache, and of a step of attention
+PART, STEP = 512, 1024  # logits that one block compares, and gates that one block multiplies
 WEIGHTS = {"f16": f16, "f8": f8e4m3fn, "i4": i4}
 EPSILON, ROPE_BASE = 1e-5, 10_000.0
 
@@ -66,11 +67,27 @@ def linear(weights: str, finish: Callable[..., None], result: lego.DType) -> leg
     w_tensor, y_tensor = lego.Tensor(WEIGHTS[weights], Row(N, K)), lego.Tensor(result, Row(B, N))
 
     def multiplied(x, w, scales, y):
-        row, column = ROWS * lego.block_id[1], COLUMNS * lego.block_id[0]
+        row, column, groups = ROWS * lego.block_id[1], COLUMNS * lego.block_id[0], K // GROUP
+        of_x = lego.shared(f16, gallery.xor_swizzle(STAGES * ROWS, GROUP, 32), name="of_x")
+        of_w = lego.shared(w.dtype, gallery.xor_swizzle(STAGES * COLUMNS, GROUP, 32), name="of_w")
+        moved = (w.bytes, of_w.bytes, GROUP // 2) if w.dtype is i4 else (w, of_w, GROUP)
+
+        def stage(group):
+            slot = group % STAGES
+            with lego.when(group < groups):
+                for (source, ring, size), n, first in (((x, of_x, GROUP), ROWS, row), (moved, COLUMNS, column)):
+                    lego.copy_async(source, ring.part((slot * n, 0), (n, size)), at=(first, group * size))
+            lego.commit_copies()
+
+        for group in range(STAGES - 1):
+            stage(group)
         total = lego.register(lego.zeros(f32, (ROWS, COLUMNS)))
-        for group in lego.range(K // GROUP):
-            left = lego.load(x, (ROWS, GROUP), at=(row, group * GROUP))
-            right = lego.load(w.T, (GROUP, COLUMNS), at=(group * GROUP, column))
+        for group in lego.range(groups):
+            lego.wait_copies(STAGES - 2)
+            lego.barrier()  # all have multiplied what the next copies replace
+            stage(group + STAGES - 1)
+            left = of_x.part((group % STAGES * ROWS, 0), (ROWS, GROUP))
+            right = lego.load(of_w.T, (GROUP, COLUMNS), at=(0, group % STAGES * COLUMNS))
             found = lego.mma(left, right, total.get() if scales is None else lego.zeros(f32, (ROWS, COLUMNS)))
             if scales is not None:
                 scale = lego.load(scales, (COLUMNS,), at=(group, column)).to(f32)
@@ -105,11 +122,11 @@ def added(sums, y, at):
 def silu_and_mul(width: int) -> lego.Kernel:
     """silu(gate) * up, which are the halves of a row."""
 
-    @lego.kernel(grid=B, block=128)
-    def activation(x: lego.Tensor(f16, Row(B, 2 * width)), y: lego.Tensor(f16, Row(B, width))):
-        b = lego.block_id[0]
-        gate, up = (lego.load(x, (1, width), at=(b, part * width)).to(f32) for part in range(2))
-        (gate / (1.0 + lego.exp(-gate)) * up).to(f16).store(y, at=(b, 0))
+    @lego.kernel(grid=(lego.cdiv(width, STEP), B), block=128)
+    def activation(x: lego.Tensor(f16, Row(B, 2, width)), y: lego.Tensor(f16, Row(B, width))):
+        first, b = lego.block_id[0] * STEP, lego.block_id[1]
+        gate, up = (lego.load(x, (1, 1, STEP), at=(b, half, first)).reshape(1, STEP).to(f32) for half in range(2))
+        (gate / (1.0 + lego.exp(-gate)) * up).to(f16).store(y, at=(b, first))
 
     return activation
 
@@ -188,29 +205,51 @@ def attention(heads: int, shared: int, size: int) -> lego.Kernel:
 
 
 @cache
+def candidates(vocabulary: int, chosen: int) -> lego.Kernel:
+    """The `chosen` largest logits of each part of a row, and their tokens."""
+
+    @lego.kernel(grid=(lego.cdiv(vocabulary, PART), B), block=128)
+    def best_of_parts(
+        logits: lego.Tensor(f32, Row(B, vocabulary)),
+        best: lego.Tensor(f32, Row(B, lego.cdiv(vocabulary, PART) * chosen)),
+        tokens: lego.Tensor(i32, Row(B, lego.cdiv(vocabulary, PART) * chosen)),
+    ):
+        part, b = lego.block_id[:2]
+        found, which = lego.load(logits, (1, PART), at=(b, part * PART), other=-math.inf).topk(chosen, axis=1)
+        found.store(best, at=(b, part * chosen))
+        (which + i32(part * PART)).store(tokens, at=(b, part * chosen))
+
+    return best_of_parts
+
+
+@cache
 def sampling(vocabulary: int, chosen: int, temperature: float, seed: int) -> lego.Kernel:
     """The next token: one of the `chosen` most probable, at random by their probabilities, and the position after it.
 
     The random number of a token is Philox's of its position and sequence, so a run is repeated exactly. The kernel
     advances what the next step reads; a recorded step is launched again and again with no other work.
     """
+    given = -(-vocabulary // PART) * chosen
+    whole = 1 << (given - 1).bit_length()
 
     @lego.kernel(grid=B, block=128)
     def sample(
-        logits: lego.Tensor(f32, Row(B, vocabulary)),
+        best: lego.Tensor(f32, Row(B, given)),
+        candidates: lego.Tensor(i32, Row(B, given), range=(0, vocabulary)),
         tokens: lego.Tensor(i32, Row(B)),
         positions: lego.Tensor(i32, Row(B)),
         written: lego.Tensor(i32, Row(B, MOST * PAGE)),
     ):
         b, position = lego.block_id[0], positions[lego.block_id[0]]
-        best, which = lego.load(logits, (1, vocabulary), at=(b, 0)).topk(chosen, axis=1)
-        powers = lego.exp((best - best.max(axis=1)[:, None]) * (1 / temperature))
+        top, place = lego.load(best, (1, whole), at=(b, 0), other=-math.inf).topk(chosen, axis=1)
+        which = candidates.load(b, place, mask=(place >= 0) & (place < given))
+        powers = lego.exp((top - top.max(axis=1)[:, None]) * (1 / temperature))
         sums = powers.cumsum(axis=1)
         word = lego.philox(position.to(u32), b, key=(seed, 0))[0]
         aim = powers.sum(axis=1) * ((word >> 8).to(f32) * 2.0**-24)
-        place = (sums <= aim[:, None]).to(i32).sum(axis=1)
-        place = lego.minimum(place, chosen - 1)  # sums in another order may be less than the last
-        token = lego.where(lego.arange((chosen,))[None, :] == place[:, None], which, 0).sum(axis=1)
+        taken = (sums <= aim[:, None]).to(i32).sum(axis=1)
+        taken = lego.minimum(taken, chosen - 1)  # sums in another order may be less than the last
+        token = lego.where(lego.arange((chosen,))[None, :] == taken[:, None], which, 0).sum(axis=1)
         token.store(tokens, at=(b,))
         lego.barrier()  # all threads have read the position
         with lego.when(lego.thread_id[0] == 0):
