@@ -92,18 +92,22 @@ class LoadedFunction:
 class Frame:
     """One launch's configuration and parameters. Slot i holds parameter i, in its first bytes.
 
-    `launch()` launches with what they hold, and returns the driver's error, 0 for none.
+    Frames of launches that follow each other may share `slots`, in which `places` has the parameters of each: then an
+    address that several launches take is written once. `launch()` launches with what the slots hold, and returns the
+    driver's error, 0 for none.
     """
 
-    __slots__ = ("_keep", "configuration", "launch", "slots")
+    __slots__ = ("_keep", "configuration", "launch", "places", "slots")
 
     def __init__(
-        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
-    ) -> None:
-        count = max(slots, 1)
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int,
+        places: int | Sequence[int], slots: Foreign = None,
+    ) -> None:  # fmt: skip
+        self.places = range(max(places, 1)) if isinstance(places, int) else places
+        count = len(self.places)
         self.configuration = _Configuration(*extents, shared, None, None, 0)
-        self.slots: Any = (ctypes.c_uint64 * count)()
-        pointers = (ctypes.c_void_p * count)(*map(self.parameter, range(count)))
+        self.slots: Any = new_slots(count) if slots is None else slots
+        pointers = (ctypes.c_void_p * max(count, 1))(*map(self.parameter, range(count)))
         arguments = (
             ctypes.c_void_p(ctypes.addressof(self.configuration)), ctypes.c_void_p(function.handle),
             ctypes.c_void_p(ctypes.addressof(pointers)), ctypes.c_void_p(None),
@@ -121,7 +125,12 @@ class Frame:
 
     def parameter(self, number: int) -> int:
         """The host address of a parameter: its slot."""
-        return ctypes.addressof(self.slots) + SLOT_BYTES * number
+        return ctypes.addressof(self.slots) + SLOT_BYTES * self.places[number]
+
+
+def new_slots(count: int) -> Foreign:
+    """Memory for parameters: addresses, sizes or numbers, each in the first bytes of its slot."""
+    return (ctypes.c_uint64 * count)()
 
 
 class Driver:
@@ -147,6 +156,7 @@ class Driver:
         self._scratch_locks: dict[tuple[int, int], AbstractContextManager[object]] = {}
         self._clusters: dict[int, tuple[int, ...]] = {}
         self._functions: dict[tuple[bytes, str, int, int], LoadedFunction] = {}
+        self._capturing: dict[tuple[int, int], tuple[Callable[[], None], ctypes.c_int]] = {}
         self._loading = threading.Lock()
 
     def attribute(self, device: int, which: int) -> int:
@@ -347,8 +357,13 @@ class Driver:
 
     def is_capturing(self, device: int, stream: int) -> bool:
         """Whether launches on the stream are recorded in a graph; stream 0 is of the device."""
-        status = ctypes.c_int()
-        self.within(device, lambda: self._require("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status)))
+        found = self._capturing.get((device, stream))
+        if found is None:
+            status = ctypes.c_int()
+            ask = self._prepared("cuStreamIsCapturing", device, ctypes.c_void_p(stream), ctypes.byref(status))
+            found = self._capturing[device, stream] = ask, status
+        ask, status = found
+        ask()
         return status.value != 0
 
     def synchronise(self, device: int, stream: int) -> None:

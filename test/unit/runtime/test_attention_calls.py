@@ -167,6 +167,29 @@ def test_gradients_of_arrays(adds):
         assert np.abs(gradient.reshape(exact.shape) - exact).max() < 2**-8 * np.abs(exact).max()
 
 
+def test_plans_of_gradients_are_of_arrays_that_are_read_where_they_are():
+    """By types, shapes and strides of the gradient that comes; one that is copied takes the plan of its copy."""
+    q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
+    form = AttentionForm(FEATURES, causal=True, group=HEADS)
+    bound = attention_calls._bound(form, HeadSizes(1, SHARED, POSITIONS, POSITIONS), (q, k, v), True)
+    saved = (q, k, v, *bound.forward((q, k, v), None))
+    memory = np.zeros(do.nbytes + 32, np.uint8)
+    begin = -memory.ctypes.data % 16 + 2
+    moved = memory[begin : begin + do.nbytes].view(np.float16).reshape(do.shape)
+    moved[...] = do
+    turned = np.ascontiguousarray(do.swapaxes(0, 1)).swapaxes(0, 1)
+    apart = np.zeros((*do.shape[:-1], 2 * FEATURES), np.float16)[..., ::2]
+    apart[...] = do
+    first, plans = bound.differentiated(saved, do, True), []
+    for given in (do, moved, apart, turned, do):
+        for found, wanted in zip(bound.differentiated(saved, given, True), first, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        plans.append(len(bound._plans))
+    assert plans == [1, 1, 1, 2, 2]
+    bound.differentiated(saved, do, False)
+    assert len(bound._plans) == 3
+
+
 @pytest.mark.parametrize(("shapes", "options", "words"), [
     ([(70, 64)] * 3, {}, r"q is an array of \[.., heads, positions, features\], got \(70, 64\)"),
     ([(2, 70, 64), (1, 70, 64), (1, 71, 64)], {}, "k and v have one shape"),
