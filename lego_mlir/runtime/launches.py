@@ -162,11 +162,11 @@ class AddressCheck:
         low = 0
         for address in addresses:
             low |= address
-        apart = not low & self.mask
-        for first, second, least, most in self.apart:
-            apart = apart and not least < addresses[second] - addresses[first] < most
-        if not apart:
+        if low & self.mask:
             self.refuse(addresses)
+        for first, second, least, most in self.apart:
+            if least < addresses[second] - addresses[first] < most:
+                self.refuse(addresses)
 
     def refuse(self, addresses: Sequence[int]) -> None:
         """Raise UsageError where a tensor is not aligned or overlaps; some need less alignment than others."""
@@ -243,11 +243,9 @@ class InPlacePlan(CudaPlan):
         self.pointer, self.current = library.pointer, library.stream
         self.device, self.count = bound.device[1], len(bound.spans)
         self.mask, self.apart, self.refuse = self.require.mask, self.require.apart, self.require.refuse
-        self.only = self.written[0] if len(self.written) == 1 else None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
-        pointer = self.pointer
-        addresses = [pointer(array) for array in given]
+        addresses = list(map(self.pointer, given))
         low = 0
         for address in addresses:
             low |= address
@@ -295,19 +293,8 @@ class InPlacePlan(CudaPlan):
 class AllocatingPlan(InPlacePlan):
     """The usual launch with results left out: they are allocated by the library of the arrays, and returned."""
 
-    def __init__(self, backend: CudaBackend, bound: Bound, given: Sequence[Given], library: ArrayLibrary) -> None:
-        super().__init__(backend, bound, given, library)
-        self.last = self.sources[: len(given)] == list(range(len(given)))  # the results follow all others
-        self.make = [self.makers[position] for position in sorted(self.makers)]
-
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
-        return super().__call__(self.arrays(given), stream)
-
-    def arrays(self, given: Sequence[Given]) -> list[Given]:
-        """The arrays of every parameter, with new ones for the results."""
-        if self.last:
-            return [*given, *[make() for make in self.make]]
-        return super().arrays(given)
+        return InPlacePlan.__call__(self, self.arrays(given), stream)
 
     def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
         """The launch without the checks of addresses; each has new results."""
@@ -347,15 +334,14 @@ class PlanChain:
 
     def __call__(self, given: Sequence[Given]) -> list[Given] | None:
         """The wanted results; None, with nothing launched, for arrays that are not aligned as a launch needs them."""
-        pointer, low = self.pointer, 0
-        addresses = [pointer(array) for array in given]
+        addresses, low = list(map(self.pointer, given)), 0
         for address in addresses:
             low |= address
         if low & self.mask:
             return None
         results, block = [make() for make in self.make], self.make_block()
-        begin = pointer(block)
-        addresses += [pointer(array) for array in results]
+        begin = self.pointer(block)
+        addresses += map(self.pointer, results)
         addresses += [begin + place for place in self.places]
         self.launch(addresses, self.current(self.device))
         return results

@@ -106,11 +106,10 @@ class StepsPlan(Plan):
         self.require(addresses)
         used = self.stream() if stream is None else stream
         device = self.bound.device[1]
+        scratch = self.driver.scratch_of(device, used)
         if not self.bytes:
             self.launch(addresses, used)
-        elif (
-            used == OF_EACH_THREAD or self.driver.is_capturing(device, used) or (self.bytes > KEPT and not self.cleared)
-        ):
+        elif used == OF_EACH_THREAD or scratch.is_capturing() or (self.bytes > KEPT and not self.cleared):
             begin = self.driver.allocate(self.bytes, device, used)
             try:
                 if self.cleared:
@@ -119,8 +118,8 @@ class StepsPlan(Plan):
             finally:
                 self.driver.free(begin, device, used)
         else:
-            with self.driver.scratch_lock(device, used):  # no launch of another thread between these
-                begin = self._kept(used) if self.cleared else self.driver.scratch(self.bytes, device, used)
+            with scratch.lock:  # no launch of another thread between these
+                begin = self._kept(used) if self.cleared else scratch.of(self.bytes)
                 self.launch([*addresses, *[begin + place for place in self.places]], used)
         if self.waits:
             self.driver.synchronise(device, used)
