@@ -20,6 +20,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import AXES, CHUNK
 from lego_mlir.runtime.arrays import key_of
 from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.first_derivatives import refusing
 from lego_mlir.runtime.launches import PlanChain, chain_of
 from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows, read
 
@@ -269,6 +270,6 @@ def _function() -> Foreign:
             bound = context.bound
             saved = context.saved_tensors
             found = bound.differentiated(saved, gradient, context.deterministic)
-            return None, None, *found, *[None] * (len(saved) - 5)
+            return None, None, *refusing("attention", found, saved[:3]), *[None] * (len(saved) - 5)
 
     return FusedAttention

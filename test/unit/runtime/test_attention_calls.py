@@ -130,6 +130,19 @@ def test_gradients_of_torch(deterministic, scale):
         assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
 
 
+def test_second_derivatives_are_refused():
+    """They would be without the part of the kernels."""
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.randn(1, 4, FEATURES, dtype=torch.float16, requires_grad=True) for _ in "qkv")
+    result = lego_mlir.attention(q, k, v, check=True).float().square().sum()
+    plain = torch.autograd.grad(result, (q, k, v), retain_graph=True)
+    recorded = torch.autograd.grad(result, (q, k, v), create_graph=True)
+    for x, y in zip(plain, recorded, strict=True):
+        assert torch.equal(x, y.detach())
+    with pytest.raises(UsageError, match="attention has first derivatives alone"):
+        torch.autograd.grad((recorded[1].float() * k.float()).sum(), q)
+
+
 def test_gradients_follow_the_setting_of_torch(monkeypatch):
     torch = pytest.importorskip("torch")
     added = []
