@@ -89,7 +89,7 @@ def frame_of(backend: CudaBackend, bound: Bound, places: Sequence[int] | None = 
     return frame
 
 
-class Chain:
+class LaunchChain:
     """Launches that follow each other on one stream, which take their addresses from one block of slots.
 
     `parts` has a bound launch of each kernel, and for each of its arguments the number of its address among the
@@ -330,7 +330,7 @@ class PlanChain:
             made = iter(makes)
             names = [next(made) if source is None else takes[source] for source in plan.sources]
             parts.append((plan.backend, plan.bound, [known[name] for name in names]))
-        self.launch = Chain(parts, len(known))
+        self.launch = LaunchChain(parts, len(known))
 
     def __call__(self, given: Sequence[Given]) -> list[Given] | None:
         """The wanted results; None, with nothing launched, for arrays that are not aligned as a launch needs them."""

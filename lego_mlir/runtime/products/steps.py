@@ -24,7 +24,7 @@ from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
 from lego_mlir.runtime.driver import Driver
-from lego_mlir.runtime.launches import AddressCheck, Chain, CudaBackend
+from lego_mlir.runtime.launches import AddressCheck, CudaBackend, LaunchChain
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 from lego_mlir.runtime.plans import Backend, Plan, known_library
 
@@ -86,7 +86,7 @@ class StepsPlan(Plan):
             self.places.append(self.bytes)
             self.bytes += -(-extents[name] // ALIGNMENT) * ALIGNMENT
         known = {name: number for number, name in enumerate([*(names[i] for i, _ in self.readers), *scratch])}
-        self.launch = Chain([step.bound(bound.device, known) for step in steps], len(known))
+        self.launch = LaunchChain([step.bound(bound.device, known) for step in steps], len(known))
         self.driver: Driver = self.launch.parts[0][0].driver
         self.cleared = extents.get(COUNTERS, 0)
         self.kept: dict[int, int] = {}
