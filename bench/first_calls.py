@@ -7,7 +7,9 @@
             cache tell how often the kernel was compiled.
 `lengths`   one process: attention at lengths that it has not seen; then the kernel for all lengths beside one for
             exactly these, L2 flushed, in turns.
-`host`      one process: microseconds of the host for a call in a loop, as `bench/launch.py` measures them.
+`host`      one process: microseconds of the host for a call in a loop, as `bench/launch.py` measures them. Words after
+            it name the cases: `python bench/first_calls.py time host odd "short backward"`. Sizes are such that 200
+            calls fit into the queue of launches, and the short ones' work on the device takes less time than a call.
 
 The package may be a folder on PYTHONPATH, with the MLIR bindings and llvmlite. Figures of `first` and `host` are those
 of the processor beside the GPU.
@@ -47,9 +49,21 @@ SHOWN = {
     "attention": "`attention`, 2 x 16 x 1024 x 128, causal",
     "gradients": "the same and its gradients",
     "backward": "its gradients alone",
+    "odd columns": "`matmul(a, b)`, 1025 x 1024 x 1031",
+    "divided": "of 16 x 8192 x 512, the sum divided among blocks",
+    "small": "of 512 cubed",
+    "short attention": "`attention`, 2 x 16 x 256 x 128, causal",
+    "short gradients": "the same and its gradients",
+    "short backward": "its gradients alone",
     "spec": "a kernel of a user's file",
 }
 """What the page calls the cases."""
+PRODUCTS = {
+    "matmul": (4096, 4096, 4096), "odd": (1025, 1027, 1031), "odd columns": (1025, 1024, 1031),
+    "divided": (16, 8192, 512), "small": (512, 512, 512),
+}  # fmt: skip
+"""M, K and N of plain products."""
+HOST = (*CASES[:-1], "backward", *[name for name in SHOWN if name.startswith("short")], *list(PRODUCTS)[2:])
 LENGTHS = (512, 520, 777, 1000, 1024, 1537, 2048, 3000, 4096, 8192)
 TIMED = (520, 1024, 8192)
 """Lengths at which exact kernels are timed beside."""
@@ -85,8 +99,9 @@ def calls(name: str, rival: bool) -> Callable[[], Any]:
         return call
 
     sdpa = torch.nn.functional.scaled_dot_product_attention
-    if name in ("matmul", "odd"):
-        a, b = (drawn(*shape) for shape in (((4096, 4096),) * 2 if name == "matmul" else ((1025, 1027), (1027, 1031))))
+    if name in PRODUCTS:
+        m, k, n = PRODUCTS[name]
+        a, b = drawn(m, k), drawn(k, n)
         return (lambda: a @ b) if rival else ours("matmul", a, b)
     if name == "fused":
         a, b, bias = drawn(1024, 1024), drawn(1024, 1024), drawn(1024)
@@ -105,12 +120,13 @@ def calls(name: str, rival: bool) -> Callable[[], Any]:
         a, b = drawn(2048, 1024, dtype=torch.bfloat16), drawn(8, 1024, 1024, dtype=torch.bfloat16)
         ends = torch.arange(256, 2049, 256, device="cuda", dtype=torch.int32)
         return (lambda: torch._grouped_mm(a, b, ends)) if rival else ours("grouped_matmul", a, b, ends)
-    if name in ("attention", "gradients", "backward"):
-        learns = name != "attention"
-        q, k, v = (drawn(2, 16, 1024, 128, learns=learns) for _ in range(3))
+    kind = name.removeprefix("short ")
+    if kind in ("attention", "gradients", "backward"):
+        learns, length = kind != "attention", 1024 if kind == name else 256
+        q, k, v = (drawn(2, 16, length, 128, learns=learns) for _ in range(3))
         forward = (lambda: sdpa(q, k, v, is_causal=True)) if rival else ours("attention", q, k, v, causal=True)
-        gradient = drawn(2, 16, 1024, 128)
-        if name == "backward":
+        gradient = drawn(2, 16, length, 128)
+        if kind == "backward":
             result = forward()
             return lambda: torch.autograd.grad(result, (q, k, v), gradient, retain_graph=True)
         return (lambda: torch.autograd.grad(forward(), (q, k, v), gradient)) if learns else forward
@@ -228,25 +244,28 @@ def lengths() -> Iterator[dict[str, Any]]:
             yield row
 
 
-def host() -> Iterator[dict[str, Any]]:
+def host(names: Sequence[str] = HOST) -> Iterator[dict[str, Any]]:
     """Microseconds of the host, by `bench/launch.py`'s protocol."""
     launch.BATCHES = 40
-    for name in (*CASES[:-1], "backward"):
+    for name in names:
         rows = launch.timed([("lego_mlir", calls(name, False)), ("torch", calls(name, True))])
         for row in rows:
             yield {"case": name, **row}
 
 
-PARTS = {"host": host, "lengths": lengths, "first": first}
+PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {"host": host, "lengths": lengths, "first": first}
 
 
 def measure(words: Sequence[str]) -> None:
     """The parts that the words name, or all; each row is printed, and kept, when it is there."""
+    if unknown := [word for word in words if word not in (*PARTS, *HOST)]:
+        raise SystemExit(f"parts are {', '.join(PARTS)}, and cases of host {', '.join(HOST)}; got {unknown}")
     found = {**harness.versions(), "device": harness.device_name(), "processor": launch._processor()}
     found |= {"python": platform.python_version(), "cores": os.cpu_count()}
     for part in [word for word in words if word in PARTS] or PARTS:
         rows = found[part] = []
-        for row in PARTS[part]():
+        named = [word for word in words if word in HOST]
+        for row in PARTS[part](named) if part == "host" and named else PARTS[part]():
             rows.append(row)
             print(part, json.dumps(row), flush=True)
             path = harness.save(NAME, found)

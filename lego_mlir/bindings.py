@@ -20,7 +20,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +78,8 @@ class Bindings:
     @property
     def version(self) -> str:
         """The provider's distribution and version, as `doctor` and cache keys need it."""
+        from importlib import metadata  # which takes a tenth of the time in which a spec is read
+
         try:
             return f"{self.package} {metadata.version(DISTRIBUTIONS[self.package])}"
         except metadata.PackageNotFoundError:

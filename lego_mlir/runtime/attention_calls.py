@@ -67,7 +67,7 @@ def attention(
     whose strides are no multiples of 16 bytes, are copied. With `causal` a query attends to keys of no larger position,
     with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
     PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
-    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types.
+    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types, and for second derivatives.
     """
     key = (key_of((q, k, v)), causal, window, scale, check)
     bound = attention_plans.known.get(key)

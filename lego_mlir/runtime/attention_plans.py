@@ -2,7 +2,7 @@
 
     known      plans of this process, by what `key_of` tells of q, k and v, and the options of the call
     forward    q, k, v, .. -> the result and the log-sum-exps of its rows
-    backward   the three launches of gradients, bound at their first use
+    backward   the launches of gradients, bound at their first use, and then launched as one chain
 
 Kernels read arrays by their strides, as [batch, heads, positions, features] or [heads, rows, features]; results have
 the shapes of q, k and v, and the order of their axes in memory. An array that a kernel cannot read is copied into rows.
@@ -14,16 +14,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import AXES, CHUNK
 from lego_mlir.runtime.arrays import key_of
 from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.first_derivatives import refusing
+from lego_mlir.runtime.launches import PlanChain, chain_of
 from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows, read
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Foreign, Returned, Tensor
+    from lego_mlir.aliases import AnyArray, Foreign, Tensor
     from lego_mlir.runtime.calls import Calls
     from lego_mlir.runtime.plans import Plan
 
@@ -31,6 +33,9 @@ _KEPT: Final = 4096
 """Calls of one process; a caller whose shapes change all the time starts over."""
 PER_ROW: Final = ("lse", "delta", "sums")
 """Results that kernels make for each row, in rows."""
+STARTS: Final = ("starts_q", "starts_k")
+"""Where the sequences of packed arrays begin."""
+GRADIENTS: Final = ("dq", "dk", "dv")
 HALF: Final = 2
 """Bytes of an element of q, k and v; what there is for each row has more."""
 
@@ -47,6 +52,15 @@ class GradientCalls:
     prepare: Calls
     main: tuple[Calls, ...]
     last: Calls
+
+
+@dataclass(frozen=True, slots=True)
+class GradientStep:
+    """A launch of gradients: its kernel, the names of the arrays that it takes, and the forms of those it makes."""
+
+    calls: Calls
+    takes: tuple[str, ...]
+    makes: Mapping[str, DenseShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +155,7 @@ class BoundAttention:
     learns: bool = False
     without_gradients: str = ""
     """Why there are no gradients, where no kernel computes them."""
-    _plans: dict[Hashable, Callable[..., list[Tensor]]] = field(default_factory=dict)
+    _plans: dict[Hashable, BoundGradients] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
@@ -161,58 +175,60 @@ class BoundAttention:
         """The gradients of q, k and v."""
         key = deterministic, key_of((do,))
         plan = self._plans.get(key)
+        if plan is None or self.pointer(do) % ALIGNMENT:
+            do = readable(do)
+            key = deterministic, key_of((do,))  # of a copy, where it is one
+            plan = self._plans.get(key)
         if plan is None:
-            calls = self.gradients(deterministic)
-            plan = self._plans[key] = self._added(calls) if calls.add else self._ordered(calls)
-        return plan(saved, do)
+            steps = self._steps(self.gradients(deterministic))
+            names = ("q", "k", "v", *(STARTS if self.axes.packed else ()), "o", "lse", "do")
+            plan = self._plans[key] = BoundGradients(steps, names, self.axes, self.check)
+        return plan([*saved, do])
 
-    def _bound(self, calls: Calls, given: Sequence[Tensor], **results: DenseShape) -> Callable[..., Returned]:
-        """The launch of a kernel of gradients at its first arrays, and of others like them from then on."""
-        plan: Plan = bound_launch(calls, self.axes, given, results, self.check)
-        return plan
-
-    def _added(self, calls: GradientCalls) -> Callable[..., list[Tensor]]:
-        """All in one kernel, which adds the gradients of queries."""
-        plans: list[Any] = []
+    def _steps(self, calls: GradientCalls) -> list[GradientStep]:
+        """The launches of gradients, in their order."""
         of_q, of_k = self.shapes
-        (main,) = calls.main
+        given: tuple[str, ...] = ("q", "k", "v", "do", "lse", "delta")
+        delta = {"delta": DenseShape.rows(*self.rows)}
+        if calls.add:
+            delta["sums"] = DenseShape.rows(*self.rows, of_q.shape[-1])
+            given = (*given, *(STARTS if self.axes.packed else ()), "sums")
+        of_queries = ("sums",) if calls.add else given
+        each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
+        return [
+            GradientStep(calls.prepare, ("o", "do"), delta),
+            *[GradientStep(main, given, dict.fromkeys(n, of_k)) for main, n in zip(calls.main, each, strict=True)],
+            GradientStep(calls.last, of_queries, {"dq": of_q}),
+        ]
 
-        def run(saved: Sequence[Tensor], do: Tensor) -> list[Tensor]:
-            q, k, v, *starts, o, lse = saved
-            if not plans:
-                of_sums = DenseShape.rows(*self.rows, of_q.shape[-1])
-                first = self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows), sums=of_sums)
-                delta, sums = first((o, do), None)
-                second = self._bound(main, (q, k, v, do, lse, delta, *starts, sums), dk=of_k, dv=of_k)
-                plans[:] = first, second, self._bound(calls.last, (sums,), dq=of_q)  # whole, for other threads
-            prepare, main_plan, rounded = plans
-            delta, sums = prepare((o, do), None)
-            _, dk, dv = main_plan((q, k, v, do, lse, delta, *starts, sums), None)
-            return [rounded((sums,), None), dk, dv]
 
-        return run
+class BoundGradients:
+    """The launches of gradients, bound one by one at the first arrays; from then on as one chain where there is one."""
 
-    def _ordered(self, calls: GradientCalls) -> Callable[..., list[Tensor]]:
-        """In two passes, with one order of each sum."""
-        plans: list[Any] = []
-        of_q, of_k = self.shapes
+    def __init__(self, steps: Sequence[GradientStep], names: Sequence[str], axes: HeadAxes, check: bool) -> None:
+        self.steps, self.names, self.axes, self.check = steps, names, axes, check
+        self.plans: list[Plan] = []
+        self.chain: PlanChain | None = None
 
-        def run(saved: Sequence[Tensor], do: Tensor) -> list[Tensor]:
-            q, k, v, o, lse = saved
-            if not plans:
-                first = self._bound(calls.prepare, (o, do), delta=DenseShape.rows(*self.rows))
-                given = (q, k, v, do, lse, first((o, do), None))
-                each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
-                pairs = zip(calls.main, each, strict=True)
-                second = [self._bound(kernel, given, **dict.fromkeys(names, of_k)) for kernel, names in pairs]
-                plans[:] = first, second, self._bound(calls.last, given, dq=of_q)  # whole, for other threads
-            prepare, of_keys, of_queries = plans
-            given = (q, k, v, do, lse, prepare((o, do), None))
-            found = [plan(given, None) for plan in of_keys]
-            dk, dv = found if len(found) > 1 else found[0]
-            return [of_queries(given, None), dk, dv]
+    def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """The gradients of q, k and v; `given` are the arrays of the names."""
+        found = None if self.chain is None else self.chain(given)
+        return self._one_by_one(given) if found is None else found
 
-        return run
+    def _one_by_one(self, given: Sequence[Tensor]) -> list[Tensor]:
+        known, plans = dict(zip(self.names, given, strict=True)), list(self.plans)
+        for number, step in enumerate(self.steps):
+            arrays = [known[name] for name in step.takes]
+            if number == len(plans):
+                plans.append(bound_launch(step.calls, self.axes, arrays, step.makes, self.check))
+            written = plans[number](arrays, None)
+            results = (written if isinstance(written, tuple) else (written,))[-len(step.makes) :]
+            known.update(zip(step.makes, results, strict=True))
+        if not self.plans:
+            wires = [(step.takes, tuple(step.makes)) for step in self.steps]
+            self.chain = chain_of(plans, wires, self.names, GRADIENTS)
+            self.plans = plans  # whole, for other threads
+        return [known[name] for name in GRADIENTS]
 
 
 known: Final[dict[Hashable, BoundAttention]] = {}
@@ -252,7 +268,8 @@ def _function() -> Foreign:
         @staticmethod
         def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
             bound = context.bound
-            found = bound.differentiated(context.saved_tensors, readable(gradient), context.deterministic)
-            return None, None, *found, *[None] * (len(context.saved_tensors) - 5)
+            saved = context.saved_tensors
+            found = bound.differentiated(saved, gradient, context.deterministic)
+            return None, None, *refusing("attention", found, saved[:3]), *[None] * (len(saved) - 5)
 
     return FusedAttention

@@ -92,18 +92,22 @@ class LoadedFunction:
 class Frame:
     """One launch's configuration and parameters. Slot i holds parameter i, in its first bytes.
 
-    `launch()` launches with what they hold, and returns the driver's error, 0 for none.
+    Frames of launches that follow each other may share `slots`, in which `places` has the parameters of each: then an
+    address that several launches take is written once. `launch()` launches with what the slots hold, and returns the
+    driver's error, 0 for none.
     """
 
-    __slots__ = ("_keep", "configuration", "launch", "slots")
+    __slots__ = ("_keep", "configuration", "launch", "places", "slots")
 
     def __init__(
-        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
-    ) -> None:
-        count = max(slots, 1)
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int,
+        places: int | Sequence[int], slots: Foreign = None,
+    ) -> None:  # fmt: skip
+        self.places = range(max(places, 1)) if isinstance(places, int) else places
+        count = len(self.places)
         self.configuration = _Configuration(*extents, shared, None, None, 0)
-        self.slots: Any = (ctypes.c_uint64 * count)()
-        pointers = (ctypes.c_void_p * count)(*map(self.parameter, range(count)))
+        self.slots: Any = new_slots(count) if slots is None else slots
+        pointers = (ctypes.c_void_p * max(count, 1))(*map(self.parameter, range(count)))
         arguments = (
             ctypes.c_void_p(ctypes.addressof(self.configuration)), ctypes.c_void_p(function.handle),
             ctypes.c_void_p(ctypes.addressof(pointers)), ctypes.c_void_p(None),
@@ -121,7 +125,12 @@ class Frame:
 
     def parameter(self, number: int) -> int:
         """The host address of a parameter: its slot."""
-        return ctypes.addressof(self.slots) + SLOT_BYTES * number
+        return ctypes.addressof(self.slots) + SLOT_BYTES * self.places[number]
+
+
+def new_slots(count: int) -> Foreign:
+    """Memory for parameters: addresses, sizes or numbers, each in the first bytes of its slot."""
+    return (ctypes.c_uint64 * count)()
 
 
 class Driver:
@@ -143,8 +152,7 @@ class Driver:
         self.devices = count.value
         self._contexts: dict[int, int] = {}
         self._numbers: dict[int, DeviceNumbers | None] = {}
-        self._scratch: dict[tuple[int, int], tuple[int, int]] = {}
-        self._scratch_locks: dict[tuple[int, int], AbstractContextManager[object]] = {}
+        self._scratch: dict[tuple[int, int], StreamScratch] = {}
         self._clusters: dict[int, tuple[int, ...]] = {}
         self._functions: dict[tuple[bytes, str, int, int], LoadedFunction] = {}
         self._loading = threading.Lock()
@@ -289,20 +297,10 @@ class Driver:
         arguments = (ctypes.c_uint64(pointer), ctypes.c_void_p(stream))
         self.within(device, lambda: self._require("cuMemFreeAsync", *arguments))
 
-    def scratch_lock(self, device: int, stream: int) -> AbstractContextManager[object]:
-        """The lock of the scratch memory of a stream: who holds it launches there alone."""
-        found = self._scratch_locks.get((device, stream))
-        return self._scratch_locks.setdefault((device, stream), threading.RLock()) if found is None else found
-
-    def scratch(self, size: int, device: int, stream: int) -> int:
-        """Memory for what is launched next on a stream, which later launches there overwrite. It is kept, and grows."""
-        begin, held = self._scratch.get((device, stream), (0, 0))
-        if held < size:
-            if held:
-                self.free(begin, device, stream)
-            begin = self.allocate(size, device, stream)
-            self._scratch[device, stream] = begin, size
-        return begin
+    def scratch_of(self, device: int, stream: int) -> StreamScratch:
+        """The scratch memory of a stream."""
+        found = self._scratch.get((device, stream))
+        return found or self._scratch.setdefault((device, stream), StreamScratch(self, device, stream))
 
     def clear(self, pointer: int, size: int, device: int, stream: int) -> None:
         """Set bytes of a device's memory to 0, in the order of the stream."""
@@ -316,6 +314,17 @@ class Driver:
     def word_waiter(self, pointer: int, device: int, stream: int) -> Callable[[int], None]:
         """Lets the stream wait until 32 bits of memory, minus a value, are not negative as a signed number."""
         return self._words("cuStreamWaitValue32_v2", pointer, device, stream)
+
+    def asker(self, stream: int, device: int) -> Callable[[], bool]:
+        """Tells whether launches on the stream are recorded in a graph; stream 0 is of the device."""
+        status = ctypes.c_int()
+        ask = self._prepared("cuStreamIsCapturing", device, ctypes.c_void_p(stream), ctypes.byref(status))
+
+        def is_capturing() -> bool:
+            ask()
+            return status.value != 0
+
+        return is_capturing
 
     def _words(self, function: str, pointer: int, device: int, stream: int) -> Callable[[int], None]:
         value, flags = ctypes.c_uint32(), ctypes.c_uint(0)  # write with a barrier of memory; wait for greater or equal
@@ -344,12 +353,6 @@ class Driver:
                 self.check(code, function)
 
         return run
-
-    def is_capturing(self, device: int, stream: int) -> bool:
-        """Whether launches on the stream are recorded in a graph; stream 0 is of the device."""
-        status = ctypes.c_int()
-        self.within(device, lambda: self._require("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status)))
-        return status.value != 0
 
     def synchronise(self, device: int, stream: int) -> None:
         """Wait for a stream."""
@@ -380,6 +383,29 @@ class Driver:
             if function in ("cuInit", "cuDeviceGetCount"):
                 raise DependencyError(f"no CUDA device answers ({reason}); a GPU and NVIDIA's driver are needed")
             self.check(code, function)
+
+
+class StreamScratch:
+    """Memory for what is launched next on a stream, which later launches there overwrite. It is kept, and grows.
+
+    Who holds the `lock` launches there alone.
+    """
+
+    __slots__ = ("_bytes", "_driver", "_place", "begin", "is_capturing", "lock")
+
+    def __init__(self, driver: Driver, device: int, stream: int) -> None:
+        self._driver, self._place, self._bytes, self.begin = driver, (device, stream), 0, 0
+        self.lock: Final[AbstractContextManager[object]] = threading.RLock()
+        self.is_capturing = driver.asker(stream, device)
+
+    def of(self, size: int) -> int:
+        """Where this many bytes begin."""
+        if self._bytes < size:
+            if self._bytes:
+                self._driver.free(self.begin, *self._place)
+            self.begin = self._driver.allocate(size, *self._place)
+            self._bytes = size
+        return self.begin
 
 
 def _version(number: int) -> str:

@@ -14,12 +14,13 @@ as absent. Nothing here imports NumPy, SymPy, Z3 or MLIR.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -73,10 +74,23 @@ def kernel_of(call: object, make: Callable[[], KeptKernel]) -> KeptKernel:
     with only_one(folder, digest) as waited:
         found = read(digest) if waited else None
         if found is None:
-            found = make()
+            with uncollected():
+                found = make()
             with suppress(CacheError):  # of a folder that others can write to, where nothing was read either
                 write(digest, found)
     return found
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the collection of cycles: a compilation keeps what it derives, and each collection walks all of that."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @cache

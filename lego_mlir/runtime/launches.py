@@ -10,17 +10,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.runtime import binding
-from lego_mlir.runtime.arrays import ArrayLibrary
+from lego_mlir.runtime.arrays import ArrayLibrary, MakeArray
 from lego_mlir.runtime.binding import Bound
-from lego_mlir.runtime.driver import SLOT_BYTES, Driver, Frame, LoadedFunction
+from lego_mlir.runtime.driver import SLOT_BYTES, Driver, Frame, LoadedFunction, new_slots
 from lego_mlir.runtime.manifest import Argument, KernelEntry
 from lego_mlir.runtime.plans import Plan, known_library, require_no_gradient, stored_number
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Given, Returned
+    from lego_mlir.aliases import AnyArray, Foreign, Given, Returned
+
+BLOCK_ALIGNMENT: Final = 256
+"""Bytes to which the parts of a block of memory are aligned, as an allocation is."""
+Wire = tuple[Sequence[str], Sequence[str]]
+"""The names of the arrays that a launch takes, and of those that it makes."""
 
 # How `struct` writes a number; others are written as the words that `argument_checks.scalar` makes.
 _FORMATS: Final = {
@@ -48,6 +54,7 @@ class CudaBackend:
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A launch of this kernel for bound arrays."""
         plain = len(bound.spans) == len(self.entry.arguments) and not bound.needs_gradient and bool(given)
+        plain = plain and not any(argument.permutation for argument in self.entry.arguments)  # compared at each call
         alike = all(type(array) is type(given[0]) for array in given)
         if not (plain and alike and library is not None and library is known_library(given[0])):
             return CudaPlan(self, bound, given, library)
@@ -58,26 +65,78 @@ class CudaBackend:
         return CudaPlan(self, bound, given, library)
 
 
-def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
-    """A frame with the extents and sizes of a bound launch; addresses, numbers and stream are still to be written."""
+def frame_of(backend: CudaBackend, bound: Bound, places: Sequence[int] | None = None, slots: Foreign = None) -> Frame:
+    """A frame with the extents and sizes of a bound launch; addresses, numbers and stream are still to be written.
+
+    It may share `slots` with other frames, in which `places` has those of its parameters.
+    """
     entry, count = backend.entry, len(backend.entry.arguments)
-    extents = (*bound.grid, *bound.block)
+    extents, shared = (*bound.grid, *bound.block), entry.dynamic_shared_bytes
+    places = range(count + len(bound.sizes)) if places is None else places
     described = {n: a.tensor_map for n, a in enumerate(entry.arguments) if a.tensor_map is not None}
     if described:
         from lego_mlir.hardware.tensor_map_forms import form_from
         from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
 
         maps = {number: form_from(data).at(bound.sizes) for number, data in described.items()}
-        shared, slots = entry.dynamic_shared_bytes, count + len(bound.sizes)
-        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, slots, maps)
+        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, places, maps, slots)
         if entry.dependent:
             frame.begin_early()
     else:
-        slots = count + len(bound.sizes)
-        frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, slots)
-    for i, size in enumerate(bound.sizes):
-        frame.slots[count + i] = size
+        frame = Frame(backend.driver, backend.function, extents, shared, places, slots)
+    for place, size in zip(places[count:], bound.sizes, strict=True):
+        frame.slots[place] = size
     return frame
+
+
+class LaunchChain:
+    """Launches that follow each other on one stream, which take their addresses from one block of slots.
+
+    `parts` has a bound launch of each kernel, and for each of its arguments the number of its address among the
+    `count` addresses of a call. What does not change from call to call is written once.
+    """
+
+    def __init__(self, parts: Sequence[tuple[CudaBackend, Bound, Sequence[int]]], count: int) -> None:
+        self.parts, self.count = parts, count
+        self._pool: list[_ChainFrames] = []
+
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+        """Launch all, one after the other."""
+        try:
+            frames = self._pool.pop()
+        except IndexError:  # threads that launch together take several
+            frames = _ChainFrames(self.parts, self.count)
+        frames.slots[0 : self.count] = addresses
+        if frames.stream != stream:
+            frames.turn_to(stream)
+        for launch in frames.launches:
+            failed = launch()
+            if failed:
+                number = frames.launches.index(launch)
+                backend = self.parts[number][0]
+                backend.driver.launch_failed(frames.frames[number], backend.function, failed)
+        self._pool.append(frames)
+
+
+class _ChainFrames:
+    """The frames of a chain, for one thread at a time; their slots hold the addresses, and then sizes."""
+
+    __slots__ = ("frames", "launches", "slots", "stream")
+
+    def __init__(self, parts: Sequence[tuple[CudaBackend, Bound, Sequence[int]]], count: int) -> None:
+        self.slots = new_slots(count + sum(len(bound.sizes) for _, bound, _ in parts))
+        self.frames: list[Frame] = []
+        for backend, bound, numbers in parts:
+            sizes = range(count, count := count + len(bound.sizes))
+            self.frames.append(frame_of(backend, bound, (*numbers, *sizes), self.slots))
+        self.launches = [frame.launch for frame in self.frames]
+        self.stream: int | None = None
+
+    def turn_to(self, stream: int) -> None:
+        """Let all of them be launched on a stream."""
+        for frame in self.frames:
+            frame.configuration.stream = stream
+        self.stream = stream
 
 
 class AddressCheck:
@@ -103,11 +162,11 @@ class AddressCheck:
         low = 0
         for address in addresses:
             low |= address
-        apart = not low & self.mask
-        for first, second, least, most in self.apart:
-            apart = apart and not least < addresses[second] - addresses[first] < most
-        if not apart:
+        if low & self.mask:
             self.refuse(addresses)
+        for first, second, least, most in self.apart:
+            if least < addresses[second] - addresses[first] < most:
+                self.refuse(addresses)
 
     def refuse(self, addresses: Sequence[int]) -> None:
         """Raise UsageError where a tensor is not aligned or overlaps; some need less alignment than others."""
@@ -184,11 +243,9 @@ class InPlacePlan(CudaPlan):
         self.pointer, self.current = library.pointer, library.stream
         self.device, self.count = bound.device[1], len(bound.spans)
         self.mask, self.apart, self.refuse = self.require.mask, self.require.apart, self.require.refuse
-        self.only = self.written[0] if len(self.written) == 1 else None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
-        pointer = self.pointer
-        addresses = [pointer(array) for array in given]
+        addresses = list(map(self.pointer, given))
         low = 0
         for address in addresses:
             low |= address
@@ -236,23 +293,72 @@ class InPlacePlan(CudaPlan):
 class AllocatingPlan(InPlacePlan):
     """The usual launch with results left out: they are allocated by the library of the arrays, and returned."""
 
-    def __init__(self, backend: CudaBackend, bound: Bound, given: Sequence[Given], library: ArrayLibrary) -> None:
-        super().__init__(backend, bound, given, library)
-        self.last = self.sources[: len(given)] == list(range(len(given)))  # the results follow all others
-        self.make = [self.makers[position] for position in sorted(self.makers)]
-
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
-        return super().__call__(self.arrays(given), stream)
-
-    def arrays(self, given: Sequence[Given]) -> list[Given]:
-        """The arrays of every parameter, with new ones for the results."""
-        if self.last:
-            return [*given, *[make() for make in self.make]]
-        return super().arrays(given)
+        return InPlacePlan.__call__(self, self.arrays(given), stream)
 
     def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
         """The launch without the checks of addresses; each has new results."""
         return lambda *arrays: self.launch(arrays or given, None, checked=False)
+
+
+class PlanChain:
+    """The usual launches with results left out, one after the other, as one call: it returns the wanted results.
+
+    What is made for later launches alone is in one block of memory. `wires` has, for each plan, the names of the arrays
+    that it takes and of those that it makes; `given` are the names of a call's arrays, which no launch writes.
+    """
+
+    def __init__(
+        self, plans: Sequence[AllocatingPlan], wires: Sequence[Wire], given: Sequence[str], wanted: Sequence[str]
+    ) -> None:
+        first = plans[0]
+        self.pointer, self.current, self.device = first.pointer, first.current, first.device
+        self.mask = max(plan.mask for plan in plans)
+        makers, extents = dict[str, MakeArray](), dict[str, int]()
+        for plan, (_, makes) in zip(plans, wires, strict=True):
+            for name, (position, result) in zip(makes, sorted(plan.results.items()), strict=True):
+                makers[name], extents[name] = plan.makers[position], result.bytes
+        self.make = [makers[name] for name in wanted]
+        passed = [name for name in makers if name not in wanted]
+        ends = list(accumulate((-(-extents[name] // BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT for name in passed), initial=0))
+        self.places, library = ends[:-1], first.library
+        assert library is not None and library.results is not None  # which made the results of these plans
+        self.make_block = library.results("uint8", (max(ends[-1], 1),), (1,), first.bound.device)
+        known = {name: number for number, name in enumerate((*given, *wanted, *passed))}
+        parts = []
+        for plan, (takes, makes) in zip(plans, wires, strict=True):
+            made = iter(makes)
+            names = [next(made) if source is None else takes[source] for source in plan.sources]
+            parts.append((plan.backend, plan.bound, [known[name] for name in names]))
+        self.launch = LaunchChain(parts, len(known))
+
+    def __call__(self, given: Sequence[Given]) -> list[Given] | None:
+        """The wanted results; None, with nothing launched, for arrays that are not aligned as a launch needs them."""
+        addresses, low = list(map(self.pointer, given)), 0
+        for address in addresses:
+            low |= address
+        if low & self.mask:
+            return None
+        results, block = [make() for make in self.make], self.make_block()
+        begin = self.pointer(block)
+        addresses += map(self.pointer, results)
+        addresses += [begin + place for place in self.places]
+        self.launch(addresses, self.current(self.device))
+        return results
+
+
+def chain_of(
+    plans: Sequence[Plan], wires: Sequence[Wire], given: Sequence[str], wanted: Sequence[str]
+) -> PlanChain | None:
+    """The plans as one call; None where one is not the usual launch, or writes an array of the call."""
+    allocating = [plan for plan in plans if type(plan) is AllocatingPlan]
+    if len(allocating) < len(plans):
+        return None
+    for plan, (takes, _) in zip(allocating, wires, strict=True):
+        sources = [plan.sources[position] for position in plan.written]
+        if any(source is not None and takes[source] in given for source in sources):
+            return None
+    return PlanChain(allocating, wires, given, wanted)
 
 
 def write_number(entry: KernelEntry, argument: Argument, given: Given, frame: Frame, slot: int) -> None:

@@ -130,7 +130,8 @@ class Plan:
         self.written = [i for i, argument in enumerate(arguments) if argument.written and argument.kind == "tensor"]
         self.makers = self._makers()
         self._alike: Callable[..., bool] | None = None
-        self.converted = library is not None and library.finish is not None
+        self.converted = library is not None and library.finish is not None and bool(self.results)
+        self.only = self.written[0] if len(self.written) == 1 and not self.converted else None
         self.tables = _tables(entry)
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
@@ -152,12 +153,15 @@ class Plan:
 
     def arrays(self, given: Sequence[Given]) -> list[Given]:
         """A value for every parameter; results that were left out are allocated."""
-        return [self.makers[i]() if s is None else given[s] for i, s in enumerate(self.sources)]
+        found = list(given)
+        for position, make in self.makers.items():
+            found.insert(position, make())
+        return found
 
     def _makers(self) -> dict[int, MakeArray]:
-        """How each result is allocated, by its position."""
+        """How each result is allocated, by its position, in the order of positions."""
         makers = {}
-        for position, result in self.results.items():
+        for position, result in sorted(self.results.items()):
             if self.library is None or self.library.results is None:
                 raise UsageError(
                     f"kernel {self.entry.entry}: pass an array for the result {self.entry.arguments[position].name}: "
@@ -169,6 +173,8 @@ class Plan:
 
     def returned(self, arrays: Sequence[Given]) -> Returned:
         """The tensors that are written: one, or a tuple."""
+        if self.only is not None:
+            return arrays[self.only]
         written = [arrays[i] for i in self.written]
         if self.converted and self.library is not None and self.library.finish is not None:
             finish, device = self.library.finish, self.bound.device

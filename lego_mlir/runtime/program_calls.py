@@ -154,24 +154,17 @@ def _launch(backend: Backend, step: ProgramStep, sizes: Mapping[str, int], devic
 
 def _cuda_launch(backend: Backend, bound: Bound, sources: Sequence[object]) -> Launch:
     from lego_mlir.runtime.driver import Frame
-    from lego_mlir.runtime.launches import CudaBackend, write_number
+    from lego_mlir.runtime.launches import CudaBackend, frame_of, write_number
 
     assert isinstance(backend, CudaBackend)
-    entry, device, count = backend.entry, backend.driver, len(backend.entry.arguments)
+    entry, device = backend.entry, backend.driver
     frames: list[Frame] = []  # not in use: threads that launch together take several
-
-    def new_frame() -> Frame:
-        extents = (*bound.grid, *bound.block)
-        frame = Frame(device, backend.function, extents, entry.dynamic_shared_bytes, count + len(bound.sizes))
-        for number_, size in enumerate(bound.sizes):
-            frame.slots[count + number_] = size
-        return frame
 
     def launch(tensors: Mapping[str, int], numbers: Mapping[str, object], stream: int) -> None:
         try:
             frame = frames.pop()
         except IndexError:
-            frame = new_frame()
+            frame = frame_of(backend, bound)
         for position, value in enumerate(_values(sources, tensors, numbers)):
             if entry.arguments[position].kind == "tensor":
                 frame.slots[position] = value

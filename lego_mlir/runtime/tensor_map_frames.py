@@ -20,7 +20,7 @@ from lego_mlir.hardware.tensor_maps import DATA_TYPES, MAP_BYTES, SWIZZLE_NUMBER
 from lego_mlir.runtime.driver import Driver, Frame, LoadedFunction
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+    from lego_mlir.aliases import Array, Foreign
 
 MAP_ALIGNMENT: Final = 64
 L2_PROMOTION: Final = 2  # CUtensorMapL2promotion: 128 bytes are fetched together; less is no faster, 256 bytes slower
@@ -59,18 +59,18 @@ def encoded(driver: Driver, tensor_map: TensorMap, address: int) -> Array:
 class TensorMapFrame(Frame):
     """A frame some of whose parameters are tensor maps, by number, of the arrays whose addresses its slots hold."""
 
-    __slots__ = ("_bytes", "_device", "_driver", "_encoded", "_kept", "_maps", "_memory", "_places")
+    __slots__ = ("_begins", "_bytes", "_device", "_driver", "_encoded", "_kept", "_maps", "_memory")
 
     def __init__(
-        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int,
-        maps: Mapping[int, TensorMap],
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int,
+        places: int | Sequence[int], maps: Mapping[int, TensorMap], slots: Foreign = None,
     ) -> None:  # fmt: skip
         parts = {number: described.parts for number, described in maps.items()}
         count = sum(map(len, parts.values()))
         self._memory = (ctypes.c_char * (MAP_BYTES * count + MAP_ALIGNMENT))()
         first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         ends = [MAP_BYTES * n for n in accumulate(map(len, parts.values()), initial=0)]
-        self._places = {number: first + begin for number, begin in zip(parts, ends, strict=False)}
+        self._begins = {number: first + begin for number, begin in zip(parts, ends, strict=False)}
         self._device = function.device
         self._driver, self._maps, self._encoded = driver, parts, dict.fromkeys(maps, 0)
         begin = first - ctypes.addressof(self._memory)
@@ -78,35 +78,34 @@ class TensorMapFrame(Frame):
         self._kept: dict[int, tuple[slice, dict[int, bytes]]] = {
             number: (slice(*span), {}) for number, span in zip(parts, pairwise(ends), strict=True)
         }
-        super().__init__(driver, function, extents, shared, slots)
-        launch = self.launch
+        super().__init__(driver, function, extents, shared, places, slots)
+        launch, addresses, known = self.launch, self.slots, self._encoded
+        arrays = [(number, self.places[number]) for number in maps]
 
         def encoded_launch() -> int:
-            self._encode()
+            for number, place in arrays:
+                if addresses[place] != known[number]:  # elsewhere than at the previous launch
+                    self._encode(number, addresses[place])
             return launch()
 
         self.launch: Callable[[], int] = encoded_launch
 
     def parameter(self, number: int) -> int:
         """The host address of a parameter: its map, or its slot."""
-        return self._places.get(number) or super().parameter(number)
+        return self._begins.get(number) or super().parameter(number)
 
-    def _encode(self) -> None:
-        """Write the maps of arrays that are elsewhere than at the previous launch."""
-        for number, known in self._encoded.items():
-            address = self.slots[number]
-            if address == known:
-                continue
-            span, kept = self._kept[number]
-            found = kept.get(address)
-            if found is not None:
-                self._bytes[span] = found
-            else:
-                self._in_context(number, address, moved=bool(known))
-                if len(kept) >= MAPS_KEPT:
-                    kept.clear()
-                kept[address] = bytes(self._bytes[span])
-            self._encoded[number] = address
+    def _encode(self, number: int, address: int) -> None:
+        """Write the map of an array, and of its edge."""
+        span, kept = self._kept[number]
+        found = kept.get(address)
+        if found is not None:
+            self._bytes[span] = found
+        else:
+            self._in_context(number, address, moved=bool(self._encoded[number]))
+            if len(kept) >= MAPS_KEPT:
+                kept.clear()
+            kept[address] = bytes(self._bytes[span])
+        self._encoded[number] = address
 
     def _in_context(self, number: int, address: int, moved: bool) -> None:
         """Write a map in the context of the device: a thread may have none yet, as PyTorch's for gradients."""

@@ -11,6 +11,18 @@ COMPILE = (
     "structured.compile('A = B*C', A=structured.Matrix(4, 4), B=structured.Matrix(4, 4), C=structured.Matrix(4, 4), "
     "cache=None)"
 )
+SPEC = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+N = lego.size("N", min=1, max=2**30)
+
+@lego.kernel(grid=lego.cdiv(N, 256), block=256)
+def axpy(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), a: f32):
+    i = lego.block_id[0] * 256 + lego.thread_id[0]
+    with lego.when(i < N):
+        y[i] = a * x[i] + y[i]
+"""
 
 
 @pytest.mark.parametrize(
@@ -28,3 +40,13 @@ def test_modules_that_are_loaded(statement, most):
         [sys.executable, "-c", COUNT.format(statement)], capture_output=True, text=True, check=True, timeout=120
     )
     assert int(done.stdout) <= most
+
+
+@pytest.mark.parametrize("module", ["numpy", "importlib.metadata", "z3", "lego_mlir.proofs"])
+def test_what_reading_a_kernel_does_not_load(module, tmp_path):
+    """A process with a full cache reads the file of a kernel, and calls it."""
+    source = tmp_path / "spec.py"
+    source.write_text(SPEC)
+    command = f"import sys; sys.path.insert(0, {str(source.parent)!r}); import spec; print({module!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "False"

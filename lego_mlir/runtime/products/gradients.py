@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lego_mlir.runtime.first_derivatives import refusing
+
 if TYPE_CHECKING:
     from lego_mlir.aliases import Foreign, Tensor
 
@@ -49,7 +51,7 @@ def _function(product: Product) -> Foreign:
             with torch.no_grad():
                 of_a = _of_left(product, gradient, b, form) if wanted[0] else None
                 of_b = _of_right(product, a, b, gradient, form) if wanted[1] else None
-            return of_a, of_b, None, None, None
+            return *refusing("grouped_matmul", (of_a, of_b), (a, b)), None, None, None
 
     return GroupedProduct
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
-from lego_mlir.runtime.driver import Driver, Frame
-from lego_mlir.runtime.launches import AddressCheck, CudaBackend, frame_of
+from lego_mlir.runtime.driver import Driver
+from lego_mlir.runtime.launches import AddressCheck, CudaBackend, LaunchChain
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 from lego_mlir.runtime.plans import Backend, Plan, known_library
 
@@ -50,6 +50,20 @@ class ProductStep:
     tensors: tuple[str, ...]
     sizes: Mapping[str, int]
 
+    def bytes(self, device: Device) -> dict[str, int]:
+        """The bytes of each of its tensors."""
+        return {name: facts.bytes for name, facts in zip(self.tensors, self._facts(device), strict=True)}
+
+    def bound(self, device: Device, known: Mapping[str, int]) -> tuple[CudaBackend, Bound, list[int]]:
+        """The launch, bound to all but addresses, and the number of the address that each argument takes."""
+        assert isinstance(self.backend, CudaBackend)  # products are computed on GPUs
+        entry, numbers = self.backend.entry, [known[name] for name in self.tensors]
+        sizes = {size.name: self.sizes[size.name] for size in entry.sizes}
+        return self.backend, binding.bind(entry, self._facts(device), sizes), numbers
+
+    def _facts(self, device: Device) -> list[ArrayFacts]:
+        return [_facts(argument, self.sizes, device) for argument in self.backend.entry.arguments]
+
 
 class StepsPlan(Plan):
     """The bound launches of a product on a, b and c, and where its scratch tensors are in their block of memory."""
@@ -63,10 +77,8 @@ class StepsPlan(Plan):
         self.readers = [(span.position, self._pointer(span.position, given)) for span in bound.spans]
         self.require = AddressCheck(entry, bound)
         extents: dict[str, int] = {}
-        launches = [_BoundStep(step, bound.device) for step in steps]
-        self.driver: Driver = launches[0].backend.driver
-        for launch in launches:
-            for name, size in launch.bytes.items():
+        for step in steps:
+            for name, size in step.bytes(bound.device).items():
                 extents[name] = max(size, extents.get(name, 0))
         scratch = sorted(extents.keys() - set(names), key=lambda name: name != COUNTERS)  # counters first
         self.places, self.bytes = list[int](), 0
@@ -74,7 +86,8 @@ class StepsPlan(Plan):
             self.places.append(self.bytes)
             self.bytes += -(-extents[name] // ALIGNMENT) * ALIGNMENT
         known = {name: number for number, name in enumerate([*(names[i] for i, _ in self.readers), *scratch])}
-        self.launches = [(launch, [known[name] for name in launch.tensors]) for launch in launches]
+        self.launch = LaunchChain([step.bound(bound.device, known) for step in steps], len(known))
+        self.driver: Driver = self.launch.parts[0][0].driver
         self.cleared = extents.get(COUNTERS, 0)
         self.kept: dict[int, int] = {}
         self.waits = library is not None and library.waits
@@ -93,30 +106,24 @@ class StepsPlan(Plan):
         self.require(addresses)
         used = self.stream() if stream is None else stream
         device = self.bound.device[1]
+        scratch = self.driver.scratch_of(device, used)
         if not self.bytes:
-            self._launch(addresses, used)
-        elif (
-            used == OF_EACH_THREAD or self.driver.is_capturing(device, used) or (self.bytes > KEPT and not self.cleared)
-        ):
+            self.launch(addresses, used)
+        elif used == OF_EACH_THREAD or scratch.is_capturing() or (self.bytes > KEPT and not self.cleared):
             begin = self.driver.allocate(self.bytes, device, used)
             try:
                 if self.cleared:
                     self.driver.clear(begin, self.cleared, device, used)
-                self._launch([*addresses, *[begin + place for place in self.places]], used)
+                self.launch([*addresses, *[begin + place for place in self.places]], used)
             finally:
                 self.driver.free(begin, device, used)
         else:
-            with self.driver.scratch_lock(device, used):  # no launch of another thread between these
-                begin = self._kept(used) if self.cleared else self.driver.scratch(self.bytes, device, used)
-                self._launch([*addresses, *[begin + place for place in self.places]], used)
+            with scratch.lock:  # no launch of another thread between these
+                begin = self._kept(used) if self.cleared else scratch.of(self.bytes)
+                self.launch([*addresses, *[begin + place for place in self.places]], used)
         if self.waits:
             self.driver.synchronise(device, used)
         return self.returned(arrays)
-
-    def _launch(self, addresses: Sequence[int], stream: int) -> None:
-        """All launches; `addresses` of the arrays of the call, and of scratch tensors."""
-        for launch, numbers in self.launches:
-            launch([addresses[number] for number in numbers], stream)
 
     def _kept(self, stream: int) -> int:
         """The scratch memory of a stream, with counters of 0; one thread allocates it."""
@@ -129,32 +136,6 @@ class StepsPlan(Plan):
                     self.driver.clear(found, self.cleared, self.bound.device[1], stream)
                     self.kept[stream] = found
         return found
-
-
-class _BoundStep:
-    """A step's launch, bound to everything but addresses; `bytes` of each of its tensors."""
-
-    def __init__(self, step: ProductStep, device: Device) -> None:
-        assert isinstance(step.backend, CudaBackend)  # products are computed on GPUs
-        self.backend, self.tensors, self.frames = step.backend, step.tensors, list[Frame]()
-        self.count = len(step.tensors)
-        entry = step.backend.entry
-        facts = [_facts(argument, step.sizes, device) for argument in entry.arguments]
-        self.bound = binding.bind(entry, facts, {size.name: step.sizes[size.name] for size in entry.sizes})
-        self.bytes = {name: fact.bytes for name, fact in zip(step.tensors, facts, strict=True)}
-
-    def __call__(self, addresses: Sequence[int], stream: int) -> None:
-        backend = self.backend
-        try:
-            frame = self.frames.pop()
-        except IndexError:
-            frame = frame_of(backend, self.bound)
-        frame.slots[0 : self.count] = addresses
-        frame.configuration.stream = stream
-        failed = frame.launch()
-        if failed:
-            backend.driver.launch_failed(frame, backend.function, failed)
-        self.frames.append(frame)
 
 
 def _facts(argument: Argument, sizes: Mapping[str, int], device: Device) -> ArrayFacts:

@@ -23,7 +23,6 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lego_mlir.errors import LegoError, TraceError
-from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Size
 from lego_mlir.expr.prove import prove
@@ -108,6 +107,8 @@ class ProgramStep:
 
     def size_values(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The sizes of the kernel, for sizes of the program."""
+        from lego_mlir.expr.evaluate import evaluate  # with NumPy
+
         return {name: n if isinstance(n, int) else int(evaluate(n, sizes)) for name, n in self.sizes.items()}
 
     def tensor(self, parameter: str) -> str:

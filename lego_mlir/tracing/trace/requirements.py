@@ -15,7 +15,6 @@ import sympy
 
 from lego_mlir.aliases import Cond
 from lego_mlir.errors import LegoError
-from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Divisor, Eq, FloorDiv, FloorMod, Le, ShiftLeft, Size
 from lego_mlir.tracing.trace.tracer import current
@@ -36,6 +35,8 @@ class Requirement:
 
     def unmet(self, sizes: Mapping[str, int]) -> str:
         """The message for sizes that do not satisfy it; empty where they do."""
+        from lego_mlir.expr.evaluate import evaluate  # with NumPy
+
         names = sorted(str(symbol) for symbol in self.condition.free_symbols)
         if any(name not in sizes for name in names) or evaluate(self.condition, sizes):
             return ""

@@ -130,6 +130,19 @@ def test_gradients_of_torch(deterministic, scale):
         assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
 
 
+def test_second_derivatives_are_refused():
+    """They would be without the part of the kernels."""
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.randn(1, 4, FEATURES, dtype=torch.float16, requires_grad=True) for _ in "qkv")
+    result = lego_mlir.attention(q, k, v, check=True).float().square().sum()
+    plain = torch.autograd.grad(result, (q, k, v), retain_graph=True)
+    recorded = torch.autograd.grad(result, (q, k, v), create_graph=True)
+    for x, y in zip(plain, recorded, strict=True):
+        assert torch.equal(x, y.detach())
+    with pytest.raises(UsageError, match="attention has first derivatives alone"):
+        torch.autograd.grad((recorded[1].float() * k.float()).sum(), q)
+
+
 def test_gradients_follow_the_setting_of_torch(monkeypatch):
     torch = pytest.importorskip("torch")
     added = []
@@ -165,6 +178,29 @@ def test_gradients_of_arrays(adds):
     wanted = of_scores @ k, (of_scores.mT @ q).sum(0), (weights.mT @ do).sum(0)
     for gradient, exact in zip(found, wanted, strict=True):
         assert np.abs(gradient.reshape(exact.shape) - exact).max() < 2**-8 * np.abs(exact).max()
+
+
+def test_plans_of_gradients_are_of_arrays_that_are_read_where_they_are():
+    """By types, shapes and strides of the gradient that comes; one that is copied takes the plan of its copy."""
+    q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
+    form = AttentionForm(FEATURES, causal=True, group=HEADS)
+    bound = attention_calls._bound(form, HeadSizes(1, SHARED, POSITIONS, POSITIONS), (q, k, v), True)
+    saved = (q, k, v, *bound.forward((q, k, v), None))
+    memory = np.zeros(do.nbytes + 32, np.uint8)
+    begin = -memory.ctypes.data % 16 + 2
+    moved = memory[begin : begin + do.nbytes].view(np.float16).reshape(do.shape)
+    moved[...] = do
+    turned = np.ascontiguousarray(do.swapaxes(0, 1)).swapaxes(0, 1)
+    apart = np.zeros((*do.shape[:-1], 2 * FEATURES), np.float16)[..., ::2]
+    apart[...] = do
+    first, plans = bound.differentiated(saved, do, True), []
+    for given in (do, moved, apart, turned, do):
+        for found, wanted in zip(bound.differentiated(saved, given, True), first, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        plans.append(len(bound._plans))
+    assert plans == [1, 1, 1, 2, 2]
+    bound.differentiated(saved, do, False)
+    assert len(bound._plans) == 3
 
 
 @pytest.mark.parametrize(("shapes", "options", "words"), [

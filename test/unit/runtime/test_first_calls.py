@@ -1,5 +1,6 @@
 """Kernels on disk by the call that needs them: what the key depends on, one process that compiles, and light starts."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -139,6 +140,24 @@ def test_what_was_made_is_found_and_a_broken_entry_is_made_again(fresh_cache):
     assert first_calls.kernel_of("call", make).described == {"entry": "nothing"}
     assert len(makes) == 2
     assert not list((default_folder() / FOLDER).iterdir())
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_nothing_is_collected_while_a_kernel_is_compiled(is_on, fresh_cache):
+    seen = []
+
+    def failing():
+        seen.append(gc.isenabled())
+        raise ValueError
+
+    if not is_on:
+        gc.disable()
+    try:
+        with pytest.raises(ValueError):
+            first_calls.kernel_of("collected", failing)
+        assert (seen, gc.isenabled()) == ([False], is_on)
+    finally:
+        gc.enable()
 
 
 def test_equal_code_is_kept_once(fresh_cache):

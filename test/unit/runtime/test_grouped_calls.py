@@ -132,3 +132,13 @@ def test_offsets_that_decrease_or_exceed_the_rows_are_refused_by_a_check(ends):
         ):
             lego_mlir.grouped_matmul(a, b, np.array(ends, np.int32), check=True)
         lego_mlir.grouped_matmul(a, b, np.array(ENDS, np.int32), check=True)
+
+
+def test_second_derivatives_are_refused():
+    torch = pytest.importorskip("torch")
+    a = torch.randn(4, 64, dtype=torch.bfloat16, requires_grad=True)
+    b = torch.randn(2, 64, 8, dtype=torch.bfloat16)
+    product = lego_mlir.grouped_matmul(a, b, torch.tensor([2, 4], dtype=torch.int32), check=True)
+    (found,) = torch.autograd.grad(product.float().square().sum(), a, create_graph=True)
+    with pytest.raises(UsageError, match="grouped_matmul has first derivatives alone"):
+        torch.autograd.grad((found * a).sum(), a)

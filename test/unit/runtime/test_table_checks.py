@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, gallery
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import table_checks
+from lego_mlir.runtime import driver, table_checks
 from lego_mlir.runtime.manifest import kernel_from
 from lego_mlir.toolchain import compile_kernel
 
@@ -60,6 +61,22 @@ def test_an_array_is_compared_once(monkeypatch):
     for table in (tables[0], tables[0], tables[1], tables[0]):
         gather(x, y, table)
     assert compared == ["order", "order"]
+
+
+def test_a_table_on_a_device_is_compared(monkeypatch):
+    machine = Machine().plug_in(monkeypatch)
+    OwnLibrary(monkeypatch)
+    kernel = lego.kernel(grid=1, block=N)(gather.function)
+    machine.runs(kernel, "gather")
+    x, turn = np.arange(N, dtype=np.float32), np.roll(np.arange(N, dtype=np.int32), 1)
+    try:
+        y = kernel(own(x), own(np.zeros(N, np.float32)), own(turn))
+        assert np.array_equal(y, x[turn])
+        with pytest.raises(UsageError, match="the kernel takes a permutation"):
+            kernel(own(x), own(np.zeros(N, np.float32)), own(turn % 5))
+    finally:
+        driver.driver.cache_clear()
+    assert len(machine.launches) == 1
 
 
 def test_a_table_and_its_inverse_are_compared():
