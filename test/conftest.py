@@ -1,8 +1,8 @@
 """Options and settings that every test shares."""
 
 import gc
+import json
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -15,6 +15,7 @@ import draws
 import hypothesis
 import kept_cache
 import pytest
+import samples
 
 # Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
 LONGEST = ("test_random_kernels.py", "test_explorer_browser.py", "test_attention.py", "test_packed_attention.py",
@@ -81,17 +82,5 @@ def pytest_collection_modifyitems(config, items):
         draws.limit_examples(item, **({"part": counted.args[0]} if counted else {"most": MOST_EXAMPLES}))
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)
-    _skip_all_but_samples(items)
-
-
-def _skip_all_but_samples(items):
-    """Of the cases of a test that is `sampled(n)`, n run, drawn by the test's name: the same ones each time."""
-    cases = {}
-    for item in items:
-        if (marker := item.get_closest_marker("sampled")) is not None:
-            cases.setdefault((item.path, item.originalname, marker.args[0]), []).append(item)
-    for (_, _, count), found in cases.items():
-        kept = random.Random(found[0].originalname).sample(range(len(found)), min(count, len(found)))
-        for k, item in enumerate(found):
-            if k not in kept:
-                item.add_marker(pytest.mark.skip(reason=f"{count} of {len(found)} cases run; all with --long"))
+    for item, reason in samples.left_out(items, json.loads(samples.FILE.read_text())).items():
+        item.add_marker(pytest.mark.skip(reason=reason))

@@ -102,7 +102,6 @@ def attend(form, sizes, on, gain=1.0, constant=True, **options):
     close(lse, wanted[1], 2**-10)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("form", "sizes"), FORMS)
 def test_forms_by_wgmma(form, sizes):
     attend(form, sizes, "sm_90a")
@@ -165,7 +164,6 @@ def differentiate(form, sizes, on, kernels):
         close(found, gradient, TOLERANCE[form.dtype])
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("on", "form", "sizes"), [
     pytest.param("sm_90a", *FORMS[0], marks=pytest.mark.long),
     ("sm_90a", *FORMS[1]), ("sm_90a", *FORMS[2]), ("sm_90a", *FORMS[3]), ("interp", *FORMS[1]),

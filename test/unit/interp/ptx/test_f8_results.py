@@ -46,7 +46,6 @@ def run(sizes, dtype, result, tiling, blocks, parameters, epilogue, operands):
     return found.reshape(m, n), (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(np.float32)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("sizes", "dtype", "result", "tiling", "blocks", "parameters"), CASES)
 def test_values_are_rounded_and_saturated(sizes, dtype, result, tiling, blocks, parameters):
     m, n, _ = sizes
