@@ -1,8 +1,8 @@
 """Options and settings that every test shares."""
 
 import gc
+import json
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -15,10 +15,11 @@ import draws
 import hypothesis
 import kept_cache
 import pytest
+import samples
 
 # Files with tests of many seconds, which begin first: none of them is then the last that a process waits for.
-LONGEST = ("test_random_kernels.py", "test_explorer_browser.py", "test_attention.py", "test_packed_attention.py",
-           "test_attention_calls.py", "test_page_blocks.py", "test_kernels.py", "test_operands_along_k.py")  # fmt: skip
+LONGEST = ("test_random_kernels.py", "test_mutations.py", "test_packed_attention_calls.py", "test_distributions.py",
+           "test_matmul_laws.py", "test_explorer_browser.py", "test_unrolled_steps.py", "test_pages.py")  # fmt: skip
 MOST_EXAMPLES = 25  # of a law in the everyday run; --long draws as many as the law says
 # Times differ between machines, and a slow one proves nothing: no deadlines. The everyday run draws the same cases each
 # time, so that a change is red for what it did; --long draws new ones, and prints how to get a failure again.
@@ -28,6 +29,9 @@ hypothesis.settings.register_profile("long", deadline=None, print_blob=True)
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="also run the long fuzzing, on new cases each time")
+    parser.addoption(
+        "--all-cases", action="store_true", help="run all cases of slow tests, not samples; --long does, too"
+    )
     parser.addoption("--kernels-seed", type=int, help="draw other random kernels than the everyday ones")
     parser.addoption("--update-golden", action="store_true", help="accept what was produced as the new golden files")
 
@@ -75,23 +79,15 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.name not in LONGEST)
     if config.getoption("--long"):
         return
-    skip = pytest.mark.skip(reason="long fuzzing; run with --long")
+    skip, everyday = pytest.mark.skip(reason="long fuzzing; run with --long"), []
     for item in items:
         counted = item.get_closest_marker("examples")
         draws.limit_examples(item, **({"part": counted.args[0]} if counted else {"most": MOST_EXAMPLES}))
         if item.get_closest_marker("long") is not None:  # keywords hold the names of folders, too
             item.add_marker(skip)
-    _skip_all_but_samples(items)
-
-
-def _skip_all_but_samples(items):
-    """Of the cases of a test that is `sampled(n)`, n run, drawn by the test's name: the same ones each time."""
-    cases = {}
-    for item in items:
-        if (marker := item.get_closest_marker("sampled")) is not None:
-            cases.setdefault((item.path, item.originalname, marker.args[0]), []).append(item)
-    for (_, _, count), found in cases.items():
-        kept = random.Random(found[0].originalname).sample(range(len(found)), min(count, len(found)))
-        for k, item in enumerate(found):
-            if k not in kept:
-                item.add_marker(pytest.mark.skip(reason=f"{count} of {len(found)} cases run; all with --long"))
+        else:
+            everyday.append(item)
+    if config.getoption("--all-cases"):
+        return
+    for item, reason in samples.left_out(everyday, json.loads(samples.FILE.read_text())):
+        item.add_marker(pytest.mark.skip(reason=reason))

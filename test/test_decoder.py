@@ -90,7 +90,7 @@ def test_no_kernel_races(modules):
 
 
 def test_the_command_prints_what_it_compared(modules, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["decode.py", "--weights", "i4", "--tokens", "3", "--batch", "1"])
+    monkeypatch.setattr(sys, "argv", ["decode.py", "--weights", "i4", "--tokens", "2", "--batch", "1"])
     modules[2].main()
     said = capsys.readouterr().out
     assert "sequence 0: " in said and "of the largest" in said and "tokens in" in said

@@ -32,6 +32,7 @@ TESTS = (
     *("test/unit/cli/test_compile.py", "test/unit/cli/test_spec.py", "test/unit/tracing/test_values.py"),
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
+EVERYTHING = ("--all-cases",)  # which pytest finds by itself
 TOOLS = ("pytest", "hypothesis", "pytest-xdist")
 LIBRARIES = (
     *("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi", "onnx", "onnxscript", "kernels==0.17.2"),
@@ -89,18 +90,18 @@ def environment(name: str, python: str, packages: list[str]) -> Path | None:
     return inside
 
 
-def run_tests(python: Path, tests: tuple[str, ...] = TESTS) -> int:
-    """Run these tests with another Python, all if none are named, in as many processes as there are cores."""
+def run_tests(python: Path, chosen: tuple[str, ...] = TESTS) -> int:
+    """Run these tests with another Python, in as many processes as there are cores."""
     versions = subprocess.run([python, "-m", "pip", "freeze", "--quiet"], capture_output=True, text=True, check=True)
     print(f"{python}: {', '.join(versions.stdout.split())}", flush=True)
-    command = [str(python), "-m", "pytest", "-q", "--dist", "worksteal", "-n", str(os.cpu_count() or 1), *tests]
+    command = [str(python), "-m", "pytest", "-q", "--dist", "worksteal", "-n", str(os.cpu_count() or 1), *chosen]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
 
 
 def floors(whole: bool) -> int:
     python = next((program for version, program in pythons() if version == FIRST), sys.executable)
     made = environment("floors", python, [lowest(requirement) for requirement in requirements(whole)])
-    return 1 if made is None else run_tests(made, () if whole else TESTS)
+    return 1 if made is None else run_tests(made, EVERYTHING if whole else TESTS)
 
 
 def newest(whole: bool) -> int:
@@ -109,7 +110,7 @@ def newest(whole: bool) -> int:
             break
         made = environment("newest", program, requirements(whole))
         if made is not None:
-            return run_tests(made, () if whole else TESTS)
+            return run_tests(made, EVERYTHING if whole else TESTS)
         print(f"skipped {program}: not every dependency has a wheel for it")
     print("skipped: no Python here is newer than {}.{} and has wheels of every dependency".format(*sys.version_info))
     return 0

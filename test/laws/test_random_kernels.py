@@ -27,7 +27,7 @@ from lego_mlir.transforms import modules
 from lego_mlir.transforms.passes.narrow_indices import narrowed
 
 TOGETHER = 5
-EVERYDAY, LONG = 15, 100_000 // TOGETHER
+EVERYDAY, LONG = 8, 100_000 // TOGETHER
 TARGETS = ("sm_80", "sm_90")
 NARROWED = ("sm_90",)
 MLIR_OPT = shutil.which("mlir-opt-22")

@@ -132,12 +132,12 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
     words = {
         id(inner)
         for s in statements_in(body)
-        if isinstance(s, If) and s.mark is not None
+        if isinstance(s, If) and s.mark is not None and side_of(s) == COPIES
         for inner in statements_in(s.then)
-        if side_of(s) == COPIES
     }
+    computed = kept - words
     for s in statements_in(body):
-        if id(s) not in kept - words or isinstance(s, If | For | While):
+        if id(s) not in computed or isinstance(s, If | For | While):
             continue
         if isinstance(s, Load) and s.access.buffer.name in written:
             raise refused(

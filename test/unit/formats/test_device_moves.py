@@ -90,6 +90,7 @@ def test_the_kernel_of_larger_sizes_is_right_on_the_processor(name, sizes):
     assert same(found, expected)
 
 
+@pytest.mark.examples(2)
 @given(moves())
 @settings(max_examples=25, deadline=None)
 def test_a_tile_moves_each_unit_once(move):

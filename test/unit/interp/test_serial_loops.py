@@ -60,6 +60,7 @@ def test_an_iteration_with_a_load_and_a_sum_takes_few_calls(buffer, most):
     assert calls(lambda: run(many)) - calls(lambda: run(few)) <= 500 * most
 
 
+@pytest.mark.examples(2)
 @given(
     st.sampled_from(["f16", "f32", "f64"]),
     st.sampled_from(["%x", "%s"]),

@@ -38,7 +38,6 @@ def pitched(x, columns_first):
     )
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("form", "shape", "on"), [
     (BatchedForm(), (70, 136, 136), "interp"),
     (BatchedForm(), (70, 136, 136), "sm_90a"),
@@ -51,7 +50,6 @@ def test_matrices_of_any_stride_are_multiplied(form, shape, on):
     multiply(form, shape, on)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layouts", ["NN", "TT"])
 @pytest.mark.parametrize("on", ["interp", "sm_90a"])
 def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):

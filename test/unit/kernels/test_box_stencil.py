@@ -96,7 +96,6 @@ def test_one_kernel_for_all_sizes_in_columns_of_a_run_time_width():
         check(kernel, image(h, w, f32), f32, H=h, W=w, wide=column)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("n", "order"), [(4096, "columns"), (4037, "columns"), (4037, "zigzag"), (4096, "tiles")])
 def test_blocks_of_a_large_image(n, order):
     """9 x 9 on a sample of the blocks: the first, the last, and those at the end of a column."""

@@ -43,7 +43,6 @@ def drawn(epilogue):
     return found
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("dtype", "result", "layouts", "size", "tile", "fused"), TYPED)
 def test_a_kernel_of_all_sizes(dtype, result, layouts, size, tile, fused):
     (m, n, k), draw = size, np.random.default_rng(0)

@@ -21,6 +21,7 @@ FORMS = [
     (AttentionForm(features=128, dtype=bf16, causal=False), EMPTY),
     (AttentionForm(causal=True, window=20, group=2), ODD),
 ]
+MANY = AttentionForm(causal=False), ([0, *itertools.accumulate([3, 0, 1] * 12)],) * 2  # in fewer blocks
 
 
 class Packed:
@@ -81,10 +82,10 @@ def tolerance(form):
     return 2**-6 if form.dtype == bf16 else 2**-9
 
 
-@pytest.mark.parametrize(("form", "starts"), FORMS)
-def test_results_of_packed_sequences(form, starts):
+@pytest.mark.parametrize(("form", "starts", "groups"), [*((*form, 2) for form in FORMS), (*MANY, 1)])
+def test_results_of_packed_sequences(form, starts, groups):
     packed = Packed(form, starts)
-    o, lse = packed.run([packed_attention.build(form, 1, AttentionTile(2, 64))], ["o", "lse"])
+    o, lse = packed.run([packed_attention.build(form, 1, AttentionTile(groups, 64))], ["o", "lse"])
     assert np.abs(o - packed.o).max() <= tolerance(form) * np.abs(packed.o).max()
     finite = np.isfinite(packed.lse)
     assert np.array_equal(np.isfinite(lse), finite)
@@ -101,14 +102,6 @@ def test_gradients_of_packed_sequences(form, starts):
         assert np.abs(gradient - wanted).max() <= tolerance(form) * np.abs(wanted).max(), name
 
 
-def test_many_sequences_are_found_by_their_blocks():
-    form, lengths = AttentionForm(causal=False), [3, 0, 1] * 12
-    starts = [0, *np.cumsum(lengths).tolist()]
-    packed = Packed(form, (starts, starts))
-    (o,) = packed.run([packed_attention.build(form, 1, AttentionTile(1, 64))], ["o"])
-    assert np.abs(o - packed.o).max() <= tolerance(form) * np.abs(packed.o).max()
-
-
 def test_gradients_of_wide_heads_are_refused():
     with pytest.raises(UsageError, match=r"heads of 64 or 128 features.*got 256"):
         packed_gradients.build(AttentionForm(features=256))
@@ -116,12 +109,12 @@ def test_gradients_of_wide_heads_are_refused():
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-@pytest.mark.parametrize("features", [pytest.param(64, marks=pytest.mark.long), 128])
-def test_the_machine_code_serializes_nothing(features, tmp_path):
-    form = AttentionForm(features=features, causal=True)
-    for kernel in (packed_attention.build(form, 16), packed_gradients.build(form, 16).main):
-        source = tmp_path / "kernel.ptx"
-        source.write_text(compile_kernel(kernel, target="sm_90a").text)
-        command = [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel.cubin"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
+@pytest.mark.parametrize("features", [64, 128])
+@pytest.mark.parametrize("build", [packed_attention.build, lambda *form: packed_gradients.build(*form).main],
+                         ids=["results", "gradients"])  # fmt: skip
+def test_the_machine_code_serializes_nothing(build, features, tmp_path):
+    source = tmp_path / "kernel.ptx"
+    source.write_text(compile_kernel(build(AttentionForm(features=features, causal=True), 16), target="sm_90a").text)
+    command = [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)

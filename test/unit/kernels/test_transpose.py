@@ -149,7 +149,6 @@ def test_the_vectorised_tile_grows_with_the_matrix(dtype, sizes, tile, threads):
     assert kernel.grid == (-(-sizes[0] // tile[0]) * -(-sizes[1] // tile[1]),)
 
 
-@pytest.mark.sampled(18)
 @pytest.mark.parametrize("dtype", [f16, bf16, i8, f32], ids=str)
 @pytest.mark.parametrize("width", [2, 4])
 @pytest.mark.parametrize(("m", "n"), [(131, 197), (200, 129), (129, 200), (131, 130)])

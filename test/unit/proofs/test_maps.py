@@ -225,6 +225,7 @@ def test_padded_layouts_keep_their_formulas():
     assert copy.trace().maps == (padded,) and named_trace(copy) is None
 
 
+@pytest.mark.examples(2)
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from([c for c in CURVES if c.dims() == (8, 8)]),

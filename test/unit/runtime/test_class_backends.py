@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, clas
 from lego_mlir.runtime import driver, first_calls
 from lego_mlir.runtime.products import backends, kernels
 
+compiled_class = cache(kernels.compiled_class)
+"""The kernels of classes, which the class and the target define: compiled once for all tests."""
+
 
 class Device:
     """The stand-in: `compiled` lists the classes that were compiled, in order; a launch runs in the interpreter."""
@@ -25,11 +29,10 @@ class Device:
         self.machine = Machine().plug_in(monkeypatch)
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
-        real = kernels.compiled_class
 
         def compiled(found, target):
             self.compiled.append(found)
-            self.compilations[found] = real(found, target)
+            self.compilations[found] = compiled_class(found, target)
             return self.compilations[found]
 
         monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling

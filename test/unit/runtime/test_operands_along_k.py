@@ -50,7 +50,6 @@ def test_an_epilogue_behind_copies(device):
     assert launched(device) == ["along_k_8bit_by_8"] * 2 + ["matmul"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("n", "dtype", "result", "orders", "amax", "expected"),
     [

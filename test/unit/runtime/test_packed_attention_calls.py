@@ -27,16 +27,11 @@ def expected(q, k, v):
     return found
 
 
-def test_sequences_of_arrays():
+@pytest.mark.parametrize(("scale", "factor"), [(None, 1.0), (0.5, 4.0)])
+def test_sequences_of_arrays(scale, factor):
     q, k, v = (drawn(70, 1, 64) for _ in "qkv")
-    found = lego_mlir.attention_varlen(q, k, v, STARTS, causal=True, check=True)
-    np.testing.assert_allclose(found, expected(q, k, v), atol=4e-3)
-
-
-def test_a_scale():
-    q, k, v = (drawn(70, 1, 64) for _ in "qkv")
-    found = lego_mlir.attention_varlen(q, k, v, STARTS, causal=True, scale=0.5, check=True)
-    np.testing.assert_allclose(found, expected(q * 4.0, k, v), atol=4e-3)
+    found = lego_mlir.attention_varlen(q, k, v, STARTS, causal=True, scale=scale, check=True)
+    np.testing.assert_allclose(found, expected(q * factor, k, v), atol=4e-3)
 
 
 def test_arrays_in_other_orders_are_copied():

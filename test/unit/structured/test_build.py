@@ -224,7 +224,6 @@ AWKWARD = (
 )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("variant", [None, Variant(8, 8, 2, True), Variant(4, 4, 2), "scalar"], ids=str)
 @pytest.mark.parametrize("names", [AWKWARD.split()[at::4] for at in range(4)], ids=str)
 def test_operands_of_any_name(names, variant):

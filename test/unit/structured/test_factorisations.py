@@ -30,7 +30,6 @@ TEXTS = [
 TINY, TWO_TILES, LARGE = (1, 2, 3, 4, 5, 7, 8, 9), (16, 17), (40,)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("variant", "sizes"),
     [

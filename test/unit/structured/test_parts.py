@@ -53,7 +53,6 @@ y = (triu(I') \ x) + tril(U')*x - unit_tril(symmetric(U')')*x;
 """.strip().split("\n\n")
 
 
-@pytest.mark.sampled(27)
 @pytest.mark.parametrize("text", PROGRAMS)
 @pytest.mark.parametrize(
     ("variant", "sizes"),

@@ -51,7 +51,6 @@ def run(cases, element="f64"):
             assert np.abs(got - right).max() <= tolerance * np.abs(right).max(), (str(program), str(variant))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "variant", [Variant(8, 4, 4), Variant(8, 8, 2, True), Variant(4, 4, 2), Variant(4, 8, 3, True)], ids=str
 )

@@ -58,7 +58,6 @@ LAYOUTS_OF_CUBES = {
 }
 
 
-@pytest.mark.sampled(8)
 @needs_gcc
 @pytest.mark.parametrize("name", STENCILS)
 @pytest.mark.parametrize("order", ["row-major", "bricks", "bricks backwards", "columns first"])

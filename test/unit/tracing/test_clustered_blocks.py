@@ -245,16 +245,18 @@ def test_planted_faults_are_found_in_compiled_code(planted, kinds):
     assert PtxRun("sm_90a")(product(**{"stages": 1, **planted}), arrays, {}).kinds() & kinds
 
 
-def test_the_product_of_the_examples_multiplies_by_warpgroups():
+@pytest.mark.parametrize(
+    "run", [run_kernel, lambda k, arrays: PtxRun("sm_90a")(k, arrays, {})], ids=["interpreted", "emulated"]
+)
+def test_the_product_of_the_examples_multiplies_by_warpgroups(run):
     kernel = spec.load(EXAMPLES / "cluster_product.py").kernels["product"]
     text = kernel.compile(target="sm_90a").text
     assert "wgmma.mma_async" in text and "multicast::cluster" in text
     random = np.random.default_rng(4)
     a, b = random.integers(-2, 3, (96, 160)).astype(np.float16), random.integers(-2, 3, (160, 200)).astype(np.float16)
-    for run in (run_kernel, lambda k, arrays: PtxRun("sm_90a")(k, arrays, {})):
-        c = np.zeros((96, 200), np.float32)
-        assert run(kernel, {"a": a.reshape(-1), "b": b.reshape(-1), "c": c.reshape(-1)}).faults == []
-        assert np.array_equal(c, a.astype(int) @ b.astype(int))
+    c = np.zeros((96, 200), np.float32)
+    assert run(kernel, {"a": a.reshape(-1), "b": b.reshape(-1), "c": c.reshape(-1)}).faults == []
+    assert np.array_equal(c, a.astype(int) @ b.astype(int))
 
 
 def test_a_copy_to_several_blocks_is_one_request():

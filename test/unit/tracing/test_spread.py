@@ -38,6 +38,7 @@ SHARED = f2.LinearLayout(  # a bit of dim1 is a register's and a lane's, so that
 )
 
 
+@pytest.mark.examples(4)
 @settings(max_examples=40, deadline=None)
 @example(SHARED, i32, False)
 @example(SHARED, i32, True)
@@ -74,6 +75,7 @@ def test_loads_are_as_wide_as_registers_and_alignment_allow(dtype, width):
     assert {s.access.width for s in statements(odd, Load)} == {1}
 
 
+@pytest.mark.examples(4)
 @settings(max_examples=25, deadline=None)
 @given(layouts(), st.tuples(*[st.integers(-20, 30)] * 2), st.sampled_from(["known", "block", "loop"]), st.booleans())
 def test_tiles_anywhere_are_masked_on_all_sides(layout, at, kind, wide):

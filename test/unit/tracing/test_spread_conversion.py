@@ -99,7 +99,6 @@ def drawn(bits, warps, rank):
     return shape, chain(draw, warps, bits, rank, shape)
 
 
-@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("bits", "warps", "rank"), CASES)
 def test_every_pair_of_families_is_right_without_conflicts(bits, warps, rank):
     shape, layouts = drawn(bits, warps, rank)

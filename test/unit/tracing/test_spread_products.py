@@ -214,7 +214,6 @@ def test_a_tensor_in_global_memory_is_refused(side):
         k.trace()
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("tiles", [(None, None), SWIZZLED, (None, Col(K, N))], ids=["registers", "swizzled", "columns"])
 @pytest.mark.parametrize("dtype", INSTRUCTIONS, ids=str)
 def test_a_cpu_computes_products(dtype, tiles):

@@ -67,6 +67,7 @@ def check(layout, axis, reverse, run=launch, dtype=i32, seed=0):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.examples(2)
 @settings(max_examples=8, deadline=None)
 @given(layout=layouts(), axis=st.integers(0, 1), reverse=st.booleans())
 def test_random_layouts(layout, axis, reverse):

@@ -47,6 +47,7 @@ def test_reductions_along_an_axis(layout, name, axis, dtype):
     np.testing.assert_array_equal(y, REDUCTIONS[name](a.astype(dtype.numpy), axis=axis))
 
 
+@pytest.mark.examples(3)
 @settings(max_examples=15, deadline=None)
 @given(layouts())
 @example(NARROW)
@@ -200,6 +201,7 @@ def test_reductions_over_warps_in_a_loop_wait_for_the_previous_reads():
     np.testing.assert_array_equal(launch(k, a, np.zeros((4, 32)))[1], a.reshape(32, 4, 64).sum(2).T)
 
 
+@pytest.mark.examples(3)
 @settings(max_examples=20, deadline=None)
 @given(layouts())
 def test_shapes_move_no_data(layout):
@@ -214,6 +216,7 @@ def test_shapes_move_no_data(layout):
     np.testing.assert_array_equal(back, 2 * a)
 
 
+@pytest.mark.examples(3)
 @settings(max_examples=20, deadline=None)
 @given(layouts(), st.integers(-9, 40), st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_comparisons_of_indices(layout, bound, operator):

@@ -58,7 +58,6 @@ def marks(kernel, kind):
     return [mark for _, mark in words_in(kernel.trace().body, kind)]
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize("schedules", SCHEDULES)
 @pytest.mark.parametrize(
     ("dtype", "layouts"), [(f16, "NT"), (bf16, "NN"), (f16, "TN"), (f8e4m3fn, "NT"), (i8, "NT"), (f32, "NT")]

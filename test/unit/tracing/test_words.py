@@ -11,6 +11,7 @@ from launching import launch, launch_emulated, launch_on_cpu
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i1, i8, i32, i64, interp, u8, u64
 from lego_mlir.errors import InterpreterError, LegoError, TraceError
+from lego_mlir.interp.dialects import scf
 from lego_mlir.interp.printed import MOST_CHARACTERS
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -183,14 +184,16 @@ def test_a_block_waits_for_an_earlier_one():
     assert "fence.acq_rel.gpu" in text and "fence.acq_rel.cta" in text and "ld.relaxed.gpu" in text
 
 
-def test_a_loop_that_spins_for_ever_is_reported():
+def test_a_loop_that_spins_for_ever_is_reported(monkeypatch):
+    monkeypatch.setattr(scf, "SPINS", 1000)
+
     def body(y, t):
         running = lego.register(i1, True)
         with lego.while_(running):
             running.set(y.atomic_load(0) == 0.0)
 
     with pytest.raises(
-        InterpreterError, match=r"test_words.py:\d+: scf.while: the loop spins: in round 10000 no thread"
+        InterpreterError, match=r"test_words.py:\d+: scf.while: the loop spins: in round 1000 no thread"
     ):
         interp.launch(kernel(body).mlir(), args=[np.zeros(64, np.float32)])
 

@@ -296,7 +296,7 @@ def test_devices_work_at_the_same_time():
 
 
 def test_of_more_than_500_candidates_those_of_a_search_are_measured():
-    space = SearchSpace({name: list(range(6)) for name in "abcd"})
+    space = SearchSpace({name: list(range(5)) for name in "abcd"})
     candidates = [Candidate(configuration, lambda: None) for configuration in space]
     given = [SizedProblem(candidates, {"M": 1}), SizedProblem(candidates[:40], {"M": 2})]
 

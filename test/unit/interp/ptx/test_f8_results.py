@@ -46,7 +46,6 @@ def run(sizes, dtype, result, tiling, blocks, parameters, epilogue, operands):
     return found.reshape(m, n), (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(np.float32)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("sizes", "dtype", "result", "tiling", "blocks", "parameters"), CASES)
 def test_values_are_rounded_and_saturated(sizes, dtype, result, tiling, blocks, parameters):
     m, n, _ = sizes
@@ -60,14 +59,14 @@ def test_values_are_rounded_and_saturated(sizes, dtype, result, tiling, blocks, 
     assert (np.abs(expected.astype(np.float32)) == LARGEST[result]).any()
 
 
-def test_a_plain_product_and_one_that_is_rounded_before():
-    sizes = (72, 208, 144)
-    found, product = run(sizes, f8e4m3fn, f8e4m3fn, SMALL, 2, {}, None, {})
-    np.testing.assert_array_equal(found.view(np.uint8), rounded(product, f8e4m3fn).view(np.uint8))
-    half = matmul.Epilogue(lambda value, place: (value * 0.37).to(bf16), lambda product: product)
-    found, product = run(sizes, f8e4m3fn, f8e4m3fn, SMALL, 2, {}, half, {})
-    expected = rounded((product * np.float32(0.37)).astype(ml_dtypes.bfloat16).astype(np.float32), f8e4m3fn)
-    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+@pytest.mark.parametrize(("half", "before"), [
+    (None, lambda product: product),
+    (matmul.Epilogue(lambda value, place: (value * 0.37).to(bf16), lambda product: product),
+     lambda product: (product * np.float32(0.37)).astype(ml_dtypes.bfloat16).astype(np.float32)),
+], ids=["plain", "rounded before"])  # fmt: skip
+def test_products_without_another_epilogue(half, before):
+    found, product = run((72, 208, 144), f8e4m3fn, f8e4m3fn, SMALL, 2, {}, half, {})
+    np.testing.assert_array_equal(found.view(np.uint8), rounded(before(product), f8e4m3fn).view(np.uint8))
 
 
 def test_nan_remains():

@@ -95,6 +95,7 @@ START = "".join(f"mad.lo.s32 %r{i}, %r53, {i * 7919}, {i}; cvt.rn.f32.s32 %f{i},
 END = "mov.b32 %r7, %f1; xor.b32 %r8, %r1, %r7; xor.b32 %r8, %r8, %r2; mov.b32 %r9, %f2; xor.b32 %r8, %r8, %r9;"
 
 
+@pytest.mark.examples(2)
 @settings(max_examples=20)
 @given(st.lists(LINE, min_size=3, max_size=12), st.booleans())
 def test_random_code_gives_the_same_bits(lines, loops):

@@ -91,6 +91,7 @@ def programs(draw):
     )  # fmt: skip
 
 
+@pytest.mark.examples(2)
 @settings(max_examples=8, deadline=None)
 @given(programs(), st.integers(0, 9))
 def test_random_programs(program, seed):

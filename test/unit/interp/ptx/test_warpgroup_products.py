@@ -34,7 +34,6 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("layouts", "sizes", "dtype", "tiling", "blocks", "parameters"), CASES)
 def test_a_product_is_right_and_clean(layouts, sizes, dtype, tiling, blocks, parameters):
     check(layouts, sizes, dtype, tiling, parameters, blocks, bf16 if dtype is f8e5m2 else None)

@@ -38,7 +38,6 @@ def scheduled(composition, *orders, **options):
     return kernel.schedule(composition), reference
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(("a", "b"), [(Row, Row), (Row, Col), (Col, Row), (Col, Col)])
 def test_orders_of_the_matrices(a, b, machine):
@@ -121,7 +120,6 @@ def test_an_epilogue_stays_between_the_product_and_its_store(out):
     assert difference <= 0.02
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(
     ("warpgroups", "c"), [("", Row), ("", Col), ("(transposed=True)", Row)], ids=["rows", "columns", "transposed"]

@@ -40,7 +40,6 @@ def test_a_product_without_a_schedule(name):
     assert difference <= CLOSE
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_a_product_by_warpgroups_that_copy_and_multiply(name, machine):
@@ -70,7 +69,6 @@ def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
     assert "wgmma.wait_group.sync.aligned 1;" in text  # the products of a step go on while the next one is issued
 
 
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_compositions_agree(composition, machine):
