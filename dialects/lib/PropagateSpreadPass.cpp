@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LegoMLIR/Limits.h"
 #include "LegoMLIR/Passes.h"
 #include "LegoMLIR/ThreadEmitter.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -232,11 +233,6 @@ LogicalResult Propagation::anchorOne(bool &anchored) {
         return op->emitOpError()
                << "has a tile that no layout reaches; give one to a tile_load or "
                   "lego.convert, or the pass the number of 'warps'";
-      bool whole = type.hasStaticShape();
-      for (int64_t n : type.getShape())
-        whole &= llvm::isPowerOf2_64(n);
-      if (!whole)
-        return op->emitOpError() << "has sizes that are not powers of two: " << type;
       assign(result, rowsOf(type));
       anchored = true;
       return success();
@@ -244,13 +240,38 @@ LogicalResult Propagation::anchorOne(bool &anchored) {
   return success();
 }
 
+/// Whether an operation and its tiles can be spread.
+static LogicalResult checkOperation(Operation *op) {
+  auto reduce = dyn_cast<linalg::ReduceOp>(op);
+  if (!isSplat(op) && !isShapeOp(op) &&
+      !OpTrait::hasElementwiseMappableTraits(op) &&
+      !(reduce && reduce.getInputs().size() == 1) &&
+      !isa<ConvertOp, TileLoadOp, TileStoreOp, scf::ForOp, scf::IfOp,
+           scf::YieldOp>(op))
+    return op->emitOpError() << "is not supported on spread tiles";
+  SmallVector<Type> types(op->getOperandTypes());
+  llvm::append_range(types, op->getResultTypes());
+  for (Type type : types) {
+    if (!isTile(type))
+      continue;
+    auto shape = cast<RankedTensorType>(type).getShape();
+    bool whole = llvm::all_of(
+        shape, [](int64_t n) { return n > 0 && llvm::isPowerOf2_64(n); });
+    unsigned bits = 0;
+    for (int64_t n : whole ? shape : ArrayRef<int64_t>())
+      bits += llvm::Log2_64(n);
+    if (!whole || bits > kMaxRegisterBits + kMaxThreadBits)
+      return op->emitOpError()
+             << "has a tile whose sizes are not powers of two, or too large: "
+             << type;
+  }
+  return success();
+}
+
 LogicalResult Propagation::choose() {
   for (Operation *op : ops)
-    if (!isSplat(op) && !isShapeOp(op) &&
-        !OpTrait::hasElementwiseMappableTraits(op) &&
-        !isa<linalg::ReduceOp, ConvertOp, TileLoadOp, TileStoreOp, scf::ForOp,
-             scf::IfOp, scf::YieldOp>(op))
-      return op->emitOpError() << "is not supported on spread tiles";
+    if (failed(checkOperation(op)))
+      return failure();
   bool anchored = true;
   while (anchored) {
     anchored = false;
@@ -259,6 +280,12 @@ LogicalResult Propagation::choose() {
       return failure();
   }
   for (Operation *op : ops) {
+    for (Value result : op->getResults())
+      if (isTile(result) && layoutOf(result) &&
+          layoutOf(result).getRegisterBits() > kMaxRegisterBits)
+        return op->emitOpError() << "has a tile with more than "
+                                 << (1 << kMaxRegisterBits)
+                                 << " elements in one thread";
     if (auto store = dyn_cast<TileStoreOp>(op))
       if (isSplatValue(store.getValue()) && !warpBits)
         return op->emitOpError() << "stores a tile that no layout reaches; give "
@@ -400,9 +427,12 @@ void Propagation::rewrite() {
 }
 
 void LegoPropagateSpread::runOnOperation() {
-  if (!llvm::isPowerOf2_32(lanes) || (warps && !llvm::isPowerOf2_32(warps))) {
+  if (!llvm::isPowerOf2_32(lanes) || lanes > bit(kMaxLaneBits) ||
+      (warps && !llvm::isPowerOf2_32(warps)) ||
+      uint64_t(lanes) * warps > bit(kMaxThreadBits)) {
     emitError(getOperation()->getLoc())
-        << "lego-propagate-spread: lanes and warps are powers of two, got "
+        << "lego-propagate-spread: lanes and warps are powers of two, at most 64 "
+           "lanes and 1024 threads, got "
         << lanes.getValue() << " and " << warps.getValue();
     return signalPassFailure();
   }

@@ -16,13 +16,13 @@ gpu.module @m {
     // CHECK: lego.tile_load %{{.*}} : memref<4xf32>, tensor<4xf32, #lego.spread<register = [], lane = {{\[\[}}0], [0], [0], [1], [2]], warp = [], copies = 8>>
     %column = lego.tile_load %b[%i] : memref<4xf32>, tensor<4xf32>
     %empty = tensor.empty() : tensor<4x16xf32>
-    // CHECK: %[[Y:.*]] = linalg.broadcast {{.*}} outs(%{{.*}} : tensor<4x16xf32, #[[L]]>)
+    // CHECK: %[[Y:.*]] = linalg.broadcast {{.*}} outs(%{{.*}} : tensor<4x16xf32, #[[L]]>>)
     %y = linalg.broadcast ins(%column : tensor<4xf32>) outs(%empty : tensor<4x16xf32>) dimensions = [1]
-    // CHECK: %[[ONE:.*]] = arith.constant dense<1.0{{.*}}> : tensor<4x16xf32, #[[L]]>
     %one = arith.constant dense<1.0> : tensor<4x16xf32>
-    // CHECK: arith.mulf %{{.*}}, %[[Y]] : tensor<4x16xf32, #[[L]]>
+    // CHECK: arith.mulf %{{.*}}, %[[Y]] : tensor<4x16xf32, #[[L]]>>
     %z = arith.mulf %open, %y : tensor<4x16xf32>
-    // CHECK: arith.addf %{{.*}}, %[[ONE]] : tensor<4x16xf32, #[[L]]>
+    // CHECK: %[[ONE:.*]] = arith.constant dense<1.0{{.*}}> : tensor<4x16xf32, #[[L]]>>
+    // CHECK: arith.addf %{{.*}}, %[[ONE]] : tensor<4x16xf32, #[[L]]>>
     %w = arith.addf %z, %one : tensor<4x16xf32>
     %other = tensor.empty() : tensor<16x4xf32>
     // CHECK: linalg.transpose {{.*}} outs(%{{.*}} : tensor<16x4xf32, #[[T:lego.spread<register = .*1, 0.*, lane = .*2, 0.*4, 0.*8, 0.*0, 1.*0, 2[^>]*]]>>)

@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @fold
 // CHECK-SAME: %[[X:.*]]: tensor<8xf32, #[[ROWS:[^>]*]]>
 // CHECK: %[[C:.*]] = arith.constant dense<1.0{{.*}}> : tensor<8xf32, #[[LANES:[^>]*]]>
-// CHECK: %[[Y:.*]] = lego.convert %[[X]] : tensor<8xf32, #[[ROWS]]> to tensor<8xf32, #[[LANES]]>
+// CHECK: %[[Y:.*]] = lego.convert %[[X]] : tensor<8xf32, #[[ROWS]]>> to tensor<8xf32, #[[LANES]]>>
 // CHECK-NOT: lego.convert
 // CHECK: return %[[Y]], %[[X]], %[[C]]
 func.func @fold(%x: tensor<8xf32, #rows>)
@@ -19,8 +19,8 @@ func.func @fold(%x: tensor<8xf32, #rows>)
   return %y, %z, %c : tensor<8xf32, #lanes>, tensor<8xf32, #rows>, tensor<8xf32, #lanes>
 }
 // CHECK-LABEL: func.func @access
-// CHECK: lego.tile_load %{{.*}}[%{{.*}}] : memref<?xf32>, tensor<8xf32, #[[ROWS]]>
-// CHECK: lego.tile_store %{{.*}}, %{{.*}}[%{{.*}}] : memref<?xf32>, tensor<8xf32, #[[ROWS]]>
+// CHECK: lego.tile_load %{{.*}}[%{{.*}}] : memref<?xf32>, tensor<8xf32, #[[ROWS]]>>
+// CHECK: lego.tile_store %{{.*}}, %{{.*}}[%{{.*}}] : memref<?xf32>, tensor<8xf32, #[[ROWS]]>>
 func.func @access(%m: memref<?xf32>, %i: index) {
   %x = lego.tile_load %m[%i] : memref<?xf32>, tensor<8xf32, #rows>
   lego.tile_store %x, %m[%i] : memref<?xf32>, tensor<8xf32, #rows>

@@ -1,7 +1,9 @@
 """Spread tiles of the lego dialect, lowered by the plugin and run: the elements of each register, and whole programs."""
 
 import random
+import re
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +87,9 @@ def conversion(number):
     element_bits, warp_bits = rng.randrange(3, 10), rng.randrange(3)
     shape = random_shape(rng, element_bits, rng.randrange(1, 4))
     source = random_bases(rng, element_bits, warp_bits)
-    target = rng.choice((random_bases(rng, element_bits, warp_bits), within_warps(rng, source), in_threads(rng, source)))
+    target = rng.choice(
+        (random_bases(rng, element_bits, warp_bits), within_warps(rng, source), in_threads(rng, source))
+    )
     kind = rng.choice(list(TYPES))
     tile = "x".join(map(str, shape))
     types = [f"tensor<{tile}x{kind}, {spread_text(bases, shape)}>" for bases in (source, target)]
@@ -128,9 +132,7 @@ def test_each_register_holds_the_element_of_its_layout(shuffles):
         values = np.arange(prod(shape)).astype(TYPES[kind])
         out = np.zeros((threads, registers), TYPES[kind])
         name = f"k{number}"
-        report = interp.launch(
-            compiled, name, grid=1, block=threads, args=[values.reshape(shape), out], counts=False
-        )
+        report = interp.launch(compiled, name, grid=1, block=threads, args=[values.reshape(shape), out], counts=False)
         assert report.clean, (name, report)
         assert np.array_equal(out, values[held(target)]), name
         memory, moved = "gpu.barrier" in kernels[name], "gpu.shuffle" in kernels[name]
@@ -293,3 +295,18 @@ def test_programs_without_layouts_compute_what_numpy_does(warp_bits):
         assert report.clean, (program.name, report)
         for (name, a), b in zip(program.outputs, outputs, strict=True):
             assert np.array_equal(a, b), (program.name, name)
+
+
+def test_the_tiles_of_the_reference_page():
+    page = (Path(__file__).parents[2] / "docs/reference/dialect.md").read_text()
+    encodings, body = re.findall(r"```mlir\n([^`]*#rows[^`]*)```", page)
+    text = f"""{encodings}module attributes {{gpu.container_module}} {{ gpu.module @m {{
+      gpu.func @square(%m: memref<4x16xf32>) kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+        %i = arith.constant 0 : index
+        {body}
+        gpu.return }} }} }}"""
+    lowered = mlir_opt(text, "gpu.module(lego-propagate-spread{warps=1},canonicalize,cse,lego-lower-spread)")
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    expected = x * x
+    assert interp.launch(lowered, "square", grid=1, block=32, args=[x]).clean
+    assert np.array_equal(x, expected)
