@@ -37,7 +37,8 @@ PASSES = (
 )
 AFFINE = "lego-lower-to-affine{skip=true},canonicalize"
 SCRIPT = "transform-interpreter,lego-lower-to-arith,canonicalize"
-LIT = ("kernels.mlir", "transform.mlir", "transform-launch.mlir")
+SPREAD = "gpu.module(lego-propagate-spread{warps=2},canonicalize,cse,lego-lower-spread,canonicalize,cse)"
+LIT = ("kernels.mlir", "transform.mlir", "transform-launch.mlir", "propagate-spread.mlir", "lower-spread.mlir")
 SANITIZED = ROOT / "build" / "dialect-sanitize" / "dialects" / "lib" / dialect_plugin.LIBRARY
 
 
@@ -148,7 +149,7 @@ def main() -> int:
     failed = 0
     for begin in range(options.first, options.first + options.count, BATCH):
         numbers = range(begin, min(begin + BATCH, options.first + options.count))
-        for passes in (PASSES, AFFINE, SCRIPT):
+        for passes in (PASSES, AFFINE, SCRIPT, SPREAD):
             for number, how in failing(numbers, passes, options.sanitized):
                 failed += 1
                 options.keep.mkdir(parents=True, exist_ok=True)

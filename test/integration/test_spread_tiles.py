@@ -1,4 +1,4 @@
-"""Spread tiles of the lego dialect, lowered by the plugin and run: the elements of each register, and whole programs."""
+"""Spread tiles of the lego dialect, lowered by the plugin and run: elements of each register, and whole programs."""
 
 import random
 import re
