@@ -73,7 +73,8 @@ def seeds() -> list[str]:
     found += [f"{head}{body}  return\n}}\n"] * 10
     for name in LIT:
         text = re.sub(r"[ \t]*// (?!-).*\n", "", (ROOT / "dialects" / "test" / name).read_text())
-        found += [module.strip("\n") + "\n" for module in text.split(SPLIT)] * 2
+        # The parsers of upstream's linalg.reduce and transpose crash on some malformed texts.
+        found += [module.strip("\n") + "\n" for module in text.split(SPLIT) if "linalg." not in module] * 2
     return found
 
 
