@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LegoMLIR/Integers.h"
+#include "LegoMLIR/ThreadEmitter.h"
 #include "LegoMLIR/TransformOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -147,16 +148,6 @@ std::optional<int64_t> ThreadEvaluator::folded(OpResult result,
 //===----------------------------------------------------------------------===//
 // Requests
 //===----------------------------------------------------------------------===//
-
-/// The block around an operation; empty if it is not known.
-static SmallVector<int64_t> blockOf(Operation *op) {
-  if (auto launch = op->getParentOfType<gpu::LaunchOp>())
-    return getConstants(launch.getBlockSizeOperandValues());
-  auto function = op->getParentOfType<gpu::GPUFuncOp>();
-  auto known = function ? function.getKnownBlockSize() : std::nullopt;
-  return known ? SmallVector<int64_t>(known->begin(), known->end())
-               : SmallVector<int64_t>();
-}
 
 /// Whether the branches of the kernel around an operation are taken.
 static std::optional<bool> isActive(ThreadEvaluator &thread, Operation *op) {
@@ -328,7 +319,7 @@ SharedLayout lego::chooseSharedLayout(memref::AllocOp alloc,
   int64_t bits = type.getElementType().isIntOrFloat()
                      ? type.getElementType().getIntOrFloatBitWidth()
                      : 64;
-  auto block = blockOf(alloc);
+  auto block = getBlockSize(getKernelOf(alloc));
   int64_t threads = block.empty() ? 0 : 1;
   for (int64_t n : block)
     threads = n > 0 && n <= kThreads ? threads * n : 0;

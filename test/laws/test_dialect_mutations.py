@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from dialect_mutations import BATCH, PASSES, SCRIPT, SEEDS, case, crashes, failing
+from dialect_mutations import BATCH, PASSES, SCRIPT, SEEDS, SPREAD, case, crashes, failing
 from lego_plugin import mlir_opt, needs_plugin
 
 EVERYDAY, LONG = 500, 10_000
@@ -19,6 +19,7 @@ def test_mutated_texts_end_in_diagnostics():
     for begin in range(0, EVERYDAY, BATCH):
         assert failing(range(begin, begin + BATCH), PASSES) == []
         assert failing(range(begin, begin + BATCH), SCRIPT) == []
+        assert failing(range(begin, begin + BATCH), SPREAD) == []
 
 
 @needs_plugin
@@ -28,6 +29,7 @@ def test_many_mutated_texts_end_in_diagnostics():
     for begin in range(first, first + LONG, BATCH):
         assert failing(range(begin, begin + BATCH), PASSES) == []
         assert failing(range(begin, begin + BATCH), SCRIPT) == []
+        assert failing(range(begin, begin + BATCH), SPREAD) == []
 
 
 @needs_plugin

@@ -4,6 +4,7 @@
 #define LEGO_OPS_TD
 
 include "LegoMLIR/LegoAttrs.td"
+include "LegoMLIR/LegoSpread.td"
 include "LegoMLIR/LegoTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"

@@ -52,4 +52,58 @@ def LegoSimplify : Pass<"lego-simplify"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+//===----------------------------------------------------------------------===//
+// Tiles spread over threads
+//===----------------------------------------------------------------------===//
+
+def LegoPropagateSpread : Pass<"lego-propagate-spread"> {
+  let summary = "Give all tiles a layout, and insert conversions where two meet";
+  let description = [{
+    Layouts spread from the tensors that have the encoding `#lego.spread` to
+    those that have none: first forward in the order of the program, then
+    backward, through elementwise operations, linalg.transpose, broadcast and
+    reduce, tensor.expand_shape and collapse_shape, scf.for and scf.if. Constants
+    and splats are made again in each layout that is wanted. Where an operand is
+    in another layout than its operation needs, a lego.convert follows the
+    operand's definition; all uses share it.
+
+    With `warps`, tiles that no layout reaches are loaded in rows: 16 bytes for
+    each thread, neighbouring lanes in a row.
+  }];
+  let options = [
+    Option<"warps", "warps", "unsigned", "0",
+           "Warps of a block; 0: each tile must be reached by a layout">,
+    Option<"lanes", "lanes", "unsigned", "32", "Threads of a warp, with `warps`">];
+  let statistics = [
+    Statistic<"numTiles", "num-tiles", "Tiles that were given a layout">,
+    Statistic<"numConversions", "num-conversions", "Conversions inserted">];
+  let dependentDialects = ["::lego::LegoDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def LegoLowerSpread : Pass<"lego-lower-spread"> {
+  let summary = "Replace tiles by vectors of each thread, conversions by exchanges";
+  let description = [{
+    A tile becomes the vector of its elements in one thread. Operations on tiles
+    become operations on vectors; they move nothing between threads, and their
+    layouts must agree (lego-propagate-spread makes them). A lego.convert moves
+    elements within a thread, within a warp by gpu.shuffle, or else through
+    workgroup memory between two barriers. A linalg.reduce combines registers,
+    then lanes by gpu.shuffle, then warps through workgroup memory.
+
+    The block size of the gpu.launch or gpu.func is known, and the number of
+    threads of each layout.
+  }];
+  let options = [Option<"shuffles", "shuffles", "bool", "true",
+                        "Convert by shuffles where a warp keeps its elements">];
+  let statistics = [
+    Statistic<"numInThread", "num-in-thread", "Conversions within each thread">,
+    Statistic<"numShuffled", "num-shuffled", "Conversions by shuffles">,
+    Statistic<"numThroughMemory", "num-through-memory",
+              "Conversions through workgroup memory">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
 #endif // LEGO_PASSES_TD

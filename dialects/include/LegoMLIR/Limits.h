@@ -26,6 +26,10 @@ inline constexpr unsigned kMaxSymbols = 32;
 inline constexpr int64_t kMaxPositions = int64_t(1) << 62;
 /// Entries of a table.
 inline constexpr int64_t kMaxTable = int64_t(1) << 22;
+/// Registers, lanes and warps of a spread tile: 4096 a thread, 64 a warp, 1024
+/// threads a block.
+inline constexpr unsigned kMaxRegisterBits = 12, kMaxLaneBits = 6,
+                          kMaxThreadBits = 10;
 /// Elements up to which the verifier of lego.genp enumerates.
 inline constexpr int64_t kEnumeratedByVerifier = 1024;
 

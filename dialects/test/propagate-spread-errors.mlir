@@ -1,0 +1,60 @@
+// RUN: %lego-opt --split-input-file --verify-diagnostics %s \
+// RUN:   --pass-pipeline='builtin.module(gpu.module(lego-propagate-spread))'
+// RUN: not %lego-opt --split-input-file %s 2>&1 \
+// RUN:   --pass-pipeline='builtin.module(gpu.module(lego-propagate-spread{warps=64}))' | FileCheck %s
+// CHECK: lanes and warps are powers of two, at most 64 lanes and 1024 threads, got 32 and 64
+
+gpu.module @m {
+  gpu.func @unreached(%m: memref<64xf32>) kernel {
+    %i = arith.constant 0 : index
+    // expected-error @+1 {{has a tile that no layout reaches; give one to a tile_load or lego.convert, or the pass the number of 'warps'}}
+    %x = lego.tile_load %m[%i] : memref<64xf32>, tensor<64xf32>
+    lego.tile_store %x, %m[%i] : memref<64xf32>, tensor<64xf32>
+    gpu.return
+  }
+}
+// -----
+gpu.module @m {
+  gpu.func @splat(%m: memref<64xf32>) kernel {
+    %i = arith.constant 0 : index
+    %x = arith.constant dense<1.0> : tensor<64xf32>
+    // expected-error @+1 {{stores a tile that no layout reaches; give the pass the number of 'warps'}}
+    lego.tile_store %x, %m[%i] : memref<64xf32>, tensor<64xf32>
+    gpu.return
+  }
+}
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @sizes(%m: memref<6xf32>, %n: memref<4xf32>) kernel {
+    %i = arith.constant 0 : index
+    %x = lego.tile_load %n[%i] : memref<4xf32>, tensor<4xf32, #a>
+    // expected-error @+1 {{has a tile whose sizes are not powers of two, or too large: 'tensor<6xf32>'}}
+    %y = lego.tile_load %m[%i] : memref<6xf32>, tensor<6xf32>
+    gpu.return
+  }
+}
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @unknown(%m: memref<4xf32>) kernel {
+    %i = arith.constant 0 : index
+    %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32, #a>
+    // expected-error @+1 {{is not supported on spread tiles}}
+    %y = tensor.extract %x[%i] : tensor<4xf32, #a>
+    gpu.return
+  }
+}
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @registers(%m: memref<4xf32>) kernel {
+    %i = arith.constant 0 : index
+    %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32, #a>
+    %y = lego.convert %x : tensor<4xf32, #a> to tensor<4xf32>
+    %e = tensor.empty() : tensor<4x8192xf32>
+    // expected-error @+1 {{has a tile with more than 4096 elements in one thread}}
+    %z = linalg.broadcast ins(%y : tensor<4xf32>) outs(%e : tensor<4x8192xf32>) dimensions = [1]
+    gpu.return
+  }
+}
