@@ -105,11 +105,18 @@ class _Search:
 
     def is_possible(self, dropped: Collection[Use]) -> bool:
         """Whether there is an assignment of any cost that need not satisfy some uses."""
-        groups = {n: self.all.groups(n, list(range(len(self.all.layouts[n])))) for n in self.nodes}
+        groups = {
+            n: list(dict.fromkeys([*self.all.groups(n, list(range(len(self.all.layouts[n])))), *self._computed(n)]))
+            for n in self.nodes
+        }
         _, factors = self._tables(groups, dropped)
         free = [(scope, np.where(table < INFEASIBLE, 0.0, 1.0)) for scope, table in factors]
         solved = least({n: len(g) for n, g in groups.items()}, free)
         return solved is None or solved[0] < 1.0
+
+    def _computed(self, n: TileNode) -> list[Group]:
+        """The layouts in which a value is computed, for uses that are left out."""
+        return [(option.result,) for option in self.all.options[n]]
 
     def run(self, most_rounds: int) -> LayoutChoice:
         """The best assignment."""

@@ -79,7 +79,7 @@ WIDENING_SLOTS: Final = 4
 ADDRESS_SLOTS: Final = 40.0
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
 TURN_SLOTS: Final = 12.0
-"""The second barrier of a conversion in a loop, in front of its stores: no warp begins a turn before all have loaded."""
+"""The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
 MASK_SLOTS: Final = 8.0
 """A comparison, a branch and the addresses behind it, for accesses at one distance from the end of a tensor."""
 PACKING_SLOTS: Final = 3.0

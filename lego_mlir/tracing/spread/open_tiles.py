@@ -430,13 +430,16 @@ def load(
     def operation() -> LoadTile:
         memory = None if found is None else found[0]
         plain = type(other) is int and other == 0 and not (cache or evict) and isinstance(source, View)
-        if memory is None or len(shape) != 2 or not plain or view.boundary not in (None, "zero"):
+        if memory is None or not isinstance(view, View) or len(shape) != 2 or not plain:
+            return LoadTile(memory, fixed)
+        if view.boundary not in (None, "zero"):
             return LoadTile(memory, fixed)
         return LoadTile(memory, fixed, may_be_staged(view, shape, memory))
 
     def compute(_: Sequence[Spread], layout: LinearLayout) -> Spread | View:
         if not is_shared(layout):
             return accesses.load(source, layout, at, other, cache, evict)
+        assert isinstance(view, View)
         return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), count)
 
     return layouts.tile(

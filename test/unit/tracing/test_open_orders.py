@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, i32, interp
+from lego_mlir import Row, f16, f32, i32, interp
 from lego_mlir.errors import TraceError
 
 SHAPE, BLOCK = (16, 64), 128
@@ -138,3 +138,49 @@ def test_what_an_order_refuses_is_named():
 
     with pytest.raises(TraceError, match=r"lego.scan of <16 x 64 i1.*convert it"):
         refused.trace()
+
+
+def test_rows_at_indices_are_loaded_by_vectors():
+    """The last index counts along an axis that the others do not depend on, so that a row is contiguous."""
+
+    @lego.kernel(grid=1, block=128)
+    def selected(
+        x: lego.Tensor(f32, Row(100, 64)),
+        rows: lego.Tensor(i32, Row(64), range=(0, 100)),
+        y: lego.Tensor(f32, Row(64, 64)),
+    ):
+        which = lego.load(rows, (64,))
+        x[which[:, None], lego.arange((64,))[None, :]].store(y)
+
+    rng = np.random.default_rng(4)
+    x, rows = rng.standard_normal((100, 64)).astype(np.float32), rng.integers(0, 100, 64).astype(np.int32)
+    y = np.zeros((64, 64), np.float32)
+    report = interp.launch(selected.mlir(), grid=1, block=128, args=[x.reshape(-1), rows, y.reshape(-1)])
+    assert report.clean, report
+    np.testing.assert_array_equal(y, x[rows])
+    (loaded,) = [v for n, v in selected.layout_choice.values.items() if n.word == "elements of x"]
+    assert loaded.node.operation.memory.accesses(loaded.computed[0][0], stored=False).vector == 4
+
+
+def test_loads_that_follow_each_other_are_converted_between_the_same_barriers():
+    """Of each turn of the loop two barriers: before the stores of both tiles, and before their loads."""
+
+    @lego.kernel(grid=1, block=128)
+    def product(a: lego.Tensor(f16, Row(128, 64)), b: lego.Tensor(f16, Row(128, 64)), y: lego.Tensor(f32, Row(64, 64))):
+        total = lego.register(lego.zeros(f32, (64, 64)))
+        for k in lego.range(0, 128, 32):
+            x, z = lego.load(a, (32, 64), at=(k, 0)), lego.load(b, (32, 64), at=(k, 0))
+            total.set(lego.mma(x.T, z, total))
+        total.get().store(y)
+
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((128, 64), (128, 64)))
+    y = np.zeros((64, 64), np.float32)
+    report = interp.launch(product.mlir(), grid=1, block=128, args=[v.reshape(-1) for v in (a, b, y)])
+    assert report.clean, report
+    np.testing.assert_array_equal(y, a.T.astype(np.float32) @ b.astype(np.float32))
+    in_loop = product.mlir().split("scf.for", 1)[1]
+    in_loop = in_loop[: in_loop.index("scf.yield")]
+    loads = [v for n, v in product.layout_choice.values.items() if n.word.startswith("load of")]
+    assert [bool(v.moved) for v in loads] == [True, True]
+    assert in_loop.count("gpu.barrier") == 2
