@@ -343,7 +343,8 @@ HEADLINES: Mapping[str, Headline] = {
         "scheduled_products", ("name", "n"), {"": (["PyTorch"], COMPOSITIONS)},
         lambda called, case: case[0].replace("_", " "))),
     "decoder": Headline("time of torch.compile / ours", compared(
-        "decoder", ("weights", "batch"), {"": (["torch.compile"], ["lego"])}, lambda called, case: f"{case[0]} weights")),
+        "decoder", ("weights", "batch"), {"": (["torch.compile"], ["lego"])},
+        lambda called, case: f"{case[0]} weights")),
     "grouped-products": Headline("time of PyTorch / ours", compared(
         "grouped_products", "case", {"": (["torch bmm", "torch grouped"], ["lego"])},
         lambda called, case: GROUPED[case[0]])),

@@ -162,11 +162,12 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     long ones of every head. With 64 features exponentials take as long as products: four groups of 64 keys.
     (Measured on an H200 at 512 to 16,384 positions.)
     """
-    keys, tile = sizes.keys, default_tile(form)
-    if form.features == HEADS[0] and (form.causal or keys <= 4 * SHORT):
-        tile = AttentionTile(4, 64, 4)
-    several = True
-    if form.causal and form.features != HEADS[0]:
+    keys, tile, several = sizes.keys, default_tile(form), True
+    if form.window is not None:
+        several = keys <= SHORT
+    elif form.features == HEADS[0]:
+        tile = AttentionTile(4, 64, 4) if form.causal or keys <= 4 * SHORT else tile
+    elif form.causal:
         several = keys <= SEVERAL[form.features] * SHORT
     parts = -(-sizes.queries // tile.rows) * sizes.batch * sizes.heads * form.group
     return tile, multiprocessors if several and parts > multiprocessors else None

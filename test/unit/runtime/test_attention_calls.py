@@ -242,22 +242,29 @@ def test_arrays_off_the_gpu_have_a_block_for_each_part():
 @pytest.mark.parametrize(("features", "causal", "sizes", "keys_of_a_tile", "blocks"), [
     (128, True, (256, 1024, 1024), 128, 132),
     (128, False, (128, 2048, 2048), 128, 132),
-    (128, True, (128, 2048, 2048), 128, None),
+    (128, True, (32, 8192, 8192), 128, 132),
+    (128, True, (16, 16384, 16384), 128, None),  # as many parts of a head as blocks: shares would differ
     (128, True, (8, 1024, 1024), 128, None),  # fewer parts than multiprocessors
-    (64, True, (512, 1024, 1024), 128, 132),
-    (64, False, (256, 2048, 2048), 64, None),
-    (64, True, (128, 4096, 4096), 64, None),
+    (64, True, (512, 1024, 1024), 64, 132),
+    (64, False, (256, 2048, 2048), 64, 132),
+    (64, True, (32, 16384, 16384), 64, 132),
     (96, True, (160, 2048, 2048), 64, 132),
-    (96, False, (160, 2048, 2048), 64, None),
-    (128, False, (16, 16384, 16384), 128, 132),
+    (96, True, (80, 4096, 4096), 64, None),
+    (96, False, (160, 2048, 2048), 64, 132),
     (192, False, (16, 16384, 16384), 64, 132),
-    (256, False, (64, 2048, 2048), 64, None),
-    (256, False, (64, 4096, 4096), 64, 132),
+    (256, True, (32, 4096, 4096), 64, 132),
+    (256, True, (16, 8192, 8192), 64, None),
+    (256, False, (64, 2048, 2048), 64, 132),
 ])  # fmt: skip
-def test_short_parts_share_blocks(features, causal, sizes, keys_of_a_tile, blocks):
+def test_parts_share_blocks_where_shares_are_alike(features, causal, sizes, keys_of_a_tile, blocks):
     tile, found = fastest(AttentionForm(features, causal=causal), HeadSizes(1, *sizes), 132)
     assert (tile.keys, found) == (keys_of_a_tile, blocks)
-    assert tile.turns == (features == 64 and keys_of_a_tile == 128)
+
+
+@pytest.mark.parametrize(("causal", "length", "groups"), [(True, 16384, 4), (False, 4096, 4), (False, 8192, 3)])
+def test_four_groups_of_64_features(causal, length, groups):
+    tile, found = fastest(AttentionForm(causal=causal), HeadSizes(1, 128, length, length), 132)
+    assert (tile.groups, tile.keys, found) == (groups, 64, 132)
 
 
 def test_a_window_keeps_the_tile_of_long_parts():
