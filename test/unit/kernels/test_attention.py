@@ -222,7 +222,7 @@ def machine_code(kernel, folder):
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 @pytest.mark.parametrize(("causal", "length", "spilled"), [
-    (True, 4096, 64), (False, 4096, 64), (False, 16384, 0),
+    (True, 4096, 80), (False, 4096, 64), (False, 16384, 0),
 ])  # fmt: skip
 def test_the_fastest_tiles_of_64_features_keep_all_but_a_few_addresses_in_registers(causal, length, spilled, tmp_path):
     form = AttentionForm(causal=causal)
