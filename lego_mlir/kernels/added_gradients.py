@@ -114,7 +114,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     of_rows, of_sums = of.of_rows, of.of_sums
 
     @lego.kernel(
-        grid=(lego.cdiv(N, tile.keys) * B * H,), block=32 * (tile.warps + WARPS), name="attention_added_gradients"
+        grid=(lego.cdiv(N, tile.keys), H, B), block=32 * (tile.warps + WARPS), name="attention_added_gradients"
     )
     def main(  # type: ignore[no-untyped-def]
         q: of_q,  # type: ignore[valid-type]
@@ -127,21 +127,21 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
         dk: of_dk,  # type: ignore[valid-type]
         dv: of_dv,  # type: ignore[valid-type]
     ):
-        head, place = head_and_tile(lego.cdiv(N, tile.keys))
+        place, head, batch = lego.block_id  # no division, whose results would take registers of the products
         first = place * tile.keys
         span = QueryTilesOfKeys(form, tile, head, first, M)
         memory = GradientMemory(form, tile)
         copies, computes = REGISTERS if tile.groups == 2 else (None, None)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
-            memory.hold(k, v, of.key_place(head), first)
+            memory.hold(k, v, (batch, head), first)
             for t, member, i in span.all():
-                memory.fill((q, do, lse, delta), t, of.query_place(member), i * tile.queries)
+                memory.fill((q, do, lse, delta), t, (batch, member), i * tile.queries)
             memory.close(q, span.visits, (0, 0), M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             group = GradientGroup(form, tile, memory, first)
             for t, member, i, mask in span.segments():
-                group.visit(sums, t, of.query_place(member), i * tile.queries, mask)
-            group.store(dk, dv, of.key_place(head))
+                group.visit(sums, t, (batch, member), i * tile.queries, mask)
+            group.store(dk, dv, (batch, head))
 
     types = RowTensors(of_o, of_do, of_dq, of_rows, of_sums)
     prepare, round_ = by_rows(form, types, (M, B * H * form.group), "attention", of.query_place)

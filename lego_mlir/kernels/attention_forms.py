@@ -41,7 +41,7 @@ NARROW: Final = 128
 """Features up to which a tile has 128 keys."""
 SECTIONS: Final = (96, 192)
 """Features of heads whose causal parts come by length from several heads."""
-SEVERAL: Final = {96: 2, 128: 8, 192: 1, 256: 4}
+SEVERAL: Final = {96: 8, 128: 8, 192: 1, 256: 4}
 """Keys, in units of SHORT, up to which a block computes several causal parts, by features of a head."""
 LOG2_E: Final = math.log2(math.e)
 

@@ -35,7 +35,7 @@ MEMORY: Final = 224 * 1024
 
 def launch_sizes() -> HeadSizes:
     """Sizes of the launch: B, H, M and N."""
-    names = (("B", 2**16), ("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
+    names = (("B", 2**16 - 1), ("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
     return HeadSizes(*(lego.size(name, min=1, max=most) for name, most in names))
 
 

@@ -161,9 +161,10 @@ def test_a_launch_encodes_tensor_maps(tmp_path, machine, stand_in):
     launcher(a, b, c, bias, sizes={"M": 96, "N": 128, "K": 64})
     ((_, _, _, arguments, _),) = recorded.launches
     assert arguments[3] is bias and sorted(int(size) for size in arguments[4:]) == [64, 96, 128]
-    assert ctypes.c_int.in_dll(stand_in.library, "stand_in_encoded").value == 3
-    for passed, given, sizes in zip(arguments, (a, b, c), ((64, 96), (64, 128), (128, 96)), strict=False):
-        assert (passed.nbytes, passed.dtype.itemsize) == (128, 128)
+    assert ctypes.c_int.in_dll(stand_in.library, "stand_in_encoded").value == 5  # of a and b for edges too
+    given_with = zip(arguments, (a, b, c), ((64, 96), (64, 128), (128, 96)), (256, 256, 128), strict=False)
+    for passed, given, sizes, taken in given_with:
+        assert (passed.nbytes, passed.dtype.itemsize) == (taken, taken)
         found = Encoded.from_buffer_copy(passed.tobytes())
         assert (found.address, tuple(found.sizes[:2])) == (given.data.ptr, sizes)
 

@@ -76,7 +76,7 @@ def test_each_transform_changes_a_kernel(kind):
 def test_each_pass_runs_on_a_kernel_with_layouts(kind):
     covered = set()
     for run, chunk in chunks():
-        if any("#lego.layout" in kernel for kernel in kernels(chunk, kind)):
+        if any("#lego.layout" in kernel or "#lego.spread" in chunk for kernel in kernels(chunk, kind)):
             covered |= {name for name in PASSES if re.search(rf"{name}(?![\w-])", run)}
     assert sorted(PASSES.keys() - covered) == []
 
