@@ -249,7 +249,6 @@ OF_ALL = ("of keys", "of queries")
 @pytest.mark.parametrize(("features", "part"), [
     *((128, part) for part in ("132 blocks", "added", *OF_ALL)),
     *((64, part) for part in ("blocks for all", "132 blocks", *OF_ALL)),
-    pytest.param(64, "added", marks=pytest.mark.xfail(strict=True, reason="C7511: registers do not suffice")),
     *((features, part) for features in (192, 256, 96) for part in ("blocks for all", *OF_ALL)),
 ])  # fmt: skip
 def test_the_machine_code_serializes_nothing(features, part, tmp_path):
@@ -257,3 +256,11 @@ def test_the_machine_code_serializes_nothing(features, part, tmp_path):
     spilled = 12 if features == 96 else 0
     for kernel in PARTS[part](AttentionForm(features=features, causal=True)):
         assert machine_code(kernel, tmp_path).spill_stores <= spilled
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+def test_added_gradients_of_64_features_serialize_nothing(tmp_path):
+    """In every push: with a few registers more their products wait for each other, and take 1.2 of the time."""
+    (main,) = PARTS["added"](AttentionForm(features=64, causal=True))
+    assert machine_code(main, tmp_path).spill_stores == 0
