@@ -72,6 +72,11 @@ def load(
         from lego_mlir.tracing.spread.repeated_tiles import load_repeated
 
         return load_repeated(source, checked_layout(layout), at, other, cache, evict)
+    if isinstance(source, PackedView) and not (type(other) is int and other == 0):
+        raise tracer.error(
+            f"lego.load: elements outside of a tensor of {source.dtype} are codes of 0; leave other= out, and choose "
+            "behind a conversion: lego.where(inside, x.to(lego.f32), other)"
+        )
     if isinstance(layout, tuple | list):
         from lego_mlir.tracing.spread.open_tiles import load as open_load
 

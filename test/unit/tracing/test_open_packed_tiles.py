@@ -9,6 +9,7 @@ from lego_mlir import (
     LayoutError,
     Row,
     bf16,
+    f2,
     f4e2m1fn,
     f6e2m3fn,
     f6e3m2fn,
@@ -21,6 +22,7 @@ from lego_mlir import (
     u4,
 )
 from lego_mlir.engine.tile_graph import LoadTile, StoreTile
+from lego_mlir.errors import TraceError
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.toolchain import compile_kernel
 
@@ -101,6 +103,18 @@ def test_rows_at_an_odd_index_are_loaded_and_not_stored():
 
     with pytest.raises(LayoutError, match="not proved to begin a byte"):
         refused.trace()
+
+
+@pytest.mark.parametrize(
+    "how", [(M, N), f2.Blocked((1, 8), (2, 16), (4, 1), (1, 0)).layout((8, 128))], ids=["open", "laid out"]
+)
+def test_a_value_outside_of_a_packed_tensor_is_refused(how):
+    @lego.kernel(grid=1, block=128)
+    def kernel(x: lego.Tensor(u4, Row(M, N)), y: lego.Tensor(f32, Row(M, N))):
+        lego.load(x, how, at=(0, 0), other=3).to(f32).store(y, at=(0, 0))
+
+    with pytest.raises(TraceError, match=r"elements outside of a tensor of u4 are codes of 0; leave other= out"):
+        kernel.trace()
 
 
 def test_a_product_takes_words_of_packed_numbers_as_they_are_loaded():
