@@ -44,10 +44,9 @@ from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, value_beyond
 from lego_mlir.expr.nodes import NodeType
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
-from lego_mlir.expr.prove import prove
+from lego_mlir.expr.prove import holds
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
-from lego_mlir.expr.verdict import Proved
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.constant_tables import constant_table
@@ -200,7 +199,7 @@ class MlirPrinter:
         """
         if self._not_negative(dividend) or divisor.is_Integer:
             return self._not_negative(dividend)
-        return isinstance(prove(nodes.Le(0, dividend), self._ranges_of(dividend)), Proved)
+        return holds(nodes.Le(0, dividend), self._ranges_of(dividend))
 
     def _ranges_of(self, expr: Expr) -> dict[Expr, Range]:
         return {s: self.ranges[s] for s in expr.free_symbols if s in self.ranges}
@@ -212,7 +211,7 @@ class MlirPrinter:
         """
         if self._not_negative(divisor) or not isinstance(divisor, nodes.Smaller):
             return divisor, self._not_negative(divisor)
-        proved = isinstance(prove(nodes.Le(1, divisor), self._ranges_of(divisor)), Proved)
+        proved = holds(nodes.Le(1, divisor), self._ranges_of(divisor))
         return (nodes.Larger(divisor, 1), True) if proved else (divisor, False)
 
     # -- expressions
