@@ -7,7 +7,7 @@ enough for two, the file names the case that takes least.
 
     python -m pytest -q -n auto --all-cases --durations=0 | python test/samples.py
 
-records anew the tests that this runs; add files to run only these. Tests that are no more are dropped.
+records anew the tests that this runs; add files to run only these. Entries of tests that no longer exist are dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cases_of(items: Iterable) -> dict[str, list]:
 
 
 def chosen(values: Sequence[frozenset], count: int, seed: str) -> list[int]:
-    """The numbers of so many cases; `values` has the parameters of each."""
+    """The indices of `count` cases; `values` has the parameters of each."""
     left = random.Random(seed).sample(range(len(values)), len(values))
     every = frozenset().union(*values)
     kept, missing = [], every

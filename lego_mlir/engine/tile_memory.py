@@ -101,7 +101,7 @@ class TileMemory:
         return 1 << sum(1 for b in along if any(b)) if self.masked else 0
 
     def divides_bytes(self, vector: int) -> bool:
-        """Whether accesses of so many elements divide a byte between two of them."""
+        """Whether two neighbouring accesses of `vector` elements share a byte."""
         return vector * self.bits % 8 != 0
 
     def vectors(self) -> list[int]:
