@@ -185,7 +185,6 @@ def steady_ms(
 
     A large GPU is limited by power: turns that are too short would mix the power states of neighbours.
     """
-    import torch
 
     turns, counts, launches = {}, {}, {}
     for name, run in runs.items():
@@ -193,11 +192,8 @@ def steady_ms(
         turns[name], launches[name] = run, 1
         if graphs:
             launches[name] = max(1, min(GRAPH_LAUNCHES, int(GRAPH_MS / once)))
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                for _ in range(launches[name]):
-                    run()
-            turns[name], once = graph.replay, elapsed(graph.replay, 2)
+            turns[name] = recorded(run, launches[name])
+            once = elapsed(turns[name], 2)
         counts[name] = max(2, int(1000 * turn_s / once))
     found: dict[Any, list[float]] = {name: [] for name in runs}
     order, drawn = list(runs), random.Random(0)
@@ -206,6 +202,17 @@ def steady_ms(
         for name in order:
             found[name].append(elapsed(turns[name], counts[name]) / launches[name])
     return found
+
+
+def recorded(run: Callable[[], Any], times: int = 1) -> Callable[[], Any]:
+    """What `run` launches, `times` times, as one CUDA graph; run it once before, which sets up what it calls."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(times):
+            run()
+    return graph.replay
 
 
 def elapsed(run: Callable[[], Any], count: int) -> float:

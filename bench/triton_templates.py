@@ -337,14 +337,14 @@ def timed_group(folder: Path, name: str) -> list[Contender]:
 
     results = [(z, x.float() @ y.float()) for x, y, z in zip(a, b, c, strict=True)]
     rows = searched(configured(rendered, by_hand, "grouped"), results, 0.01, group=name)
-    rows.append(harness.contender(graph_of(a, b, c).replay, kernel="grouped torch, captured loop", group=name))
+    rows.append(harness.contender(recorded_loop(a, b, c), kernel="grouped torch, captured loop", group=name))
     if len(set(sizes)) == 1:
         run = partial(torch.bmm, torch.stack(a), torch.stack(b))
         rows.append(harness.contender(run, kernel="grouped torch.bmm", group=name))
     return rows
 
 
-def graph_of(a: Any, b: Any, c: Any) -> Any:
+def recorded_loop(a: Any, b: Any, c: Any) -> Callable[[], Any]:
     """The loop of products as one CUDA graph: no time between launches but the GPU's own."""
     import torch
 
@@ -356,10 +356,7 @@ def graph_of(a: Any, b: Any, c: Any) -> Any:
     with torch.cuda.stream(stream):
         loop()  # cuBLAS sets itself up outside the capture
     stream.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loop()
-    return graph
+    return harness.recorded(loop)
 
 
 def timed_batch(folder: Path, shape: tuple[int, ...]) -> list[Contender]:
