@@ -4,7 +4,8 @@
     o = lego_mlir.attention(q, k, v, causal=True)          # [batch, heads, positions, features], f16 or bf16
 
 The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) take all lengths, so that a new one compiles
-nothing; a form has at most three kernels for results, chosen by lengths (`attention_forms.fastest`). They are compiled
+nothing; a form has at most three kernels for results, chosen by lengths (`attention_forms.fastest`). After some calls
+of one size another process compiles the kernel of results for exactly that size (`exact_kernels`). They are compiled
 at their first use, into the cache on disk, from where other processes take them, or come from a folder of packed
 kernels (`lego-mlir pack attention`): by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and
 values may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the
@@ -16,7 +17,7 @@ Gradients of heads of 64 and 128 features are computed in one pass on sm_90, whi
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,16 @@ from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
-from lego_mlir.runtime.attention_kernels import AttentionKernel, added_gradients, calls_of, ordered_gradients
+from lego_mlir.runtime.attention_kernels import (
+    AttentionKernel,
+    ExactAttention,
+    added_gradients,
+    calls_of,
+    compile_exact,
+    has_exact,
+    is_compiled,
+    ordered_gradients,
+)
 from lego_mlir.runtime.attention_plans import (
     BoundAttention,
     GradientCalls,
@@ -35,12 +45,12 @@ from lego_mlir.runtime.attention_plans import (
     readable,
 )
 from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lego_mlir.aliases import Tensor
-    from lego_mlir.runtime.calls import Calls
     from lego_mlir.tracing.trace.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
@@ -94,13 +104,24 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
     library, shapes, axes = library_of(q), (dense_like(q), dense_like(k)), HeadAxes()
     assert library is not None
     rows = (sizes.batch, sizes.heads * form.group, sizes.queries)
-    calls = _kernel(form, sizes, multiprocessors_of(q, check))
-    own = HeadAxes(unknown=_strides_of_one(form, sizes) if _is_large(sizes) else frozenset())
-    plan = bound_launch(calls, own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
+    kernel, exact = _kernel(form, sizes, multiprocessors_of(q, check)), None
+    capability = None if check else capability_of(q)
+    if capability is not None and has_exact(kernel):
+        kernel, exact = _exact((replace(kernel, sizes=sizes), str(capability)), kernel)
+    own = HeadAxes(unknown=frozenset() if kernel.sizes is None else _strides_of_one(form, sizes))
+    plan = bound_launch(calls_of(kernel), own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
     return BoundAttention(
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
-        check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(sizes),
+        check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(sizes), exact,
     )  # fmt: skip
+
+
+def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionKernel, ExactKernel | None]:
+    """The kernel for exactly some sizes, if it is on disk, else the general one, and what counts its calls."""
+    if is_compiled(wanted):
+        return wanted[0], None
+    found = ExactKernel(ExactProblem(compile_exact, wanted), lambda: attention_plans.drop(found))
+    return general, found
 
 
 def _without_gradients(sizes: HeadSizes) -> str:
@@ -179,17 +200,25 @@ def _problem(
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:
     """Those of the GPU that holds an array, if it has the copy unit for which kernels are chosen by their sizes."""
-    library = library_of(q)
-    if check or library is None:
-        return None
-    kind, device = library.facts(q).device[:2]
-    if kind != "cuda":
+    capability = None if check else capability_of(q)
+    if capability is None or capability < TENSOR_COPIES:
         return None
     from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 
-    if int(driver().capability(device)) < TENSOR_COPIES:
+    library = library_of(q)
+    assert library is not None
+    return driver().attribute(library.facts(q).device[1], MULTIPROCESSORS)
+
+
+def capability_of(q: Tensor) -> int | None:
+    """The compute capability of the GPU that holds an array, None for the host's."""
+    library = library_of(q)
+    kind, device = ("", 0) if library is None else library.facts(q).device[:2]
+    if kind != "cuda":
         return None
-    return driver().attribute(device, MULTIPROCESSORS)
+    from lego_mlir.runtime.driver import driver
+
+    return int(driver().capability(device))
 
 
 def _is_large(sizes: HeadSizes) -> bool:
@@ -198,13 +227,13 @@ def _is_large(sizes: HeadSizes) -> bool:
 
 
 @lru_cache(_KEPT)
-def _kernel(form: AttentionForm, sizes: HeadSizes, multiprocessors: int | None = None) -> Calls:
+def _kernel(form: AttentionForm, sizes: HeadSizes, multiprocessors: int | None = None) -> AttentionKernel:
     """The kernel for these lengths: one for all of them, unless they are beyond its limits."""
     held = sizes if _is_large(sizes) else None
     if multiprocessors is None:
-        return calls_of(AttentionKernel("attention", form, attention_forms.default_tile(form), held))
+        return AttentionKernel("attention", form, attention_forms.default_tile(form), held)
     tile, blocks = attention_forms.fastest(form, sizes, multiprocessors)
-    return calls_of(AttentionKernel("attention", form, tile, held, blocks))
+    return AttentionKernel("attention", form, tile, held, blocks)
 
 
 def _gradients(form: AttentionForm, adds: bool, deterministic: bool) -> GradientCalls:
@@ -215,8 +244,4 @@ def _adds(form: AttentionForm, q: Tensor, check: bool) -> bool:
     """Whether the kernel that adds gradients takes this problem: it is made for the copy unit of sm_90."""
     if check or form.features not in attention_forms.ADDED_HEADS:
         return form.features in attention_forms.ADDED_HEADS
-    library = library_of(q)
-    assert library is not None
-    from lego_mlir.runtime.driver import driver
-
-    return int(driver().capability(library.facts(q).device[1])) >= TENSOR_COPIES
+    return (capability_of(q) or 0) >= TENSOR_COPIES

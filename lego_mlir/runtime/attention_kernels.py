@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
-from lego_mlir.runtime import packs
+from lego_mlir.runtime import exact_kernels, first_calls, packs
 from lego_mlir.runtime.attention_plans import GradientCalls
 from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.products import backends
@@ -95,10 +95,14 @@ def calls_of(wanted: AttentionKernel) -> Calls:
     return _calls_of(wanted, None if folder is None else str(folder))
 
 
+def _built_calls(wanted: AttentionKernel) -> BuiltCalls:
+    return BuiltCalls((wanted.part, wanted), wanted.build)
+
+
 @lru_cache(_KEPT)
 def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
     if folder is None:
-        return BuiltCalls((wanted.part, wanted), wanted.build)
+        return _built_calls(wanted)
     from pathlib import Path
 
     form = wanted.form
@@ -109,6 +113,27 @@ def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
     words += [f"--varlen-heads {wanted.heads}"] * (wanted.heads > 0)
     remedy = f"add it with lego-mlir pack attention {' '.join(words)} --target sm_90a -o {folder}"
     return packs.PackedCalls(backends.packed(Path(folder), wanted.name, remedy))
+
+
+ExactAttention = tuple[AttentionKernel, str]
+"""A kernel for exactly the sizes of a problem, and the compute capability of its device."""
+
+
+def compile_exact(exact: ExactAttention) -> None:
+    """Compile a kernel for exactly the sizes of a problem, and keep it on disk."""
+    kernel, capability = exact
+    _built_calls(kernel).code_for(capability)
+
+
+def is_compiled(exact: ExactAttention) -> bool:
+    """Whether a kernel for exactly the sizes of a problem is on disk."""
+    kernel, capability = exact
+    return first_calls.read(first_calls.key(_built_calls(kernel).call_of(capability))) is not None
+
+
+def has_exact(kernel: AttentionKernel) -> bool:
+    """Whether a kernel takes all sizes, and another one for some of them is compiled after some calls."""
+    return kernel.sizes is None and exact_kernels.is_on() and kernels_folder(None) is None
 
 
 def added_gradients(form: AttentionForm, heads: int = 0) -> GradientCalls:

@@ -27,6 +27,7 @@ from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows, read
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Foreign, Tensor
     from lego_mlir.runtime.calls import Calls
+    from lego_mlir.runtime.exact_kernels import ExactKernel
     from lego_mlir.runtime.plans import Plan
 
 _KEPT: Final = 4096
@@ -155,10 +156,14 @@ class BoundAttention:
     learns: bool = False
     without_gradients: str = ""
     """Why there are no gradients, where no kernel computes them."""
+    exact: ExactKernel | None = None
+    """Counts the calls of a kernel for all sizes."""
     _plans: dict[Hashable, BoundGradients] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
+        if self.exact is not None:
+            self.exact.called()
         if self.learns and gradients_enabled():
             if self.without_gradients:
                 raise UsageError(self.without_gradients)
@@ -239,6 +244,12 @@ def keep(key: Hashable, bound: BoundAttention) -> None:
     if len(known) >= _KEPT:
         known.clear()
     known[key] = bound
+
+
+def drop(exact: ExactKernel) -> None:
+    """Bind anew what counts the calls of a kernel for all sizes."""
+    for key in [key for key, bound in list(known.items()) if bound.exact is exact]:
+        known.pop(key, None)
 
 
 def gradients_enabled() -> bool:

@@ -340,7 +340,11 @@ class BuiltCalls(Calls):
             found: KeptKernel = self.kernel.calls.code_for(capability)
             return found
 
-        return first_calls.kernel_of(("built", self.built_for, capability), code)
+        return first_calls.kernel_of(self.call_of(capability), code)
+
+    def call_of(self, capability: str) -> tuple[object, ...]:
+        """What the kernel is kept by on disk."""
+        return "built", self.built_for, capability
 
     def _compiled(self, device: Device, checked: bool) -> Backend:
         if device == CPU or checked:

@@ -73,6 +73,11 @@ def is_of_class(problem: Problem, device: int) -> bool:
     return (problem, device) in _of_classes
 
 
+def compile_exact(problem: Problem) -> None:
+    """Compile the exact kernel of a problem, and keep it on disk as what computes the problem."""
+    first_calls.write(first_calls.key(call_of(problem)), of_sizes(problem))
+
+
 def drop(problem: Problem, device: int) -> None:
     """Look for the kernel of a problem on disk anew."""
     _known.pop((*call_of(problem), device), None)

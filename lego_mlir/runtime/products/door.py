@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import binding, host_reference
+from lego_mlir.runtime import binding, exact_kernels, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
-from lego_mlir.runtime.products import backends, copies, exact_kernels
+from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
+from lego_mlir.runtime.products import backends, copies
 from lego_mlir.runtime.products.batches import batched_product, broadcast
-from lego_mlir.runtime.products.exact_kernels import ExactKernel
 from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, rows_of
 from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
 from lego_mlir.runtime.products.operands import (
@@ -218,7 +218,7 @@ def _exact(problem: Problem, device: int) -> ExactKernel | None:
         for key in [key for key, bound in list(known.items()) if bound.exact is found]:
             known.pop(key, None)
 
-    found = ExactKernel(problem, replace)
+    found = ExactKernel(ExactProblem(backends.compile_exact, problem), replace)
     return found
 
 

@@ -12,8 +12,8 @@ from lego_mlir.runtime.products.operands import ALIGNMENT
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Returned, Tensor
+    from lego_mlir.runtime.exact_kernels import ExactKernel
     from lego_mlir.runtime.plans import Plan
-    from lego_mlir.runtime.products.exact_kernels import ExactKernel
 
 _KEPT: Final = 4096
 """Products of one process; a caller whose shapes change all the time starts over."""

@@ -1,10 +1,10 @@
 """Kernels for exactly one size, compiled beside the program after some calls, and taken when they are ready.
 
-    matmul(a, b) ── kernel of a class ── after `CALLS` calls of a size: another process compiles the exact kernel
+    a call ── kernel for all sizes ── after `CALLS` calls of a size: another process compiles the exact kernel
         └─ from then on, at every `LOOKED_AT`th call: is it on disk? ── yes: arrays like these are bound to it
 
-The kernel of a class takes all sizes of a tile; one for a size has its bounds and strides as constants, and the tile
-that is best for it. On disk the exact kernel replaces the one of the class for its problem, so that later processes
+`matmul` has kernels of classes, which take all sizes of a tile, `attention` those of a form; one for a size has its
+bounds as constants, and in products the tile that is best for it. Later processes find the exact kernel on disk, and
 begin with it. Sums may be in another order, so nothing is replaced while PyTorch's deterministic algorithms are on.
 
 One process compiles at a time, at low priority, and at most `MOST` kernels for a program. The environment variable
@@ -19,16 +19,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from lego_mlir.runtime import first_calls
-
-if TYPE_CHECKING:
-    from lego_mlir.runtime.products.problem import Problem
+from typing import Any, Final, NamedTuple
 
 SWITCH: Final = "LEGO_MLIR_EXACT"
 """The environment variable that turns this off, with the value 0."""
@@ -44,17 +39,24 @@ def is_on() -> bool:
     return os.environ.get(SWITCH) != "0" and Path(sys.executable or "").name.startswith("python")
 
 
+class ExactProblem(NamedTuple):
+    """A problem, and the function of a module that compiles its kernel and keeps it on disk: both can be pickled."""
+
+    compile: Callable[[Any], None]
+    problem: Hashable
+
+
 @dataclass(slots=True)
 class ExactKernel:
-    """The exact kernel of a problem, which a class's kernel computes meanwhile; `replace` binds its arrays anew."""
+    """The exact kernel of a problem, which a general one computes meanwhile; `replace` binds its arrays anew."""
 
-    problem: Problem
+    problem: ExactProblem
     replace: Callable[[], None]
     calls: int = 0
     wanted: bool = field(default=False)
 
     def called(self) -> None:
-        """Count a call of the class's kernel; ask for the exact one, or take it."""
+        """Count a call of the general kernel; ask for the exact one, or take it."""
         self.calls += 1
         if self.calls < CALLS or (self.calls - CALLS) % LOOKED_AT or _is_deterministic():
             return
@@ -69,13 +71,13 @@ class _Queue:
     """The problems whose kernels are to be compiled, the process that compiles one, and those that are done."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Problem] = deque()
-        self.running: tuple[Problem, subprocess.Popen[bytes]] | None = None
-        self.made: set[Problem] = set()
+        self.waiting: deque[ExactProblem] = deque()
+        self.running: tuple[ExactProblem, subprocess.Popen[bytes]] | None = None
+        self.made: set[ExactProblem] = set()
         self.count = 0
         self._changing = threading.Lock()
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: ExactProblem) -> None:
         """Compile a kernel, after those before it; at most MOST of them."""
         with self._changing:
             if self.count < MOST and is_on():
@@ -83,7 +85,7 @@ class _Queue:
                 self.waiting.append(problem)
             self._advance()
 
-    def has_made(self, problem: Problem) -> bool:
+    def has_made(self, problem: ExactProblem) -> bool:
         """Whether a kernel is on disk."""
         with self._changing:
             self._advance()
@@ -99,14 +101,14 @@ class _Queue:
                 self.made.add(problem)
         if self.waiting:
             problem = self.waiting.popleft()
-            with suppress(OSError):  # without another process, the class's kernel goes on
+            with suppress(OSError):  # without another process, the general kernel goes on
                 self.running = problem, _compiling(problem)
 
 
 _queue: Final = _Queue()
 
 
-def _compiling(problem: Problem) -> subprocess.Popen[bytes]:
+def _compiling(problem: ExactProblem) -> subprocess.Popen[bytes]:
     """The process that compiles a kernel; its input is small enough for a pipe."""
     path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(
@@ -124,14 +126,8 @@ def _is_deterministic() -> bool:
     return torch is not None and bool(torch.are_deterministic_algorithms_enabled())
 
 
-def compile_exact(problem: Problem) -> None:
-    """Compile the exact kernel of a problem, and keep it on disk as what computes the problem."""
-    from lego_mlir.runtime.products import backends
-
-    first_calls.write(first_calls.key(backends.call_of(problem)), backends.of_sizes(problem))
-
-
 if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(PRIORITY)
-    compile_exact(pickle.loads(sys.stdin.buffer.read()))  # of the parent, its own kind
+    wanted = pickle.loads(sys.stdin.buffer.read())  # of the parent
+    wanted.compile(wanted.problem)
