@@ -47,7 +47,7 @@ def _stride(order: RingOrder, name: str) -> Stride | None:
     words = [(w, site) for k in range(len(order.agents)) for w, site in order.words(k) if w.ring == name]
     if all(order.residue(w, site) in ((0,) if w.kind == ARRIVE else (0, stages)) for w, site in words):
         return None
-    for count in (d for d in range(2, stages + 1) if stages % d == 0):
+    for count in (d for d in range(stages, 1, -1) if stages % d == 0):
         found: dict[int, set[int | None]] = {}
         for w, site in words:
             found.setdefault(id(site.part), set()).add(residue(w.use, sympy.Integer(0), count, order.ranges))
