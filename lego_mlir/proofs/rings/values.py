@@ -12,7 +12,7 @@ import functools
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 import sympy
@@ -50,6 +50,7 @@ class KnownRanges(PlainRanges):
     def __init__(self, ranges: Mapping[Symbol, Range]) -> None:
         super().__init__(ranges)
         self.positive: dict[Expr, bool] = {}
+        self.abstract: dict[Cond, Cond] = {}
 
     def setdefault(self, symbol: Symbol, over: Range) -> Range:
         """The range of a symbol, `over` if it has none."""
@@ -67,6 +68,13 @@ class KnownRanges(PlainRanges):
         if self.positive[divisor]:
             self.setdefault(_stand_in(rest), Range(0, divisor))
         return self.positive[divisor]
+
+    def required(self) -> list[Cond]:
+        """The requirements of a launch, abstracted."""
+        for condition in self.given:
+            if condition not in self.abstract:
+                self.abstract[condition] = abstracted(condition, self)
+        return [self.abstract[condition] for condition in self.given]
 
     def restart(self) -> None:
         """Give a kernel's rings their time again, for another question."""
@@ -173,11 +181,17 @@ def holds(claim: Cond, ranges: KnownRanges, timeout_ms: int = QUICK_MS, facts: S
     claim = abstracted(claim, ranges)
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
         return True
-    given = (*ranges.given, *facts)
+    facts = [abstracted(fact, ranges) for fact in facts]
+    given = [*about(involved(sympy.Or(claim, *facts), ranges), ranges.required()), *facts]
     if not given:
         return False
-    negated = (sympy.Not(abstracted(condition, ranges)) for condition in given)
+    negated = (sympy.Not(condition) for condition in given)
     return isinstance(prove(sympy.Or(claim, *negated), ranges, timeout_ms=PATIENT_MS), Proved)
+
+
+def about(symbols: Set[Symbol], conditions: Sequence[Cond]) -> list[Cond]:
+    """The conditions about these symbols alone: others, such as those of strides, say nothing of them."""
+    return [condition for condition in conditions if condition.free_symbols <= symbols]
 
 
 def is_possible(claim: Cond, ranges: KnownRanges) -> bool:
@@ -187,8 +201,9 @@ def is_possible(claim: Cond, ranges: KnownRanges) -> bool:
         return bool(claim)
     for turn in range(3):
         point = _point(claim, ranges, turn)
-        excluded = point is None or any(c.xreplace(point) == sympy.false for c in ranges.given)
-        if not excluded and claim.xreplace(point) == sympy.false:
+        if point is None or claim.xreplace(point) != sympy.false:
+            continue
+        if not any(c.xreplace(point) == sympy.false for c in about(point.keys(), ranges.given)):
             return False
     return True
 
