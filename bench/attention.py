@@ -113,16 +113,15 @@ FLASH = [*product((64, 96, 128, 192, 256), MASKS, FLASH_LENGTHS)]
 FLASH_BASELINES = {"fa3": "FlashAttention-3", "torch cudnn": "cuDNN"}
 
 
-def flash_kernel(features: int, mask: str, length: int) -> tuple[str, Any]:
-    """The name of the kernel of a case, and what builds it: one for all lengths that have its tile and its blocks."""
-    from lego_mlir import bf16
+def flash_kernel(features: int, mask: str, length: int) -> Any:
+    """The kernel of a case, which has a name: one for all lengths that have its tile and its blocks."""
     from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
-    from lego_mlir.kernels.fused_attention import build
+    from lego_mlir.runtime.attention_kernels import AttentionKernel
+    from lego_mlir.tracing.trace.dtypes import bf16
 
     form = AttentionForm(features, bf16, causal=mask == "causal")
     tile, blocks = fastest(form, HeadSizes(*flash_batch(features, length), length, length), BLOCKS)
-    shown = f"{tile.groups}-{tile.keys}-{tile.stages}{'-turns' * tile.turns}"
-    return f"{features}-{mask}-{shown}-{blocks or 'each'}", partial(build, form, tile, blocks=blocks)
+    return AttentionKernel("attention", form, tile, blocks=blocks)
 
 
 def flash_batch(features: int, length: int) -> tuple[int, int]:
@@ -131,13 +130,9 @@ def flash_batch(features: int, length: int) -> tuple[int, int]:
 
 
 def render_flash(folder: Path, cases: Sequence[harness.Case]) -> None:
-    """The cubins, and which one a case takes."""
-    taken = {}
-    for case in cases:
-        taken["-".join(map(str, case))], build = flash_kernel(*case)
-        if not (kept := folder / taken["-".join(map(str, case))]).is_dir():
-            mlir_kernels.keep_cubin(kept, build(), TARGET)
-    (folder / "taken.json").write_text(json.dumps(taken, indent=1) + "\n")
+    """The cubins, one for the cases that take it."""
+    for kernel in dict.fromkeys(flash_kernel(*case) for case in cases):
+        mlir_kernels.keep_cubin(folder / kernel.name, kernel.build(), TARGET)
 
 
 def timed_flash(folder: Path, features: int, mask: str, length: int) -> list[Contender]:
@@ -146,7 +141,7 @@ def timed_flash(folder: Path, features: int, mask: str, length: int) -> list[Con
 
     import lego_mlir
 
-    taken = json.loads((folder / "taken.json").read_text())["-".join(map(str, (features, mask, length)))]
+    taken = flash_kernel(features, mask, length).name
     kernel = lego_mlir.load_kernels(str(folder / taken))["attention"]
     batch, heads = flash_batch(features, length)
     rows_first = [torch.randn(batch, length, heads, features, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
@@ -208,18 +203,17 @@ GRADIENTS = ("prepared", "added", "rounded")
 
 
 def render_fused(folder: Path, cases: Sequence[harness.Case]) -> None:
-    """The cubins, each in a folder with its manifest."""
+    """The cubins, each in a folder with its manifest; gradients begin with the result forward."""
     from lego_mlir.kernels import added_gradients, fused_attention
     from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
 
     for direction, features, length, mask in cases:
         form = AttentionForm(features, causal=mask == "causal")
-        if direction == "forward":
-            sizes = HeadSizes(1, heads_of(features, length), length, length)
-            tile, blocks = fastest(form, sizes, BLOCKS)
-            kernel = fused_attention.build(form, tile, sizes, blocks)
-            mlir_kernels.keep_cubin(folder / f"{features}-{length}-{mask}", kernel, TARGET)
-        else:
+        sizes = HeadSizes(1, heads_of(features, length), length, length)
+        tile, blocks = fastest(form, sizes, BLOCKS)
+        kernel = fused_attention.build(form, tile, sizes, blocks)
+        mlir_kernels.keep_cubin(folder / f"{features}-{length}-{mask}", kernel, TARGET)
+        if direction == "backward":
             kernels = added_gradients.build(form)
             for kernel in (kernels.prepare, kernels.main, kernels.round):
                 mlir_kernels.keep_cubin(folder / f"gradients-{features}-{mask}", kernel, TARGET)
