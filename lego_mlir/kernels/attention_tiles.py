@@ -16,6 +16,7 @@ from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import AXES, CHUNK, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
+from lego_mlir.kernels.visiting import in_turns
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class PartOrder:
     """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
 
     The long parts of a `causal` head come first. With `together`, those of so many heads do, then the parts before
-    them. Blocks take several parts in turns of alternating direction, so that each gets long and short ones.
+    them. Blocks take several parts in turns of alternating direction (`visiting.in_turns`).
     """
 
     count: Operand
@@ -129,10 +130,8 @@ class PartOrder:
         if self.blocks is None:
             yield 0, *self._part(lego.block_id[0])
             return
-        total, back = self.count * self.heads, self.blocks - 1 - 2 * lego.block_id[0]
-        last = lego.block_id[0] + total // self.blocks % 2 * back
-        for turn in lego.range(lego.cdiv(total - last, self.blocks)):
-            yield turn, *self._part(turn * self.blocks + lego.block_id[0] + turn % 2 * back)
+        for turn, number in in_turns(self.count * self.heads, self.blocks):
+            yield turn, *self._part(number)
 
     def _part(self, number: Operand) -> tuple[Operand, Operand]:
         """The head and the place of part `number`."""

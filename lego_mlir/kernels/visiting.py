@@ -1,8 +1,11 @@
-"""The work at a position of an order: padded orders, such as a curve's, have positions without any."""
+"""The work of a block: that at a position of an order, and its share of numbered parts.
+
+Padded orders, such as a curve's, have positions without any work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import lego_mlir as lego
 from lego_mlir.aliases import IndexLike
@@ -16,3 +19,15 @@ def visit(order: Layout, position: IndexLike, work: Callable[[tuple[IndexLike, .
     else:
         with lego.when(order.holds(position)):
             work(order.inv(position))
+
+
+def in_turns(parts: IndexLike, blocks: int) -> Iterator[tuple[IndexLike, IndexLike]]:
+    """The turns of this block of `blocks`, and the number of its part in each: one loop, traced once.
+
+    Turns go up and down: block b takes parts b, 2 blocks - 1 - b, 2 blocks + b and so on. Parts that are sorted by
+    length are shared evenly so, up to the length of one part.
+    """
+    back = blocks - 1 - 2 * lego.block_id[0]
+    last = lego.block_id[0] + parts // blocks % 2 * back
+    for turn in lego.range(lego.cdiv(parts - last, blocks)):
+        yield turn, turn * blocks + lego.block_id[0] + turn % 2 * back
