@@ -4,7 +4,7 @@
     o = lego_mlir.attention(q, k, v, causal=True)          # [batch, heads, positions, features], f16 or bf16
 
 The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) take all lengths, so that a new one compiles
-nothing; a form has at most three kernels for results, chosen by lengths (`attention_forms.fastest`). After some calls
+nothing; a form has at most four kernels for results, chosen by lengths (`attention_forms.fastest`). After some calls
 of one size another process compiles the kernel of results for exactly that size (`exact_kernels`). They are compiled
 at their first use, into the cache on disk, from where other processes take them, or come from a folder of packed
 kernels (`lego-mlir pack attention`): by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and

@@ -135,10 +135,12 @@ def test_scores_are_computed_again_by_single_warps():
     (AttentionForm(causal=True, window=90), (1, 1, 260, 260), {"tile": AttentionTile(3, 64, 3, turns=True)}),
     (AttentionForm(causal=True, window=90), (1, 1, 260, 260),
      {"tile": AttentionTile(2, 64, 3, turns=True), "blocks": 3}),
+    (AttentionForm(causal=True), (1, 2, 140, 140),
+     {"tile": AttentionTile(2, 128, 4, turns=True), "blocks": 3, "constant": False}),
     (AttentionForm(causal=False), (1, 1, 260, 130), {"tile": AttentionTile(4, 64, 3)}),
     (AttentionForm(causal=True), (1, 1, 150, 150), {"gain": 3.0, "tile": AttentionTile(2, 64, 2, 4)}),
-], ids=["3 blocks", "1 block", "3 blocks of groups", "1 block of groups", "turns", "turns of 3 blocks", "four groups",
-        "weights by polynomials"])  # fmt: skip
+], ids=["3 blocks", "1 block", "3 blocks of groups", "1 block of groups", "turns", "turns of 3 blocks",
+        "causal turns of 3 blocks", "four groups", "weights by polynomials"])  # fmt: skip
 def test_tiles_and_blocks(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
 
