@@ -1,4 +1,4 @@
-"""Floats become integers by one instruction and integer bounds on a GPU: truncated, bounded, NaN to 0, for all types."""
+"""Floats become integers by one instruction and integer bounds on a GPU: truncated, bounded, 0 of NaN, in all types."""
 
 import numpy as np
 import pytest
