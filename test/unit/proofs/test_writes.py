@@ -1,7 +1,12 @@
 """Results are written once and tiles before they are read: proved for all sizes, or refuted by a run."""
 
+import functools
+import operator
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, gallery, i32, interp
@@ -160,6 +165,26 @@ def test_data_that_all_threads_have_guard_writes_and_reads(body):
         args = [rng.integers(0, 4, 4).astype(np.int32), np.zeros(T, np.float32)]
         faults += interp.launch(kernel.mlir(), grid=1, block=T, args=args).faults
     assert bool(faults) == (BY_DATA[body] == "faulty")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations([1, 2, 4, 8, 16, 32]), st.booleans(), st.sampled_from([0, 1, 4, 32]))
+def test_bits_of_threads_that_are_placed_one_by_one(weights, both, other):
+    """Bit k of t goes to the place of weights[k]; the sixth is written by two statements, or by one."""
+    sixth = weights[5] if both else other
+
+    def place(t):
+        parts = [((t >> k) & 1) << (w.bit_length() - 1) for k, w in enumerate(weights[:5])]
+        return functools.reduce(operator.or_, parts)
+
+    @lego.kernel(grid=1, block=T)
+    def kernel(y: lego.Tensor(f32, Row(64))):
+        for k in lego.unroll(2):
+            y[place(lego.thread_id[0]) ^ k * sixth] = 1.0
+
+    reached = {place(t) ^ k * sixth for t in range(T) for k in range(2)}
+    (verdict,) = (v for text, v in kernel_claims(kernel, tried=False) if text == "every element of y is written")
+    assert isinstance(verdict, Proved) == (reached >= set(range(64)))
 
 
 def verdicts(kernel):
