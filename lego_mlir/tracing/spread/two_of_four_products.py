@@ -51,13 +51,14 @@ def sparse_product(tracer: Tracer, a: Operands, b: Operands, acc: Spread, metada
 
     Raises LayoutError for operands that do not fit.
     """
-    for name, tile in (("a", a), ("b", b), ("acc", acc), ("metadata", metadata)):
-        if isinstance(tile, PackedView) or (isinstance(tile, Spread) and tile.is_open):
-            raise tracer.error(
-                f"lego.mma with metadata takes tiles with layouts, and {name} has none: load it with one, of "
-                "f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
-                LayoutError,
-            )
+    named = {"a": a, "b": b, "acc": acc, "metadata": metadata}
+    opened = [name for name, tile in named.items() if isinstance(tile, Spread) and tile.is_open]
+    if opened or isinstance(a, PackedView) or isinstance(b, PackedView):
+        raise tracer.error(
+            f"lego.mma with metadata takes tiles with layouts, and {'a packed tile' if not opened else opened[0]} has "
+            "none: load it with one, of f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
+            LayoutError,
+        )
     dtype, other = element_type(a), element_type(b)
     if dtype != other or RESULTS.get(dtype) != acc.dtype or metadata.dtype not in (u16, i16):
         raise tracer.error(

@@ -397,7 +397,7 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
         if span is None:
             raise tracer.error(f"the index {given!r} is not data; convert it, for example lego.{dtype}({given!r})")
         for number in span:
-            _number(number, dtype)
+            _number(cast(Real, number), dtype)
         scalar = tracer.use(cast(Scalar, convert(given, dtype)).value)
     elif isinstance(given, Real):
         scalar = tracer.value(dtype)
