@@ -134,14 +134,11 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
     Without `warpgroups` it is `mma.sync` on every target. With `metadata` a is (M, K / 2), what is kept of each four
-    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands whose shapes, element types or
-    layouts do not fit.
+    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands that do not fit.
     """
     tracer = current("lego.mma")
     acc = acc.get()
-    a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
-    for name, given in (("a", a), ("b", b)):
-        _check_operand(tracer, name, given)
+    a, b = (_checked(tracer, name, x) for name, x in (("a", a), ("b", b)))
     if metadata is not None:
         from lego_mlir.tracing.spread.two_of_four_products import sparse_product
 
@@ -367,8 +364,8 @@ def element_type(given: Operands) -> DType:
     return given.view.dtype if isinstance(given, Part) else given.dtype
 
 
-def _check_operand(tracer: Tracer, name: str, given: object) -> None:
-    """Raises LayoutError for what is no operand, whatever the other one is."""
+def _checked(tracer: Tracer, name: str, given: Operands) -> Operands:
+    """An operand as it is now. Raises LayoutError for what is none, whatever the other one is."""
     if not isinstance(given, Spread | Part | View | PackedView) or len(shape_of_operand(given)) != 2:
         raise tracer.error(
             f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
@@ -382,6 +379,7 @@ def _check_operand(tracer: Tracer, name: str, given: object) -> None:
             "lego.load, or copy it to a shared tile with lego.copy_async",
             LayoutError,
         )
+    return given.get() if isinstance(given, Spread) else given
 
 
 def _kind(tracer: Tracer, a: Operands, b: Operands, acc: Spread) -> MmaInstruction:

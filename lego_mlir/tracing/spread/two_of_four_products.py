@@ -29,7 +29,13 @@ from lego_mlir.f2.encodings import MmaMetadata, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.fragments import Block, composed, fragments_of, taken_apart
-from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS, Operands, element_type, operand, shape_of_operand
+from lego_mlir.tracing.spread.multiplication import (
+    INSTRUCTIONS,
+    Operands,
+    element_type,
+    operand,
+    shape_of_operand,
+)
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16, f32, i8, i16, i32, u16
 from lego_mlir.tracing.trace.trace import Compose, MlirOperation, Value
