@@ -1,15 +1,17 @@
-"""The kernels of examples/second_week next to nvcc's: machine code without a GPU, and times.
+"""The kernels of examples/second_week and examples/ported next to nvcc's: machine code without a GPU, and times.
 
     python bench/second_week.py code [TARGET]           instructions, fused sums, registers; needs no GPU
 
-`bench/rivals/second_week.cu` has the CUDA texts: the same algorithm, grid, block and masks. `code` and `render` need
-nvcc, ptxas and nvdisasm. The sizes of SIZES were chosen before anything was timed.
+`bench/rivals` has the CUDA texts: the same algorithm, grid, block and masks. `code` and `render` need nvcc, ptxas and
+nvdisasm. The sizes of SIZES were chosen before anything was timed; `--drawn N --seed S` draws others between them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import random
 import re
 import sys
 from collections import Counter
@@ -24,8 +26,9 @@ import runner
 
 NAME: Final = "second_week"
 TARGET: Final = "sm_90a"
-EXAMPLES: Final = harness.BENCH.parent / "examples" / NAME
-CUDA: Final = harness.BENCH / "rivals" / f"{NAME}.cu"
+EXAMPLES: Final = harness.BENCH.parent / "examples"
+FOLDERS: Final = (NAME, "ported")
+"""Folders of examples; the CUDA texts of one are in a file of its name."""
 PADDING: Final = ("NOP", "BRA")  # fill and end a function
 
 
@@ -56,10 +59,16 @@ SIZES: Final[dict[str, tuple[dict[str, int], ...]]] = {
     "stencil7": ({"D": 256, "H": 256, "W": 256}, {"D": 100, "H": 301, "W": 515}),
     "top_experts": ({"M": 1 << 17}, {"M": 10_001}),
     "w4a16": ({"M": 16, "N": 8192, "K": 8192}, {"M": 129, "N": 4104, "K": 3584}),
+    "adamw": ({"N": 1 << 24}, {"N": 3_000_001}),
+    "awq_dequantise": ({"K": 8192, "N": 8192}, {"K": 3584, "N": 4104}),
+    "nf4_dequantise": ({"B": 1 << 19}, {"B": 70_001}),
+    "quantize_q8_1": ({"M": 4096, "N": 4096}, {"M": 1001, "N": 11_008}),
+    "reshape_and_cache": ({"L": 8192, "P": 8192}, {"L": 1001, "P": 3000}),
+    "swiglu_gradients": ({"M": 8192, "N": 8192}, {"M": 1001, "N": 11_008}),
 }
 TOLERANCE: Final = {
     "rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gemm": 0.01, "w4a16": 0.01, "paged_decode": 0.005,
-    "radix_sort": 0.0,
+    "radix_sort": 0.0, "adamw": 0.01, "reshape_and_cache": 0.08, "swiglu_gradients": 0.01,
 }  # fmt: skip
 """Of the largest value; 1e-4 of the others."""
 
@@ -85,17 +94,25 @@ def measured(name: str, target: str) -> tuple[tuple[int, int, int], tuple[int, i
 def kernel_of(name: str) -> Any:
     from lego_mlir import spec
 
-    (kernel,) = spec.load(EXAMPLES / f"{name}.py").kernels.values()
+    (path,) = (path for folder in FOLDERS if (path := EXAMPLES / folder / f"{name}.py").is_file())
+    (kernel,) = spec.load(path).kernels.values()
     return kernel
+
+
+def cuda_text(name: str) -> str:
+    """The CUDA text of a kernel, without the other kernels of its file."""
+    for folder in FOLDERS:
+        head, *kernels = (harness.BENCH / "rivals" / f"{folder}.cu").read_text().split('extern "C" ')
+        if found := [text for text in kernels if f" {name}(" in text]:
+            return "".join([head, *(f'extern "C" {text}' for text in found)])
+    raise SystemExit(f"no file of bench/rivals has {name}")
 
 
 def compiled(name: str, target: str) -> Any:
     """The CUDA text alone, so that its cubin has no other kernel."""
     from lego_mlir.templates.run import nvcc
 
-    head, *kernels = CUDA.read_text().split('extern "C" ')
-    text = head + "".join(f'extern "C" {text}' for text in kernels if f" {name}(" in text)
-    return nvcc.compile_text(text, target=target, name=name)
+    return nvcc.compile_text(cuda_text(name), target=target, name=name)
 
 
 def code(words: Sequence[str]) -> None:
@@ -112,12 +129,28 @@ def code(words: Sequence[str]) -> None:
 # -- times
 
 
+def drawing() -> Callable[[random.Random], harness.Case]:
+    """Draws cases of one kernel after another, with sizes between those of SIZES, multiples of their common divisor."""
+    names = itertools.cycle(SIZES)
+
+    def draw(generator: random.Random) -> harness.Case:
+        name, sizes = next(names), Sizes()
+        for size, bounds in ((size, [case[size] for case in SIZES[name]]) for size in SIZES[name][0]):
+            step, (low, high) = math.gcd(*bounds), sorted(bounds)
+            sizes[size] = step * round(math.exp(generator.uniform(math.log(low), math.log(high))) / step)
+        if name == "fused_classifier":
+            sizes["P"] = -(-sizes["V"] // 64) * 64
+        return name, sizes
+
+    return draw
+
+
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name in dict.fromkeys(name for name, _ in cases):
         (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
         mlir_kernels.keep_cubin(folder, kernel_of(name), TARGET)
         (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, TARGET).cubin)
-        (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", CUDA.read_text())
+        (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", cuda_text(name))
         declared = [one.strip().rpartition(" ") for one in listed.split(",")]
         kinds = [(variable, "*" if "*" in kind else kind.split()[-1]) for kind, _, variable in declared]
         (folder / f"{name}-nvcc.txt").write_text(json.dumps(kinds))
@@ -220,6 +253,14 @@ def _keys(given: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     return {"key": keys, "payload": torch.arange(sizes["N"], device="cuda", dtype=torch.int32)}
 
 
+def _slots(given: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    import torch
+
+    slots = torch.randperm(16 * sizes["P"], device="cuda")[: sizes["L"]].to(torch.int32)
+    slots[::16] = -1  # padding
+    return {"slots": slots}
+
+
 SPECIAL: Final[dict[str, Callable[[dict[str, Any], Sizes], dict[str, Any]]]] = {
     "block_sparse": _rows,
     "cholesky": _positive,
@@ -230,17 +271,20 @@ SPECIAL: Final[dict[str, Callable[[dict[str, Any], Sizes], dict[str, Any]]]] = {
     "segmented_sum": lambda given, sizes: {"segment": given["segment"].sort().values, "y": given["y"] * 0},
     "selective_scan": lambda given, sizes: {"d": given["d"].sigmoid(), "decay": -given["decay"].abs()},
     "w4a16": lambda given, sizes: {"scales": given["scales"].abs() / 100},
+    "adamw": lambda given, sizes: {"v": given["v"].abs()},
+    "reshape_and_cache": _slots,
 }
 
 
 def table() -> None:
-    cells, ratios = [], []
-    for (name, sizes), ms in cases_of(mlir_kernels.newest(NAME)).items():
+    results, cells, ratios = mlir_kernels.newest(NAME), [], []
+    for (name, sizes), ms in cases_of(results).items():
         ours, theirs = ms["lego_mlir"], ms["nvcc"]
         ratios.append(theirs / ours)
         cells.append([f"`{name}`", sizes, f"{1000 * ours:.1f}", f"{1000 * theirs:.1f}", f"{ratios[-1]:.2f}"])
     cells.append(["geometric mean", "", "", "", f"{geometric_mean(ratios):.2f}"])
-    known = mlir_kernels.circumstances(NAME, mlir_kernels.newest(NAME), "torch")
+    known = mlir_kernels.circumstances(NAME, results, "torch")
+    known += f", sizes drawn by seed {results['seed']}" if "seed" in results else ""
     made = mlir_kernels.table("kernel|sizes|us|nvcc, us|nvcc / ours", cells)
     mlir_kernels.put_into(f"results/{NAME.replace('_', '-')}.md", NAME, f"{known}:\n\n", made)
 
@@ -257,7 +301,7 @@ def cases_of(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, float]]
 
 BENCHMARK = runner.Benchmark(
     NAME, [(name, Sizes(sizes)) for name, found in SIZES.items() for sizes in found], timed, table, render,
-    target=TARGET, steps={"code": code}, protocol=harness.Protocol("steady", 0.05, 7, patience_ms=500),
+    target=TARGET, steps={"code": code}, draw=drawing(), protocol=harness.Protocol("steady", 0.05, 7, patience_ms=500),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ RAGGED = {
     "nf4_dequantise": [{"B": 1}, {"B": 9}],
     "quantize_q8_1": [{"M": 1, "N": 32}, {"M": 3, "N": 544}],
     "reshape_and_cache": [{"L": 1, "P": 1}, {"L": 20, "P": 3}],
-    "swiglu": [{"M": 1, "N": 8}, {"M": 3, "N": 1032}],
+    "swiglu_gradients": [{"M": 1, "N": 8}, {"M": 3, "N": 1032}],
 }
 CASES = [(name, sizes) for name, several in RAGGED.items() for sizes in several]
 

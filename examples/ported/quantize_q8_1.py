@@ -11,6 +11,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i8, u32
 
 M, N, T, LANES = lego.size("M"), lego.size("N", multiple_of=32), 128, 8
+HALF = 0.5 - 2**-25  # the f32 below a half: 0.5 more would round what is just below a half up
 X, BLOCKS = lego.Tensor(f32, Row(M, N)), lego.Tensor(u32, Row(M, N // 32, 1 + LANES))
 
 
@@ -31,9 +32,8 @@ def quantize_q8_1(x: X, y: BLOCKS):
 
 def code(x, d):
     """The number nearest to x / d; halves are rounded away from 0, as C's roundf does."""
-    size = lego.where(d == 0.0, 0.0, abs(x / d))
-    whole = lego.trunc(size)
-    return lego.copysign(whole + lego.where(size - whole >= 0.5, f32(1), f32(0)), x).to(i8)
+    size = lego.where(d == 0.0, 0.0, x / d)
+    return lego.trunc(size + lego.copysign(f32(HALF), size)).to(i8)
 
 
 def max_of(numbers):

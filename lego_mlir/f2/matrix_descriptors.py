@@ -1,9 +1,9 @@
 """Descriptors of matrices in shared memory for `wgmma`, derived from where a tile's elements are.
 
-The unit reads an operand of `mn` rows (of A; columns of B) by 32 bytes of K in groups of 8 lines of a swizzle's width.
-A descriptor holds the width, the start, and two strides: between groups along the dimension that is not contiguous
-(`stride`, SBO), and between widths along the contiguous one (`leading`, LBO; unused if K is contiguous, where one
-instruction stays inside of a width). With w the width in bytes, unswizzled byte offsets are
+The unit reads an operand of `mn` rows (of A; columns of B) by 32 bytes of K (by 64 of B next to a sparse A) in groups
+of 8 lines of a swizzle's width. A descriptor holds the width, the start, and two strides: between groups along the
+dimension that is not contiguous (`stride`, SBO), and between widths along the contiguous one (`leading`, LBO; unused if
+K is contiguous, where one instruction stays inside of a width). With w the width in bytes, unswizzled byte offsets are
 
     contiguous   w = 32, 64, 128                                        w = 0: rows of 16 bytes
     K            mn/8 SBO + mn%8 w + k bytes                            mn/8 SBO + mn%8 16 + k/8 LBO + k%8 bytes
@@ -60,9 +60,9 @@ class MatrixDescriptor:
         """The 64 bits, with a start of 0."""
         return self.leading // CHUNK << 16 | self.stride // CHUNK << 32 | _TYPES[self.swizzle] << 62
 
-    def offsets(self, start: int, mn: int, bytes_: int) -> Array:
+    def offsets(self, start: int, mn: int, bytes_: int, depth_bytes: int = DEPTH_BYTES) -> Array:
         """The byte offset of each element that an instruction reads, `[mn, k]`, for the start `start`."""
-        row, k = np.indices((mn, DEPTH_BYTES // bytes_))
+        row, k = np.indices((mn, depth_bytes // bytes_))
         line, across = (row, k) if self.contiguous == "k" else (k, row)
         per_chunk = CHUNK // bytes_
         if self.swizzle == 0:
@@ -91,13 +91,13 @@ def permuted(offsets: Array, swizzle: int) -> Array:
     return offsets ^ ((offsets >> 7 & SWIZZLES[swizzle] - 1) << 4)
 
 
-def derive(offsets: Array, bytes_: int, rows: int) -> OperandTile:
+def derive(offsets: Array, bytes_: int, rows: int, depth_bytes: int = DEPTH_BYTES) -> OperandTile:
     """The descriptor of a tile: `offsets[mn, k]` is the byte of an element, in a tile aligned to 1024 bytes.
 
-    An instruction multiplies `rows` lines along mn and 32 bytes along K; the tile holds several along both. Raises
-    LayoutError, which names an element, where no descriptor describes the tile.
+    An instruction multiplies `rows` lines along mn and `depth_bytes` along K; the tile holds several along both.
+    Raises LayoutError, which names an element, where no descriptor describes the tile.
     """
-    depth = DEPTH_BYTES // bytes_
+    depth = depth_bytes // bytes_
     if offsets.shape[0] % rows or offsets.shape[1] % depth:
         raise LayoutError(f"wgmma multiplies {rows} x {depth} elements; the tile has {offsets.shape[0]} x "
                           f"{offsets.shape[1]}")  # fmt: skip
@@ -106,7 +106,7 @@ def derive(offsets: Array, bytes_: int, rows: int) -> OperandTile:
         if bytes_ != TRANSPOSABLE and contiguous == "mn":
             continue
         for swizzle in sorted(SWIZZLES, reverse=True):
-            found = _matched(offsets, bytes_, rows, contiguous, swizzle)
+            found = _matched(offsets, bytes_, (rows, depth), contiguous, swizzle)
             if isinstance(found, OperandTile):
                 return found
             reasons.append(found)
@@ -115,18 +115,20 @@ def derive(offsets: Array, bytes_: int, rows: int) -> OperandTile:
                       f"the closest, after {size} elements: {reason}")  # fmt: skip
 
 
-def _matched(offsets: Array, bytes_: int, rows: int, contiguous: str, swizzle: int) -> OperandTile | tuple[int, str]:
+def _matched(
+    offsets: Array, bytes_: int, part: tuple[int, int], contiguous: str, swizzle: int
+) -> OperandTile | tuple[int, str]:
     """The tile in one of the unit's layouts; otherwise how many elements agree, and the first that does not."""
-    depth = DEPTH_BYTES // bytes_
+    rows, depth = part
     plain = permuted(offsets, swizzle)  # the places before the swizzle
-    made = _strides(plain - plain[0, 0], bytes_, rows, contiguous, swizzle)
+    made = _strides(plain - plain[0, 0], bytes_, part, contiguous, swizzle)
     row_step = int(plain[rows, 0] - plain[0, 0]) if offsets.shape[0] > rows else 0
     depth_step = int(plain[0, depth] - plain[0, 0]) if offsets.shape[1] > depth else 0
     agreed = 0
     for i in range(offsets.shape[0] // rows):
         for j in range(offsets.shape[1] // depth):
             start = int(plain[0, 0]) + i * row_step + j * depth_step
-            expected = made.offsets(start, rows, bytes_)
+            expected = made.offsets(start, rows, bytes_, depth * bytes_)
             there = offsets[i * rows : (i + 1) * rows, j * depth : (j + 1) * depth]
             if (expected != there).any():
                 r, k = np.argwhere(expected != there)[0]
@@ -140,9 +142,9 @@ def _matched(offsets: Array, bytes_: int, rows: int, contiguous: str, swizzle: i
     return OperandTile(made, row_step, depth_step)
 
 
-def _strides(plain: Array, bytes_: int, rows: int, contiguous: str, swizzle: int) -> MatrixDescriptor:
+def _strides(plain: Array, bytes_: int, part: tuple[int, int], contiguous: str, swizzle: int) -> MatrixDescriptor:
     """The descriptor whose strides are those of the tile's first instruction."""
-    per_chunk, depth = CHUNK // bytes_, DEPTH_BYTES // bytes_
+    per_chunk, (rows, depth) = CHUNK // bytes_, part
 
     def at(mn: int, k: int) -> int:
         return int(plain[mn, k]) if mn < rows and k < depth else 0

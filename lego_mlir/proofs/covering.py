@@ -9,7 +9,8 @@ can be computed from it:
 
 The claim is then that these digits are in their ranges and meet the conditions of the write, for every element; a mask
 becomes `i < M` and holds. With several writes it is enough that one of them reaches an element. Where an index is no
-sum of digits, such as a block on a curve, its values are enumerated.
+sum of digits, such as a block on a curve, its values are enumerated: they fill a box, or are sums over bits, as
+`(t & 92) >> 2` of t < 128, whose values 0 .. 7 and 16 .. 23 are t2 + 2 t3 + 4 t4 + 16 t6.
 
 A launch has every block, thread and round, so that the inverse may choose them. It may not choose data: an element
 loaded from memory, the old value of an atomic update, a register or a shuffled value is what it is in a run, and an
@@ -188,6 +189,9 @@ class _Inverse:
         limits = [limit for limit in self.model.digits.limits if limit.free_symbols <= self.chosen]
         conditions = [*parts[n:], *limits]
         enumerated = self._enumerate(conditions)
+        if enumerated is None and (bits := self._sums_of_bits()) is not None:
+            index, conditions = ([e.xreplace(bits) for e in exprs] for exprs in (index, conditions))
+            enumerated = set()
         if enumerated is None or any(i.free_symbols & enumerated for i in index):
             return None
         self.chosen -= enumerated  # an element determines the values of their operations only
@@ -254,6 +258,34 @@ class _Inverse:
             return None
         self.extents = {s: int(n) for s, n in zip(self.opaque.values(), extents, strict=True)}
         return symbols
+
+    def _sums_of_bits(self) -> dict[Symbol, Expr] | None:
+        """The opaque operations, and the digits in them, as sums of bits that may be chosen; None if that is not so."""
+        symbols = sorted({s for e in self.opaque for s in e.free_symbols}, key=str)
+        values = grid(symbols, self.model.digits.ranges)
+        sizes = [int(as_expr(self.model.digits.ranges[s].hi)) for s in symbols] if values is not None else []
+        if (
+            values is None
+            or not self.chosen.issuperset(symbols)
+            or any(n & (n - 1) for n in sizes)
+            or len(values[symbols[0]]) < int(np.prod(sizes))
+        ):
+            return None
+        bits = [(s, 1 << k) for s, n in zip(symbols, sizes, strict=True) for k in range(n.bit_length() - 1)]
+        named = [sympy.Symbol(f"bit {weight} of {s}", integer=True) for s, weight in bits]
+        found: dict[Symbol, Expr] = {s: sympy.Integer(0) for s in symbols}
+        for (s, weight), bit in zip(bits, named, strict=True):
+            found[s] += weight * bit
+        for operation, symbol in self.opaque.items():
+            first = int(operation.xreplace(dict.fromkeys(symbols, 0)))
+            steps = [int(operation.xreplace({t: w * (t == s) for t in symbols})) - first for s, w in bits]
+            sums = first + sum(c * ((values[s] & w) != 0) for c, (s, w) in zip(steps, bits, strict=True))
+            if (np.asarray(evaluate(operation, values), np.int64) != sums).any():
+                return None
+            found[symbol] = sympy.Add(first, *(c * bit for c, bit in zip(steps, named, strict=True)))
+        self.ranges |= {bit: Range(0, 2) for bit in named}
+        self.chosen = self.chosen - set(symbols) | set(named)
+        return found
 
     def _fix(self, condition: Cond) -> None:
         """The value that a condition such as `lane == 0` gives a digit."""

@@ -270,7 +270,8 @@ class _Walk:
     def _is_uniform(self, expr: Expr) -> bool:
         if self._same_for_all is None:
             rounds = [r for a in self.model.accesses for r in a.rounds]
-            self._same_for_all = frozenset(self.model.over_digits([*self.model.blocks, *rounds]))
+            common = [*self.model.blocks, *rounds, *self.model.common_data]
+            self._same_for_all = frozenset(self.model.over_digits(common))
         return all(isinstance(s, Size) or s in self._same_for_all for s in expr.free_symbols)
 
     # ---- copies

@@ -27,7 +27,8 @@ from lego_mlir.proofs.overlap import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.proofs.rings.claims import RingProof, ring_proof
 from lego_mlir.tracing.checks.claims import DataMeaning
-from lego_mlir.tracing.trace.trace import Buffer, KernelTrace
+from lego_mlir.tracing.trace.divergence import Divergence
+from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class KernelModel:
         known = {symbol: value.xreplace(indices) for symbol, value in meaning.meaning.items()}
         self.reader = Reader(trace, known, {**trace.ranges, **meaning.ranges})
         self.data = frozenset(meaning.ranges)
+        self._leaves = meaning.values
         self.declared = frozenset(s for s, value in meaning.values.items() if trace.data.declared(value) is not None)
         self.nodes: tuple[Node, ...] = self.reader.read()
         self.accesses = list(flat(self.nodes))
@@ -126,6 +128,15 @@ class KernelModel:
     def warp(self) -> Expr:
         """The number of the warp of a thread."""
         return self.unit_of_thread(WARP)
+
+    @cached_property
+    def common_data(self) -> frozenset[Symbol]:
+        """Data that all threads of a block have in common and keep: it is read once, outside of loops and branches."""
+        divergence = Divergence(self.trace)
+        made = {result.number for s in self.trace.body if isinstance(result := getattr(s, "result", None), Value)}
+        return frozenset(
+            s for s, value in self._leaves.items() if value.number in made and divergence.is_same(value.number)
+        )
 
     def unit_of_thread(self, unit: int) -> Expr:
         """The number of a thread among units of so many."""

@@ -51,7 +51,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerBf16Integers(),
     LowerF8Conversions(),
     LowerF8MatrixLoads(),
-    LowerFloatToInteger(),
+    LowerFloatToInteger(by_unit=True),
     LowerPackedHalves(),
     LowerFastFunctions(),
     LowerSubgroupReduce(),

@@ -71,6 +71,10 @@ CLOSING = {
     ("lego_mlir.tracing.spread.accesses", "lego_mlir.tracing.spread.open_tiles"): OPEN,
     ("lego_mlir.tracing.spread.filled", "lego_mlir.tracing.spread.open_tiles"): OPEN,
     ("lego_mlir.tracing.spread.multiplication", "lego_mlir.tracing.spread.open_tiles"): OPEN,
+    (
+        "lego_mlir.tracing.spread.multiplication",
+        "lego_mlir.tracing.spread.two_of_four_products",
+    ): "lego.mma takes metadata, too",
     ("lego_mlir.tracing.spread.axis_exchange", "lego_mlir.tracing.spread.open_orders"): OPEN,
     ("lego_mlir.tracing.spread.gather", "lego_mlir.tracing.spread.open_orders"): OPEN,
     ("lego_mlir.tracing.spread.indexed_accesses", "lego_mlir.tracing.spread.open_orders"): OPEN,

@@ -352,13 +352,16 @@ class WarpgroupEmitter(KernelEmitter):
             else:
                 left = [self._packed(pair, product.dtype.mlir) for step in product.a[row] for pair in _pairs(step)]
                 read += left
+            words = [self._metadata(word) for word in product.metadata[row]] if product.metadata else []
             last = row + 1 == len(product.accumulators)
             text = assembly(product, row, zero=zero, last=last)
             count, kind = len(accumulators), _sum_type(product)
             outs = f"=&{_CONSTRAINTS[kind]}" if zero else f"={_CONSTRAINTS[kind]}"
-            constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1)
+            constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1 + len(words))
             struct = f"!llvm.struct<({', '.join([kind] * count)})>"
-            structs.append(build.value("llvm.inline_asm", [*sums, *left, right], struct, _asm(text, constraints)))
+            structs.append(
+                build.value("llvm.inline_asm", [*sums, *left, right, *words], struct, _asm(text, constraints))
+            )
         if continued is not None:
             continued.continued = True
         flight = InFlight(product, structs, read)
@@ -366,6 +369,12 @@ class WarpgroupEmitter(KernelEmitter):
             for i, n in enumerate(numbers):
                 flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})
         self._flying.append(flight)
+
+    def _metadata(self, word: tuple[int, int, int]) -> MlirValue:
+        """The word of a thread's two rows."""
+        build = self.printer.build
+        both = build.value("vector.from_elements", [self._values[n] for n in word[:2]], "vector<2xi16>")
+        return build.value("llvm.bitcast", (both,), "i32")
 
     def _start(self, matrix: SharedMatrix, row: int) -> MlirValue:
         """The low word of the descriptor of an operand's first instruction, for this thread's warpgroup.
@@ -554,10 +563,12 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
     following = count if zero else 2 * count
     sums = f"{{{', '.join(f'${i}' for i in range(count))}}}"
     unit, integers = UNITS[product.dtype], not product.dtype.is_float
-    kind = f"m{ROWS}n{product.columns}k{depth(product.dtype)}"
+    times, form = (2, ".sp") if product.metadata else (1, "")
+    kind = f"m{ROWS}n{product.columns}k{times * depth(product.dtype)}"
     kind += f".s32.{unit}.{unit}.satfinite" if integers else f".f32.{unit}.{unit}"
     by_descriptor = isinstance(product.a, SharedMatrix)
-    right = f"${following + (1 if by_descriptor else 4 * product.steps)}"
+    place = following + (1 if by_descriptor else 4 * product.steps)
+    right = f"${place}"
     lines = ["{", ".reg .pred p;", ".reg .b64 a, b, a0, b0;", "wgmma.fence.sync.aligned;"]
     for step in range(product.steps):
         lines += _built("b", right, product.b, 0, step)
@@ -568,9 +579,10 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
             left = f"{{{', '.join(f'${following + 4 * step + i}' for i in range(4))}}}"
             majors = [_transposed(product.b)]
         signs = [] if integers else ["1", "1"]
-        options = ", ".join(["p", *signs, *(majors if product.dtype.bits == TRANSPOSABLE else [])])
+        words = [f"${place + 1 + step}", str(product.metadata[row][step][2])] if product.metadata else []
+        options = ", ".join([*words, "p", *signs, *(majors if product.dtype.bits == TRANSPOSABLE else [])])
         lines.append(f"setp.ne.b32 p, {0 if zero and step == 0 else 1}, 0;")
-        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {sums}, {left}, b, {options};")
+        lines.append(f"wgmma.mma_async{form}.sync.aligned.{kind} {sums}, {left}, b, {options};")
     lines += ["wgmma.commit_group.sync.aligned;"] if last else []
     return "\n".join([*lines, "}"])
 

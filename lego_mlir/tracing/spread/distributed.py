@@ -121,10 +121,10 @@ class Spread(PerElement):
 
     def to(self, dtype: DType) -> Spread:
         """The tile in another element type."""
-        if self.dtype.is_packed and not dtype.is_packed and not self.is_open:
-            from lego_mlir.tracing.spread.packed_tiles import unpacked
+        if self.dtype.is_packed != dtype.is_packed and not self.is_open:
+            from lego_mlir.tracing.spread.packed_tiles import packed_up, unpacked
 
-            return unpacked(self.get(), dtype)
+            return (unpacked if self.dtype.is_packed else packed_up)(self.get(), dtype)
         return self.map(lambda value: scalar.convert(value, dtype), self)
 
     def store(

@@ -54,7 +54,6 @@ from lego_mlir.tracing.spread.fragments import (
     memory_of,
     taken_apart,
 )
-from lego_mlir.tracing.spread.two_of_four_products import sparse_product
 from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.trace.dtypes import (
     DType,
@@ -135,19 +134,18 @@ def mma(a: Operands, b: Operands, acc: Spread, warpgroups: bool = True, metadata
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
     Without `warpgroups` it is `mma.sync` on every target. With `metadata` a is (M, K / 2), what is kept of each four
-    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands whose shapes, element types or
-    layouts do not fit.
+    neighbours along K, see `two_of_four_products`. Raises LayoutError for operands that do not fit.
     """
     tracer = current("lego.mma")
     acc = acc.get()
-    a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
+    a, b = (_checked(tracer, name, x) for name, x in (("a", a), ("b", b)))
     if metadata is not None:
-        return sparse_product(tracer, {"a": a, "b": b, "acc": acc, "metadata": metadata.get()})
-    for name, given in (("a", a), ("b", b)):
-        _check_operand(tracer, name, given)
-    a, b = _rounded(a, _type(b)), _rounded(b, _type(a))
+        from lego_mlir.tracing.spread.two_of_four_products import sparse_product
+
+        return sparse_product(tracer, a, b, acc, metadata.get(), warpgroups)
+    a, b = _rounded(a, element_type(b)), _rounded(b, element_type(a))
     kind = _kind(tracer, a, b, acc)
-    alike = _type(a) == _type(b) and kind.neighbours * _type(a).bits == WORD
+    alike = element_type(a) == element_type(b) and kind.neighbours * element_type(a).bits == WORD
     if open_tile(a, b, acc) is not None:
         if isinstance(a, PackedView) or isinstance(b, PackedView):
             raise tracer.error(
@@ -194,9 +192,9 @@ def _multiplied(
     pieces: dict[Block, list[int]],
 ) -> tuple[list[Scalar | None], Operand, dict[Block, Value]]:
     """The registers of the result by `mma.sync`, the left operand, and the pieces that are added to."""
-    steps = _shape(a)[1] // kind.depth
-    left = _operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
-    right = _operand(tracer, 1, b, acc, kind, {(k, column) for _, column in pieces for k in range(steps)})
+    steps = shape_of_operand(a)[1] // kind.depth
+    left = operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
+    right = operand(tracer, 1, b, acc, kind, {(k, column) for _, column in pieces for k in range(steps)})
     totals = {
         block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
         for block, registers in pieces.items()
@@ -269,12 +267,13 @@ def _serpentine(blocks: list[Block], step: int) -> list[Block]:
     return ordered
 
 
-def _operand(
+def operand(
     tracer: Tracer, index: int, given: Operands, acc: Spread, kind: MmaInstruction, needed: set[Block]
 ) -> Operand:
+    """The fragments of operand `index` that a product needs. Raises LayoutError for registers in another layout."""
     if isinstance(given, Spread):
         return _in_registers(tracer, index, given, given.layout, acc, kind, needed)
-    layout = _operand_layout(index, _shape(given), acc.layout, kind)
+    layout = _operand_layout(index, shape_of_operand(given), acc.layout, kind)
     if isinstance(given, PackedView):
         return _in_registers(tracer, index, load(given, layout), layout, acc, kind, needed)
     part = given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
@@ -355,17 +354,19 @@ def _powers(first: int, end: int) -> list[int]:
     return [first << k for k in range((end // first).bit_length() - 1)]
 
 
-def _shape(given: Operands) -> tuple[int, ...]:
+def shape_of_operand(given: Operands) -> tuple[int, ...]:
+    """The sizes of an operand."""
     return given.dims() if isinstance(given, View | PackedView) else tuple(given.shape)
 
 
-def _type(given: Operands) -> DType:
+def element_type(given: Operands) -> DType:
+    """The type of an operand's elements."""
     return given.view.dtype if isinstance(given, Part) else given.dtype
 
 
-def _check_operand(tracer: Tracer, name: str, given: object) -> None:
-    """Raises LayoutError for what is no operand, whatever the other one is."""
-    if not isinstance(given, Spread | Part | View | PackedView) or len(_shape(given)) != 2:
+def _checked(tracer: Tracer, name: str, given: Operands) -> Operands:
+    """An operand as it is now. Raises LayoutError for what is none, whatever the other one is."""
+    if not isinstance(given, Spread | Part | View | PackedView) or len(shape_of_operand(given)) != 2:
         raise tracer.error(
             f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
             f"{brief(repr(given))}",
@@ -378,20 +379,21 @@ def _check_operand(tracer: Tracer, name: str, given: object) -> None:
             "lego.load, or copy it to a shared tile with lego.copy_async",
             LayoutError,
         )
+    return given.get() if isinstance(given, Spread) else given
 
 
 def _kind(tracer: Tracer, a: Operands, b: Operands, acc: Spread) -> MmaInstruction:
     """The instructions. Raises LayoutError for operands that do not fit each other or the result."""
-    multiplied = multiplied_type(_type(a), _type(b))
+    multiplied = multiplied_type(element_type(a), element_type(b))
     if multiplied is None or acc.dtype != INSTRUCTIONS[multiplied].result:
         raise tracer.error(
             "lego.mma multiplies f16, bf16, f32 (as tf32), f8 and packed floats into f32, i8, i4 and u4 into i32, or "
             "f64 into f64; of floats of 16 bits and more the other operand may be narrower; got "
-            f"{_type(a)} times {_type(b)} into {acc.dtype}",
+            f"{element_type(a)} times {element_type(b)} into {acc.dtype}",
             LayoutError,
         )
     kind = _in_parts(INSTRUCTIONS[multiplied], a, b)
-    (m, k), (depth, n) = _shape(a), _shape(b)
+    (m, k), (depth, n) = shape_of_operand(a), shape_of_operand(b)
     if k != depth or (m, n) != acc.shape or k % kind.depth:
         raise tracer.error(
             f"lego.mma: {m} x {k} times {depth} x {n} into {' x '.join(map(str, acc.shape))}; the depths must agree "
@@ -423,7 +425,7 @@ def multiplied_type(a: DType, b: DType) -> DType | None:
 def _in_parts(kind: MmaInstruction, a: Operands, b: Operands) -> MmaInstruction:
     """As many instructions as the layouts of the operands have neighbours for; by default those of a whole word."""
     given = [(index, x.layout) for index, x in enumerate((a, b)) if isinstance(x, Spread) and not x.is_open]
-    usual = max(1, WORD // min(_type(a).bits, _type(b).bits) // kind.neighbours)
+    usual = max(1, WORD // min(element_type(a).bits, element_type(b).bits) // kind.neighbours)
     if given:
         for parts in (1, 2, 4, 8):
             some = kind.times(parts)

@@ -22,7 +22,7 @@ from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import control
-from lego_mlir.tracing.words.packed_values import PackedNumbers, decoded_each
+from lego_mlir.tracing.words.packed_values import PackedNumbers, decoded_each, encoded_each
 from lego_mlir.tracing.words.packed_views import PackedView
 from lego_mlir.tracing.words.scalar import Scalar
 
@@ -94,6 +94,13 @@ def unpacked(value: Spread, dtype: DType) -> Spread:
     made = {id(v): cast(PackedNumbers, v) for v in value.registers if v is not None}
     each = decoded_each(value.dtype, [number.codes[0] for number in made.values()], dtype)
     found: dict[int, Scalar] = dict(zip(made, each, strict=True))
+    return Spread(value.layout, dtype, [found.get(id(v)) for v in value.registers])
+
+
+def packed_up(value: Spread, dtype: DType) -> Spread:
+    """A tile rounded to a packed type."""
+    made = {id(v): v for v in value.registers if v is not None}
+    found = dict(zip(made, encoded_each(list(made.values()), dtype), strict=True))
     return Spread(value.layout, dtype, [found.get(id(v)) for v in value.registers])
 
 

@@ -11,26 +11,40 @@
 | f16, bf16 | f32 | m16n8k32 |
 | i8 | i32, saturated | m16n8k64 |
 
-An instruction has twice the depth of the dense one, with the same fragments of A. `lego.compressed` makes A and its
+An instruction has twice the depth of the dense one, with the same fragments of A. `f2.two_of_four` makes A and its
 metadata of an array. Where it names a place twice, or in no order, the result is undefined; the interpreter reports it.
+
+Both operands may be shared tiles. With 64 rows for each 4 warps and b in shared memory the product is
+`wgmma.mma_async.sp` on sm_90a (`spread.warpgroups`); the metadata stays in registers.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.f2.encodings import MmaMetadata, MmaOperand, MmaSync
+from lego_mlir.f2.encodings import MmaMetadata, MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.spread.distributed import Spread
-from lego_mlir.tracing.spread.fragments import Block, RegisterOperand, composed, fragments_of, taken_apart
+from lego_mlir.tracing.spread.fragments import Block, composed, fragments_of, taken_apart
+from lego_mlir.tracing.spread.multiplication import (
+    INSTRUCTIONS,
+    Operands,
+    element_type,
+    operand,
+    shape_of_operand,
+)
+from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16, f32, i8, i16, i32, u16
 from lego_mlir.tracing.trace.trace import Compose, MlirOperation, Value
 from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.words.packed_views import PackedView
 from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 SPARSE: Final = "nvgpu.mma.sp.sync"
 KEPT_COLUMNS: Final = 16
@@ -38,55 +52,61 @@ KEPT_COLUMNS: Final = 16
 RESULTS: Final[dict[DType, DType]] = {f16: f32, bf16: f32, i8: i32}
 
 
-def sparse_product(tracer: Tracer, given: Mapping[str, object]) -> Spread:
+def sparse_product(tracer: Tracer, a: Operands, b: Operands, acc: Spread, metadata: Spread, warpgroups: bool) -> Spread:
     """`acc + A @ b`, where `a` has the elements that A keeps, and `metadata` their places.
 
     Raises LayoutError for operands that do not fit.
     """
-    tiles = [tile for tile in given.values() if isinstance(tile, Spread) and not tile.is_open]
-    if len(tiles) < len(given):
-        name = next(n for n, tile in given.items() if not isinstance(tile, Spread) or tile.is_open)
+    named = {"a": a, "b": b, "acc": acc, "metadata": metadata}
+    opened = [name for name, tile in named.items() if isinstance(tile, Spread) and tile.is_open]
+    if opened or isinstance(a, PackedView) or isinstance(b, PackedView):
         raise tracer.error(
-            f"lego.mma with metadata takes tiles with layouts, and {name} has none: load it with one, of "
-            "f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
+            f"lego.mma with metadata takes tiles with layouts, and {'a packed tile' if not opened else opened[0]} has "
+            "none: load it with one, of f2.MmaOperand, f2.MmaMetadata and f2.MmaSync",
             LayoutError,
         )
-    a, b, acc, metadata = tiles
-    if a.dtype != b.dtype or RESULTS.get(a.dtype) != acc.dtype or metadata.dtype not in (u16, i16):
+    dtype, other = element_type(a), element_type(b)
+    if dtype != other or RESULTS.get(dtype) != acc.dtype or metadata.dtype not in (u16, i16):
         raise tracer.error(
             "lego.mma with metadata multiplies f16 or bf16 into f32, or i8 into i32, with metadata of u16; got "
-            f"{a.dtype} times {b.dtype} into {acc.dtype}, with metadata of {metadata.dtype}",
+            f"{dtype} times {other} into {acc.dtype}, with metadata of {metadata.dtype}",
             LayoutError,
         )
-    width = 32 // a.dtype.bits
-    depth = 16 * width
-    (m, half), (k, n) = a.shape, b.shape
-    if 2 * half != k or (m, n) != acc.shape or k % depth or metadata.shape != (m, k // KEPT_COLUMNS):
+    kept = INSTRUCTIONS[dtype]
+    whole = replace(kept, depth=2 * kept.depth)
+    (m, half), (k, n) = shape_of_operand(a), shape_of_operand(b)
+    if 2 * half != k or (m, n) != acc.shape or k % whole.depth or metadata.shape != (m, k // KEPT_COLUMNS):
         raise tracer.error(
             f"lego.mma: A keeps {m} x {half} of {m} x {2 * half}, times {k} x {n} into "
-            f"{' x '.join(map(str, acc.shape))}; the depth is a multiple of {depth}, twice the columns of a, and the "
-            f"metadata has {m} x {k // KEPT_COLUMNS}, got {' x '.join(map(str, metadata.shape))}",
+            f"{' x '.join(map(str, acc.shape))}; the depth is a multiple of {whole.depth}, twice the columns of a, and "
+            f"the metadata has {m} x {k // KEPT_COLUMNS}, got {' x '.join(map(str, metadata.shape))}",
             LayoutError,
         )
-    one = MmaSync((1, 1))
-    pieces = _pieces(tracer, "acc", acc, one.layout((16, 8)), None)
-    left = _pieces(tracer, "a", a, MmaOperand(0, one, width).layout((16, depth // 2)), _warps(acc, 0))
-    right = _pieces(tracer, "b", b, MmaOperand(1, one, width).layout((depth, 8)), _warps(acc, 1))
-    words = _words(tracer, metadata, acc, a.dtype.bits)
-    x = RegisterOperand(tracer, a.dtype, a.registers, left, (4, width))
-    y = RegisterOperand(tracer, b.dtype, b.registers, right, (4, width))
-    found: dict[int, Scalar] = {}
-    for (row, column), registers in pieces.items():
-        total = composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
-        for step in range(k // depth):
+    pieces, steps = _pieces(tracer, "acc", acc, MmaSync((1, 1)).layout((16, 8)), None), range(k // whole.depth)
+    with tracer.recorded() as part:
+        left = operand(tracer, 0, a, acc, kept, {(row, step) for row, _ in pieces for step in steps})
+        right = operand(tracer, 1, b, acc, whole, {(step, column) for _, column in pieces for step in steps})
+        words = _words(tracer, metadata, acc, dtype.bits)
+        totals = {
+            block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
+            for block, registers in pieces.items()
+        }
+        sums = dict(totals)
+        for (row, column), step in product(pieces, steps):
             word, selector = words[row, step]
             result = tracer.value(acc.dtype, (2, 2))
-            shape = ("mmaShape", f"[16, 8, {depth}]"), ("sparsitySelector", f"{selector} : i32")
-            operands = x.fragment((row, step)), y.fragment((step, column)), total, word
-            tracer.append(MlirOperation((result,), SPARSE, operands, shape, tracer.here()))
-            total = result
-        found.update(zip(registers, taken_apart(tracer, total), strict=True))
-    return Spread(acc.layout, acc.dtype, [found.get(r) for r in range(len(acc.registers))])
+            shape = ("mmaShape", f"[16, 8, {whole.depth}]"), ("sparsitySelector", f"{selector} : i32")
+            given = left.fragment((row, step)), right.fragment((step, column)), totals[row, column], word
+            tracer.append(MlirOperation((result,), SPARSE, given, shape, tracer.here()))
+            totals[row, column] = result
+        made: dict[int, Scalar] = {}
+        for block, registers in pieces.items():
+            made.update(zip(registers, taken_apart(tracer, totals[block]), strict=True))
+    tracer.extend(part)
+    found = [made.get(r) for r in range(len(acc.registers))]
+    if warpgroups and (of_groups := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part, words)):
+        tracer.products.append(of_groups)
+    return Spread(acc.layout, acc.dtype, found)
 
 
 def _warps(acc: Spread, index: int) -> list[tuple[int, ...]]:

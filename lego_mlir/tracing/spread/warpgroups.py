@@ -20,6 +20,7 @@ from lego_mlir.tracing.spread.fragments import Block, Operand, memory_of
 from lego_mlir.tracing.trace.trace import Compose, Convert, MatrixLoad, MlirOperation, Piece, Statement, Value
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.trace.wgmma_products import (
+    DEPTH_BYTES,
     ROWS,
     TRANSPOSABLE,
     UNITS,
@@ -48,21 +49,24 @@ def of_warpgroups(
     sums: Mapping[Block, Value],
     results: Sequence[Scalar | None],
     statements: Sequence[Statement],
+    metadata: Mapping[Block, tuple[Value, int]] | None = None,
 ) -> WarpgroupProduct | None:
     """The product for `wgmma`, None where it cannot compute it; `statements` compute it otherwise.
 
-    `layout` and `results` are those of the result, and `sums` the pieces that are added to.
+    `layout` and `results` are those of the result, and `sums` the pieces that are added to; `metadata` has words and
+    selectors of an `a` that keeps two of four neighbours.
     """
     parts = group_parts(layout, pieces)
     if parts is None or isinstance(b, Spread) or (dtype := (part := _part(b)).view.dtype) not in UNITS:
         return None
-    columns, steps = parts.columns, part.shape[0] // depth(dtype)
+    times = 1 if metadata is None else 2
+    columns, steps = parts.columns, part.shape[0] // depth(dtype) // times
     if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits != TRANSPOSABLE):
         return None
     composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}
     try:
         left = _left(tracer, *a, composed, parts, steps)
-        right = _shared(tracer, part.T, [0], parts.column_step, columns)
+        right = _shared(tracer, part.T, [0], parts.column_step, (columns, times * DEPTH_BYTES))
     except LayoutError:
         return None
     if left is None or right is None:
@@ -78,7 +82,16 @@ def of_warpgroups(
         left,
         right,
         frozenset(v.number for s in statements if isinstance(s, _COVERED) for v in _made(s)),
+        () if metadata is None else tuple(_words(metadata, composed, row, steps) for row in parts.rows),
     )
+
+
+def _words(
+    metadata: Mapping[Block, tuple[Value, int]], composed: Mapping[int, tuple[int, ...]], row: int, steps: int
+) -> tuple[tuple[int, int, int], ...]:
+    """The numbers of the halves of each word of a row of instructions, and the selector of its lanes."""
+    words = [metadata[row, step] for step in range(steps)]
+    return tuple((*composed[word.number], selector) for word, selector in words)  # type: ignore[misc]
 
 
 def _made(statement: Compose | Convert | MatrixLoad | MlirOperation | Piece) -> tuple[Value, ...]:
@@ -99,11 +112,11 @@ def _left(
 ) -> SharedMatrix | tuple[tuple[tuple[int, ...], ...], ...] | None:
     """The left operand: the numbers of its registers for each row and step, or its shared tile."""
     if not isinstance(given, Spread):
-        return _shared(tracer, _part(given), [16 * row for row in parts.rows], parts.row_step, ROWS)
+        return _shared(tracer, _part(given), [16 * row for row in parts.rows], parts.row_step, (ROWS, DEPTH_BYTES))
     return tuple(tuple(composed[operand.fragment((row, k)).number] for k in range(steps)) for row in parts.rows)
 
 
-def _shared(tracer: Tracer, part: Part, rows: Sequence[int], group: int, lines: int) -> SharedMatrix | None:
+def _shared(tracer: Tracer, part: Part, rows: Sequence[int], group: int, read: tuple[int, int]) -> SharedMatrix | None:
     """A part of a shared tile, [m or n, k], as an operand."""
     memory = memory_of(tracer, part)
     if memory is None:
@@ -112,4 +125,4 @@ def _shared(tracer: Tracer, part: Part, rows: Sequence[int], group: int, lines: 
     aligned = Eq(FloorMod(as_expr(Index(position) * part.view.dtype.bytes), ATOM_BYTES), 0)
     if not isinstance(tracer.prove(aligned), Proved):
         return None
-    return shared_matrix(part.view.buffer, position, tile, rows, group, lines)
+    return shared_matrix(part.view.buffer, position, tile, rows, group, read)

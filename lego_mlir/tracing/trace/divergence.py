@@ -136,6 +136,10 @@ class Divergence:
             self._in_group[expr, role] = rest in simple.free_symbols
         return self._in_group[expr, role]
 
+    def is_same(self, value: int) -> bool:
+        """Whether a value is followed, and the same for all threads whenever it is computed."""
+        return value in self._needed and value not in self.values
+
     def register(self, register: Register) -> Symbol:
         """The symbol that represents a loop's register, among those that diverge if it does."""
         symbol = sympy.Symbol(f"register {register.number}", integer=True)

@@ -5,7 +5,8 @@
 | `max_registers=n` | `__maxnreg__(n)` | `.maxnreg n`: a thread has at most n registers |
 | `min_blocks=n` | `__launch_bounds__(threads, n)` | `.minnctapersm n`: few enough that n blocks fit a multiprocessor |
 
-ptxas keeps them by spilling registers to local memory. They change no result. PTX ISA, "Performance-Tuning Directives".
+With both, a thread has at most n registers and few enough for the blocks: `.maxnreg` of the smaller number. ptxas keeps
+them by spilling registers to local memory. They change no result. PTX ISA, "Performance-Tuning Directives".
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from math import prod
 from typing import Final
 
 from lego_mlir.errors import TraceError
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 
 REGISTERS: Final = range(1, 256)
 """Registers of a thread; ptxas raises a number below what its calling convention needs (nvcc, `--maxrregcount`)."""
+REGISTER_UNIT: Final = 8
+"""Registers of a thread are granted in multiples of this, for whole warps (that guide, "Hardware Multithreading")."""
 MOST_BLOCKS: Final = 32
 """Blocks of a multiprocessor (CUDA C++ guide, "Technical Specifications per Compute Capability")."""
 MOST_THREADS: Final = 2048
@@ -43,8 +47,6 @@ NO_BOUNDS: Final = LaunchBounds()
 
 def launch_bounds(max_registers: object, min_blocks: object, block: Sequence[object], where: object) -> LaunchBounds:
     """The bounds of a kernel of this block. Raises TraceError for those that no launch can have."""
-    if max_registers is not None and min_blocks is not None:
-        raise TraceError(f"{where}: give max_registers or min_blocks: both limit the registers of a thread")
     if max_registers is not None and not (type(max_registers) is int and max_registers in REGISTERS):
         raise TraceError(
             f"{where}: max_registers={max_registers!r} is an int from {REGISTERS.start} to {REGISTERS[-1]}, the "
@@ -57,4 +59,8 @@ def launch_bounds(max_registers: object, min_blocks: object, block: Sequence[obj
             f"{where}: min_blocks={min_blocks!r} is an int from 1 to {fitting}, the blocks of {threads} threads that a "
             "multiprocessor may run at once"
         )
+    if isinstance(max_registers, int) and isinstance(min_blocks, int):
+        warps = -(-threads // WARP)
+        shared_out = REGISTERS_PER_SM // (min_blocks * warps * WARP) // REGISTER_UNIT * REGISTER_UNIT
+        max_registers = min(max_registers, shared_out)
     return LaunchBounds(max_registers, min_blocks)

@@ -17,6 +17,9 @@ it covers:
 | f8e4m3fn, f8e5m2 | e4m3, e5m2 | 32 | f32 |
 | i8 | s8 | 32 | i32, saturated |
 
+With metadata A keeps two of each four neighbours (`spread.two_of_four_products`): an instruction, of f16, bf16 or i8,
+has twice the depth, 64 bytes of b, and takes the words of the rows r and r + 8 that `mma.sp` has.
+
 The descriptors are derived from the tiles' layouts and compared element by element (`f2.matrix_descriptors`).
 (PTX ISA, "wgmma.mma_async".)
 """
@@ -76,7 +79,8 @@ class WarpgroupProduct:
 
     `rows` is the number of instructions of 64 rows, `columns` and `steps` the extents along N and in steps of K;
     `results[i]` and `accumulators[i]` are the numbers of the values of instruction i in the order of the registers;
-    `a` is a shared matrix, or the numbers of the registers by row and step.
+    `a` is a shared matrix, or the numbers of the registers by row and step; `metadata` the numbers of the halves of a
+    word and its selector, by row and step, of an `a` that keeps two of four neighbours.
     """
 
     dtype: DType
@@ -87,6 +91,7 @@ class WarpgroupProduct:
     a: SharedMatrix | tuple[tuple[tuple[int, ...], ...], ...]
     b: SharedMatrix
     covered: frozenset[int]
+    metadata: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
     @property
     def buffers(self) -> frozenset[str]:
@@ -146,24 +151,27 @@ def group_columns(rows: int, columns: int, warps: int) -> LinearLayout:
 
 
 def shared_matrix(
-    buffer: Buffer, position: Expr, tile: LinearLayout, rows: Sequence[int], group: int, lines: int
+    buffer: Buffer,
+    position: Expr,
+    tile: LinearLayout,
+    rows: Sequence[int],
+    group: int,
+    part: tuple[int, int],
 ) -> SharedMatrix:
-    """A tile (dims -> offset in elements) as an operand whose instructions read `lines` rows from each of `rows` on.
+    """A tile (dims -> offset in elements) as an operand whose instructions read parts of it from each of `rows` on.
 
-    A group's rows are `group` rows further than those of the group before. Raises LayoutError, which names an element,
-    where no descriptor describes an instruction's part, or two differ.
+    A part has some rows, and bytes along K. A group's rows are `group` rows further than those of the group before.
+    Raises LayoutError, which names an element, where no descriptor describes an instruction's part, or two differ.
     """
     bytes_ = buffer.dtype.bytes
     shape = tuple(tile.in_sizes[name] for name in tile.in_sizes)
-    found = [
-        [_instruction(tile, bytes_, row, k, lines) for k in range(0, shape[1], DEPTH_BYTES // bytes_)] for row in rows
-    ]
+    found = [[_instruction(tile, bytes_, row, k, part) for k in range(0, shape[1], part[1] // bytes_)] for row in rows]
     descriptor, *others = {descriptor for line in found for descriptor, _ in line}
     if others:
         raise LayoutError("the parts of a tile that single instructions of wgmma read have different descriptors")
     step = 0
-    for number in range(1, (shape[0] - lines - rows[-1]) // group + 1 if group else 0):
-        moved, start = _instruction(tile, bytes_, rows[0] + number * group, 0, lines)
+    for number in range(1, (shape[0] - part[0] - rows[-1]) // group + 1 if group else 0):
+        moved, start = _instruction(tile, bytes_, rows[0] + number * group, 0, part)
         step = step if number > 1 else start - found[0][0][1]
         if moved != descriptor or step < 0 or start != found[0][0][1] + number * step:
             raise LayoutError("the rows of two warpgroups have different descriptors, or are not equally far apart")
@@ -172,14 +180,17 @@ def shared_matrix(
 
 
 @cache
-def _instruction(tile: LinearLayout, bytes_: int, row: int, k: int, lines: int) -> tuple[MatrixDescriptor, int]:
+def _instruction(
+    tile: LinearLayout, bytes_: int, row: int, k: int, part: tuple[int, int]
+) -> tuple[MatrixDescriptor, int]:
     """The descriptor of one instruction's part of a tile, and the byte of its start before the swizzle."""
     import numpy as np
 
     from lego_mlir.f2.matrix_descriptors import derive, permuted
 
-    at = np.indices((lines, DEPTH_BYTES // bytes_)) + np.array([row, k]).reshape(2, 1, 1)
+    lines, depth_bytes = part
+    at = np.indices((lines, depth_bytes // bytes_)) + np.array([row, k]).reshape(2, 1, 1)
     names = list(tile.in_sizes)
     offsets = np.asarray(tile.apply(**dict(zip(names, at, strict=True)))["offset"]) * bytes_
-    descriptor = derive(offsets, bytes_, lines).descriptor
+    descriptor = derive(offsets, bytes_, lines, depth_bytes).descriptor
     return descriptor, int(permuted(offsets[:1, :1], descriptor.swizzle)[0, 0])

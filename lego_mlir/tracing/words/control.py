@@ -363,6 +363,10 @@ def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cel
 
 
 @overload
+def register(dtype: Scalar) -> Cell: ...
+
+
+@overload
 def register(dtype: Spread) -> SpreadVariable: ...
 
 
@@ -371,15 +375,17 @@ def register(dtype: tuple[Scalar | Spread, ...]) -> CellTuple: ...
 
 
 def register(
-    dtype: DType | Spread | tuple[Scalar | Spread, ...], initial: Any = None, width: int | None = None
+    dtype: DType | Scalar | Spread | tuple[Scalar | Spread, ...], initial: Any = None, width: int | None = None
 ) -> Cell | SpreadVariable | CellTuple:
     """A mutable variable of this element type, or a vector of `width`, that loops and branches may change.
 
-    `lego.register(tile)` is one that holds a spread value, `lego.register((a, b))` one that holds several values.
+    `lego.register(x)` holds data, a vector or a spread value, `lego.register((a, b))` several values.
     """
     tracer = current("lego.register")
     if isinstance(dtype, tuple) and dtype and all(hasattr(v, "dtype") for v in dtype):
         return CellTuple([register(v.dtype, v) if isinstance(v, Scalar) else register(v) for v in dtype])
+    if isinstance(dtype, Scalar):
+        return register(dtype.dtype, dtype)
     if not isinstance(dtype, DType):
         from lego_mlir.tracing.spread.variables import tile_variable
 

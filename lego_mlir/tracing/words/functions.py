@@ -28,7 +28,10 @@ def _elementwise(*values: Operand) -> _index.PerElement | None:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Operand:
-    """`a` where the condition holds, `b` elsewhere; both are always computed. Of two ints it is an index."""
+    """`a` where the condition holds, `b` elsewhere; both are always computed.
+
+    Of two ints it is an index, and data where it is stored.
+    """
     if (several := _elementwise(condition, a, b)) is not None:
         return several.map(where, condition, a, b)
     numbers = isinstance(a, float | int) and isinstance(b, float | int)

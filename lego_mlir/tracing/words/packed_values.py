@@ -194,6 +194,15 @@ def encoded(given: Operand, dtype: DType) -> PackedNumbers:
     return PackedNumbers(dtype, [(code, 0)], None)
 
 
+def encoded_each(given: Sequence[Operand], dtype: DType) -> list[PackedNumbers]:
+    """Each number rounded to a packed type; floats two at a time, as instructions convert them."""
+    if dtype not in FLOATS or not all(isinstance(number, Scalar) for number in given):
+        return [cast(PackedNumbers, convert(number, dtype)) for number in given]
+    pairs = [vector(*given[k : k + 2]) for k in range(0, len(given) - 1, 2)]
+    whole = [number for pair in pairs for number in encoded(pair, dtype)]
+    return whole + [encoded(number, dtype) for number in given[2 * len(pairs) :]]
+
+
 def _integer_code(given: Scalar, dtype: DType) -> Scalar:
     if given.dtype.is_float:
         low, high = dtype.span

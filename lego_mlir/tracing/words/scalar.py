@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import NoReturn, cast
 
-from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.aliases import Expr, IndexLike, Operand
 from lego_mlir.errors import SymbolicBranchError
 from lego_mlir.expr.index import (
     Condition,
@@ -26,7 +27,7 @@ from lego_mlir.expr.index import (
     defers_to_elements,
     is_symbolic,
 )
-from lego_mlir.expr.nodes import Ne
+from lego_mlir.expr.nodes import Ne, Select
 from lego_mlir.tracing.trace import dtypes
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.operators import OPERATORS, WITH_FAST, fast_form
@@ -375,7 +376,7 @@ def select(condition: Operand, a: Operand, b: Operand) -> Scalar:
 
 
 def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
-    """The traced value of data, a Python number or (for i1) a condition, as this element type and width."""
+    """The traced value of data, a Python number, a choice of ints or (for i1) a condition, as this type and width."""
     tracer = current("a value")
     if isinstance(given, Scalar):
         if given.dtype != dtype:
@@ -392,7 +393,12 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
             )
         scalar = tracer.condition_value(given, dtype)
     elif is_symbolic(given):
-        raise tracer.error(f"the index {given!r} is not data; convert it, for example lego.{dtype}({given!r})")
+        span = _span_of_choices(as_expr(given)) if dtype.is_float or dtype.family == "int" else None
+        if span is None:
+            raise tracer.error(f"the index {given!r} is not data; convert it, for example lego.{dtype}({given!r})")
+        for number in span:
+            _number(cast(Real, number), dtype)
+        scalar = tracer.use(cast(Scalar, convert(given, dtype)).value)
     elif isinstance(given, Real):
         scalar = tracer.value(dtype)
         tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
@@ -485,6 +491,26 @@ def vector(*elements: Operand) -> Operand:
     result = tracer.value(dtype, len(elements))
     tracer.append(Compose(result, tuple(as_value(e, dtype) for e in elements), tracer.here()))
     return Scalar(result)
+
+
+def _span_of_choices(expr: Expr) -> tuple[int, int] | None:
+    """The least and greatest int that `where(c, 1, 0)`, or a sum of such, may be; None for other indices."""
+    if expr.is_Integer:
+        return int(expr), int(expr)
+    if not isinstance(expr, Select) and not (expr.is_Add or expr.is_Mul):
+        return None
+    parts = [_span_of_choices(part) for part in (expr.args[1:] if isinstance(expr, Select) else expr.args)]
+    spans = [part for part in parts if part is not None]
+    if len(spans) < len(parts):
+        return None
+    if isinstance(expr, Select):
+        return min(low for low, _ in spans), max(high for _, high in spans)
+    combine = operator.add if expr.is_Add else operator.mul
+    found = spans[0]
+    for span in spans[1:]:
+        ends = [combine(x, y) for x in found for y in span]
+        found = min(ends), max(ends)
+    return found
 
 
 def _number(given: Real, dtype: DType) -> int | float:

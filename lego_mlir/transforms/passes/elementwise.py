@@ -6,6 +6,8 @@ and a vector<8xi32> for a vector<8xf32>.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Final
 
 from lego_mlir import bindings
@@ -54,6 +56,32 @@ class Elementwise:
     def choose(self, condition: Value, a: Value, b: Value) -> Value:
         """`a` where the condition holds, `b` elsewhere."""
         return self.ir.Operation.create("arith.select", [a.type], [condition, a, b]).results[0]
+
+    def by_elements(self, operands: Sequence[Value], make: Callable[..., Value], type_: Type) -> Value:
+        """What `make` computes of numbers, for each element of vectors of this shape; `type_` is that of the whole."""
+        if self.shape is None:
+            return make(*operands)
+        places = product(*map(range, self.shape))
+        elements = [make(*(_element(operand, place) for operand in operands)) for place in places]
+        return self.ir.Operation.create("vector.from_elements", [type_], elements).results[0]
+
+
+def called(intrinsic: str, type_: Type, *operands: Value) -> Value:
+    """The result of an intrinsic of LLVM."""
+    parse = bindings.load().ir.Attribute.parse
+    attributes = {
+        "intrin": parse(f'"{intrinsic}"'),
+        "op_bundle_sizes": parse("array<i32>"),
+        "operandSegmentSizes": parse(f"array<i32: {len(operands)}, 0>"),
+    }
+    create = bindings.load().ir.Operation.create
+    return create("llvm.call_intrinsic", [type_], list(operands), attributes=attributes).results[0]
+
+
+def _element(vector: Value, place: tuple[int, ...]) -> Value:
+    ir = bindings.load().ir
+    position = {"static_position": ir.DenseI64ArrayAttr.get(list(place))}
+    return ir.Operation.create("vector.extract", [vector.type.element_type], [vector], attributes=position).results[0]
 
 
 def element_name(operation_type: Type) -> str:

@@ -10,7 +10,6 @@ Without the flag a function keeps such numbers and takes ten instructions and mo
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +18,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Op, Value
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.base import FunctionPass
-from lego_mlir.transforms.passes.elementwise import Elementwise, element_name, replace
-from lego_mlir.transforms.passes.operations import create
+from lego_mlir.transforms.passes.elementwise import Elementwise, called, element_name, replace
 
 FASTMATH: Final = "fastmath"
 
@@ -78,31 +76,10 @@ def _lowered(operation: Op) -> Value:
     whole = Elementwise(type_)
     if function.before != 1.0:
         operands = [whole.make("arith.mulf", "f32", operands[0], whole.number(function.before, "f32"))]
-    if whole.shape is None:
-        made = _call(function, operands)
-    else:
-        elements = [
-            _call(function, [_element(operand, place) for operand in operands])
-            for place in itertools.product(*map(range, whole.shape))
-        ]
-        made = create("vector.from_elements", [type_], elements).results[0]
+    made = whole.by_elements(operands, lambda *each: called(function.intrinsic, each[0].type, *each), type_)
     if function.after != 1.0:
         made = whole.make("arith.mulf", "f32", made, whole.number(function.after, "f32"))
     return made
-
-
-def _call(function: FastFunction, operands: list[Value]) -> Value:
-    attributes = {
-        "intrin": f'"{function.intrinsic}"',
-        "op_bundle_sizes": "array<i32>",
-        "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
-    }
-    return create("llvm.call_intrinsic", [operands[0].type], operands, attributes).results[0]
-
-
-def _element(vector: Value, place: tuple[int, ...]) -> Value:
-    position = {"static_position": f"array<i64: {', '.join(map(str, place))}>"}
-    return create("vector.extract", [vector.type.element_type], [vector], position).results[0]
 
 
 def _is_one(value: Value) -> bool:

@@ -34,6 +34,7 @@ from lego_mlir import (
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.trace.trace import Load
 
@@ -169,6 +170,42 @@ def test_a_number_alone_is_rounded_by_the_instruction_too(dtype):
     assert text.count(f"cvt.rn.satfinite.{PAIRS[dtype]}.f32") == 1
     emulate(text, grid=1, block=64, args=[SAMPLES[-64:], found])
     np.testing.assert_array_equal(found, SAMPLES[-64:].astype(HOST[dtype]).astype(np.float32))
+
+
+@pytest.mark.parametrize("source", [f16, bf16], ids=str)
+def test_every_number_of_sixteen_bits_is_rounded_as_by_ml_dtypes(source):
+    tile, block = 4096, 128
+    layout = f2.Blocked((16,), (32,), (4,), order=(0,)).layout((tile,))
+
+    @lego.kernel(grid=(1 << 16) // tile, block=block)
+    def rounded(
+        x: lego.Tensor(source, Row(1 << 16)),
+        y4: lego.Tensor(f4e2m1fn, Row(1 << 16)),
+        y6: lego.Tensor(f6e2m3fn, Row(1 << 16)),
+        z6: lego.Tensor(f6e3m2fn, Row(1 << 16)),
+    ):
+        at = (tile * lego.block_id[0],)
+        given = lego.load(x, layout, at=at)
+        for y, dtype in ((y4, f4e2m1fn), (y6, f6e2m3fn), (z6, f6e3m2fn)):
+            given.to(dtype).store(y, at=at)
+
+    samples = np.arange(1 << 16, dtype=np.uint16).view(source.numpy)
+    single = samples.astype(np.float32)
+    wanted = []
+    for dtype in PAIRS:
+        with np.errstate(invalid="ignore", over="ignore"):
+            codes = single.astype(HOST[dtype]).view(np.uint8)
+        wanted.append(packed(np.where(np.isnan(single), (1 << dtype.bits - 1) - 1, codes), dtype.bits))
+    texts = {target: compile_kernel((rounded,), target=target).text for target in ("sm_90a", "sm_120a")}
+    assert texts["sm_120a"].count("cvt.rn.satfinite.e2m1x2.f32") == tile // block // 2  # two at a time
+    for target in (None, *texts):
+        found = [np.zeros_like(bytes_) for bytes_ in wanted]
+        if target is None:
+            compile_kernels(rounded.mlir())[rounded.name]([samples, *found], grid=(16,))
+        else:
+            assert emulate(texts[target], grid=16, block=block, args=[samples, *found]).clean
+        for got, expected in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 @TYPES

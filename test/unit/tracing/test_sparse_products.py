@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from launching import launch, launch_emulated
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f2, f16, f32, i8, i32, interp, u16
+from lego_mlir import Row, bf16, f2, f16, f32, gallery, i8, i32, interp, u16
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.hardware.targets import target_named
+from lego_mlir.interp.ptx import emulate
 from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.toolchain import compile_kernel, ptxas
 
 TYPES = {f16: f32, bf16: f32, i8: i32}
 
@@ -62,6 +65,73 @@ def test_random_products(dtype, warps, pieces, seed):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_its_ptx(dtype):
     check(dtype, (2, 1), 32, 16, 128, 1, launch_emulated)
+
+
+def of_groups(dtype, groups, n, k, in_registers, transposed, meets=True):
+    """The same product by warpgroups, with shared operands; b is (k, n) in memory if `transposed`."""
+    m, width, parent, result = 64 * groups, 32 // dtype.bits, f2.MmaSync((4 * groups, 1)), TYPES[dtype]
+    right = (k, n) if transposed else (n, k)
+
+    def shared(x):
+        line = x[1] * dtype.bytes  # 128 bytes, or 64
+        return lego.shared(dtype, gallery.xor_swizzle(*x, 16 // dtype.bytes, 128 // line, line // 16))
+
+    @lego.kernel(grid=1, block=128 * groups)
+    def product(
+        a: lego.Tensor(dtype, Row(m, k // 2)),
+        e: lego.Tensor(u16, Row(m, k // 16)),
+        b: lego.Tensor(dtype, Row(*right)),
+        c: lego.Tensor(result, Row(m, n)),
+    ):
+        left, tile = shared((m, k // 2)), shared(right)
+        lego.copy_async(b, tile, at=(0, 0))
+        lego.copy_async(a, left, at=(0, 0))
+        lego.commit_copies()
+        lego.wait_copies()
+        if meets:
+            lego.barrier()
+        kept = lego.load(a, f2.MmaOperand(0, parent, width).layout((m, k // 2))) if in_registers else left
+        places = lego.load(e, f2.MmaMetadata(parent, dtype.bits).layout((m, k // 16)))
+        zeros = lego.zeros(result, parent.layout((m, n)))
+        lego.mma(kept, tile if transposed else tile.T, zeros, metadata=places).store(c)
+
+    return product
+
+
+GROUPS = [
+    (f16, 1, 64, False, False), (f16, 1, 64, True, False), (f16, 2, 128, True, False), (bf16, 1, 64, False, True),
+    (bf16, 2, 8, False, False), (i8, 1, 64, False, False), (i8, 2, 128, False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "groups", "n", "in_registers", "transposed"), GROUPS)
+def test_warpgroups(dtype, groups, n, in_registers, transposed):
+    k, m = 1024 // dtype.bits, 64 * groups
+    product, rng = of_groups(dtype, groups, n, k, in_registers, transposed), np.random.default_rng(n)
+    text = compile_kernel((product,), target="sm_90a").text
+    assert text.count("wgmma.mma_async.sp.sync.aligned") == 2  # steps
+    if ptxas.find() is not None:
+        ptxas.assemble(text, target_named("sm_90a"))
+    a, b = pruned(rng, m, k), rng.integers(-4, 5, (n, k))
+    kept, metadata = f2.two_of_four(a)
+    for run in (launch, lambda *given: launch_emulated(*given, target="sm_90a")):
+        *_, found = run(product, kept, metadata, b.T if transposed else b, np.zeros((m, n)))
+        np.testing.assert_array_equal(found.astype(np.int64), a @ b.T)
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_tiles_of_a_sparse_product_are_read_after_all_have_copied(meets):
+    product = of_groups(f16, 1, 64, 64, False, False, meets)
+    races = [v for text, v in kernel_claims(product, tried=False) if text.startswith(("no race", "every read"))]
+    assert len(races) >= 4
+    assert all(isinstance(v, Proved) for v in races) == meets
+    given = [np.zeros(n, dtype.numpy) for n, dtype in ((64 * 32, f16), (64 * 4, u16), (64 * 64, f16), (64 * 64, f32))]
+    given[1][:] = 0b0100_0100_0100_0100
+    compiled = compile_kernel((product,), target="sm_90a")
+    shared = compiled.kernels[0].dynamic_shared
+    assert emulate(compiled.text, grid=1, block=128, args=given, dynamic_shared=shared).clean == meets
+    given[1][5] = 0
+    assert "row 1" in str(emulate(compiled.text, grid=1, block=128, args=given, dynamic_shared=shared).faults)
 
 
 def test_what_is_kept_is_at_its_places():

@@ -87,7 +87,7 @@ def test_a_tile_without_a_descriptor_is_refused_with_the_element():
     layout = as_layout(Row(64, 64))
     buffer = Buffer("tile", f16, layout, "workgroup", 4096, Source(__file__, 1))
     with pytest.raises(LayoutError, match=r"no wgmma descriptor describes this tile .* puts element"):
-        shared_matrix(buffer, sympy.Integer(0), tile, [0], 0, 64)
+        shared_matrix(buffer, sympy.Integer(0), tile, [0], 0, (64, 32))
 
 
 @pytest.mark.tools

@@ -2,8 +2,9 @@
 
 Each warp of the group computes 16 of the 64 rows. Element i of lane 4 * g + t is at row g + 8 * (i // 2 % 2) and
 column 8 * (i // 4) + 2 * t + i % 2 of the warp's rows. The operands in shared memory are read when the instruction
-lands, at the `wait_group` that covers it: releasing its stage early is a race. Its registers must not
-be touched before. Before the first wgmma, and after other instructions wrote its registers, `wgmma.fence` is needed.
+lands, at the `wait_group` that covers it: releasing its stage early is a race. Its registers must not be touched
+before. With `.sp`, A keeps two of each four neighbours of a row, and each warp gives the metadata of its rows as for
+`mma.sp`. Before the first wgmma, and after other instructions wrote its registers, `wgmma.fence` is needed.
 PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
-from lego_mlir.interp.mma_fragments import left_places
+from lego_mlir.interp.mma_fragments import ascending, kept_columns, left_places, metadata_threads, spread_out
 from lego_mlir.interp.ptx.address_spaces import OFFSET_MASK, SHARED_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -57,6 +58,13 @@ class WgmmaForm:
     right_sign: int
     line: int
     saturates: bool = False
+    selector: int | None = None
+    """Of the lanes that have the metadata of a sparse A; None for a dense one."""
+
+    @property
+    def kept(self) -> int:
+        """Columns of A that are stored."""
+        return self.k if self.selector is None else self.k // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class WgmmaOperation:
     right: int
     adds: bool
     clock: int
+    metadata: Array | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -160,16 +169,18 @@ def _form(decoder: Decoder, instruction: PtxInstruction) -> WgmmaForm:
     """Read the shape, the types, and the constants behind the operands."""
     shape = next((f for m in instruction.modifiers if (f := re.fullmatch(r"m64n(\d+)k(\d+)", m))), None)
     types = [m for m in instruction.modifiers if m in NUMPY]
-    if shape is None or len(types) != 3 or types[1] not in DEPTHS or "sp" in instruction.modifiers:
+    if shape is None or len(types) != 3 or types[1] not in DEPTHS or (is_sparse(instruction) and types[1] == "tf32"):
         raise decoder.refused(instruction, "its shape or types are not modelled")
     n, k = int(shape[1]), int(shape[2])
-    if n % 8 or not 8 <= n <= 256 or k != DEPTHS[types[1]] or DEPTHS.get(types[2]) != k:
+    depth = k // (1 + is_sparse(instruction))
+    if n % 8 or not 8 <= n <= 256 or depth != DEPTHS[types[1]] or DEPTHS.get(types[2]) != depth:
         raise decoder.refused(
             instruction, f"m64n{n}k{k} of {types[1]}: n is a multiple of 8 to 256, k matches the type"
         )
     d, a, *_ = instruction.operands
-    constants = [o.value for o in instruction.operands[3:] if isinstance(o, Immediate)]
-    if len(instruction.operands) > 3 and isinstance(instruction.operands[3], Immediate):
+    after = instruction.operands[5 if is_sparse(instruction) else 3 :]
+    constants = [o.value for o in after if isinstance(o, Immediate)]
+    if after and isinstance(after[0], Immediate):
         constants = constants[1:]  # scale-d
     signs = [int(c) for c in constants[:2]] if types[0] != "s32" else []
     flips = [bool(c) for c in constants[2:]]
@@ -184,13 +195,29 @@ def _form(decoder: Decoder, instruction: PtxInstruction) -> WgmmaForm:
     registers = _slots(decoder, instruction, a) if from_registers else ()
     return WgmmaForm(
         n, k, types[0], types[1], types[2], accumulators, registers, not left_flip, not right_flip, left, right,
-        instruction.line, "satfinite" in instruction.modifiers,
+        instruction.line, "satfinite" in instruction.modifiers, _selector(decoder, instruction, k, types[1]),
     )  # fmt: skip
+
+
+def is_sparse(instruction: PtxInstruction) -> bool:
+    """Whether A keeps two of each four neighbours."""
+    return "sp" in instruction.modifiers
+
+
+def _selector(decoder: Decoder, instruction: PtxInstruction, k: int, type_: str) -> int | None:
+    if not is_sparse(instruction):
+        return None
+    given, choices = instruction.operands[4], WARP // 8 // metadata_threads(k, NUMPY[type_].itemsize)
+    if not isinstance(given, Immediate) or int(given.value) not in range(choices):
+        raise decoder.refused(instruction, f"the selector of this shape is 0 to {choices - 1}")
+    return int(given.value)
 
 
 def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     form = _form(decoder, instruction)
     _, a, b, *rest = instruction.operands
+    places = decoder.source(rest[0], "b32", instruction) if is_sparse(instruction) else None
+    rest = rest[2:] if is_sparse(instruction) else rest
     right = decoder.source(b, "u64", instruction)
     left: Source | None = None
     values: list[Source] = []
@@ -208,12 +235,14 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         lefts = None if left is None else np.broadcast_to(left(gang), (lanes,))
         truth = np.ones(lanes, np.bool_) if adds is None else np.broadcast_to(adds(gang), (lanes,))
         words = np.array([np.broadcast_to(v(gang), (lanes,)) for v in values], np.uint32)
+        metadata = None if places is None else np.broadcast_to(places(gang), (lanes,)).reshape(-1, WARP)
         for row, warp in enumerate(map(int, gang.warps)):
             lane = row * WARP
             _, clock = machine.clocks.issue(warp, WGMMA_AGENT)
             held = words[:, lane : lane + WARP] if len(values) else None
             left_bits = None if lefts is None else int(lefts[lane])
-            operation = WgmmaOperation(form, left_bits, held, int(rights[lane]), bool(truth[lane]), clock)
+            kept = None if metadata is None else _kept_by(machine, gang, row, form, metadata)
+            operation = WgmmaOperation(form, left_bits, held, int(rights[lane]), bool(truth[lane]), clock, kept)
             queues(machine).setdefault(warp, GroupQueue()).open.append(operation)
             _join_group(machine, gang, row, operation)
             _enter_reads(machine, gang, row, operation)
@@ -221,6 +250,18 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return None
 
     return whole_warps(decoder, run)
+
+
+def _kept_by(machine: PtxMachine, gang: Gang, row: int, form: WgmmaForm, words: Array) -> Array:
+    """The columns that a warp's 16 rows of A keep."""
+    assert form.selector is not None
+    columns, valid = kept_columns(words[row], form.k, NUMPY[form.left].itemsize, form.selector)
+    valid = valid & ascending(columns)
+    if not valid.all():
+        line, _ = np.argwhere(~valid)[0]
+        message = f"the metadata of wgmma is invalid for row {line}: it names one place twice, or in no order"
+        machine.fault(Kind.UNDEFINED, message, gang, row * WARP + 4 * (int(line) % 8), form.line)
+    return columns
 
 
 def _join_group(machine: PtxMachine, gang: Gang, row: int, operation: WgmmaOperation) -> None:
@@ -267,7 +308,7 @@ def _places(machine: PtxMachine, warp: int, operation: WgmmaOperation) -> tuple[
         return None, right
     size = NUMPY[form.left].itemsize
     left = DecodedDescriptor.decoded(operation.left)
-    return left.addresses(*grid(GROUP_ROWS, form.k), size, k_major=form.left_k_major) + base, right
+    return left.addresses(*grid(GROUP_ROWS, form.kept), size, k_major=form.left_k_major) + base, right
 
 
 def _rows_of(machine: PtxMachine, warp: int) -> slice:
@@ -377,6 +418,8 @@ def _perform(
     else:
         assert operation.left_values is not None
         a = _register_matrix(operation.left_values, form)
+    if operation.metadata is not None:
+        a = spread_out(a, operation.metadata, form.k)
     product = (a * form.left_sign) @ group.right
     if operation.adds:
         if form.accumulators not in matrices:
@@ -408,7 +451,7 @@ def _register_matrix(words: Array, form: WgmmaForm) -> Array:
     if form.left == "tf32":
         values = rounding.tf32(values)
     row, column = left_places(ROWS_OF_WARP, len(words), values.shape[-1])
-    matrix = np.zeros((ROWS_OF_WARP, form.k))
+    matrix = np.zeros((ROWS_OF_WARP, form.kept))
     matrix[row, column] = values.astype(np.float32)
     return matrix
 

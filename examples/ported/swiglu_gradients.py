@@ -1,6 +1,6 @@
 """Liger-Kernel's `_swiglu_backward_kernel` (Triton): gradients of silu(a) * b, from activations that are not kept.
 
-lego-mlir run examples/ported/swiglu.py --size M=3 --size N=1000
+lego-mlir run examples/ported/swiglu_gradients.py --size M=3 --size N=1000
 """
 
 import numpy as np
