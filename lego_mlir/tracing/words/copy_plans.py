@@ -125,13 +125,17 @@ def in_turns(
         columns = {as_expr(column) for _, column in chunks}
         if len(chunks) < FEWEST or len(columns) > 1:
             break
-        if not all(v.place(*i).fits(width) for v, i in _both(origin, first, tile, *chunks[0])):
-            continue
-        for start in loop(0, rows, step):
-            row, column = chunks[0]
-            (_, here), (_, there) = _both(origin, first, tile, start + row, column)
-            copy(origin.place(*here).access(width), tile.view.place(*there).access(width))
-        return
+        (row, column), fits = chunks[0], False
+        with tracer.recorded() as turns:
+            for start in loop(0, rows, step):
+                places = [v.place(*i) for v, i in _both(origin, first, tile, start + row, column)]
+                fits = all(place.fits(width) for place in places)
+                if fits:
+                    read, written = (place.access(width) for place in places)
+                    copy(read, written)
+        if fits:
+            tracer.extend(turns)
+            return
     for read, written in copies_of_threads(tracer, source, first, tile):
         copy(read, written)
 

@@ -49,6 +49,27 @@ def test_copies_are_as_wide_as_alignment_is_proved(columns, bytes_):
     np.testing.assert_array_equal(launch(kernel, a, np.zeros((32, 64), "f2"))[1], a[:, :64])
 
 
+@pytest.mark.parametrize(("columns", "width"), [(72, 8), (68, 4), (66, 2)])
+def test_copies_in_turns_are_as_wide_as_alignment_is_proved(columns, width):
+    @lego.kernel(grid=1, block=96)
+    def k(a: lego.Tensor(f16, Row(64, columns)), b: lego.Tensor(f16, Row(64, 64))):
+        tile, full = lego.shared(f16, Row(64, 64), name="tile"), lego.barriers(1)
+        with lego.warps(0, 1):
+            lego.copy_async(a, tile, at=(0, 0), barrier=full[0])
+            full[0].arrive()
+        with lego.warps(1, 3):
+            column = lego.warp_id * 32 + lego.lane_id
+            full[0].wait()
+            for row in lego.unroll(64):
+                b[row, column] = tile[row, column]
+
+    widths = {access.width for s, access in k.trace().accesses() if isinstance(s, AsyncCopy)}
+    a = np.random.default_rng(0).integers(-100, 100, (64, columns)).astype(f16.numpy)
+    _, b = launch(k, a, np.ones((64, 64), f16.numpy))
+    assert widths == {width}
+    np.testing.assert_array_equal(b, a[:, :64])
+
+
 def test_a_swizzled_tile_has_no_bank_conflicts():
     kernel = copying(32, 64, layout=gallery.xor_swizzle(32, 64, vec=8))
     a = np.random.default_rng(0).normal(size=(32, 64)).astype("f2")
