@@ -9,6 +9,8 @@ from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 
+BLOCK: Final = 128
+"""Elements along K, and rows of b, that share a scale."""
 MOST_STAGES: Final = 12
 
 
@@ -22,14 +24,18 @@ def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, p
     )  # fmt: skip
 
 
-def shapes() -> Iterator[ProductTile]:
+def shapes(form: str = "dense") -> Iterator[ProductTile]:
+    """Every tile of a form."""
     for n in (96, 112, 128, 144, 160, 176):
         yield scaled_tile(128, n)
-        if n >= 112:
+        if n >= 112 and form == "dense":
             yield scaled_tile(128, n, cluster=2)
-    yield scaled_tile(256, 64)
+    if form == "dense":
+        yield scaled_tile(256, 64)
     for n in (64, 96, 112, 128, 160, 192, 256):
         yield scaled_tile(64, n)
+    if form != "dense":
+        return
     for n in (32, 64, 96, 112, 128):
         for parts in (2, 4, 8):
             yield scaled_tile(64, n, parts=parts)
