@@ -147,7 +147,7 @@ def chosen(form: str, rows: int, groups: int, n: int, k: int) -> list[Any]:
     from lego_mlir.choices import scaled_tiles
 
     if not EVERY:
-        return [scaled_tiles.choose(form, rows, groups, n, k)]
+        return [scaled_tiles.choose(form, (rows, groups, n, k))]
     most = 2 * max(64, rows // groups)
     few = (t for t in scaled_tiles.shapes(form) if t.m <= most)
     return [t for t in few if t.parts == 1 or -(-rows // t.m) * -(-n // t.n) * t.parts < 600]

@@ -1,23 +1,44 @@
-"""Tiles of products of f8 with scales of blocks."""
+"""Tiles of products of f8 with scales of blocks, by warp roles, and the choice by clocks of their steps.
+
+Two groups of 4 warps multiply; they divide a tile of 64 rows by columns, and others by rows. Totals of f32 are beside
+the sums of the unit, so that a group has at most 64 x 176 of each. Where a product has few tiles, the blocks of a
+cluster have parts of K (`parts`).
+
+>>> from lego_mlir.choices.role_tiles import label
+>>> label(choose("dense", (4096, 1, 4096, 7168)))
+'128x128x6'
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
-from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
-from lego_mlir.choices.role_tiles import GROUPS, ROWS
+from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import BARRIER_BYTES, GROUPS, ROWS, Rows, height_of, part_of
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.tensor_maps import LINE
 
 BLOCK: Final = 128
-"""Elements along K, and rows of b, that share a scale."""
+"""Elements along K, and rows of b, that share a scale: bytes of a step."""
 MOST_STAGES: Final = 12
+PAD: Final = 8
+"""Floats after each row of sums: rows of a piece begin in different banks, two by two."""
+TALL: Final = (96, 112, 128, 144, 160, 176)
+"""Columns of tiles of 128 rows."""
+FLAT: Final = (64, 96, 112, 128, 160, 192, 256)
+"""Columns of tiles of 64 rows."""
+PARTED: Final = {64: (64, 96, 112, 128), 128: (64, 128)}
+"""Columns of tiles whose cluster divides K, by their rows."""
 
 
 def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, parts: int = 1) -> ProductTile:
-    """A tile of two groups of warps; a cluster's blocks share the tiles of b, or have `parts` of K of one tile."""
-    out = rows * (columns + 8) * 4 if parts > 1 else 32768
-    stages = stages or min(MOST_STAGES, (LARGEST_SHARED_BYTES - 2048 - out) // ((rows + columns) * 128))
+    """A tile with as many stages as fit, if not given; a cluster's blocks share tiles of b, or divide K of one tile."""
+    kept = rows * (columns + PAD) * 4 if parts > 1 else GROUPS * BUFFERS * ROWS * LINE
+    room = LARGEST_SHARED_BYTES - 2 * BARRIER_BYTES - kept
+    stages = stages or min(MOST_STAGES, room // ((rows + columns) * BLOCK))
     by = (WARPGROUP, GROUPS) if rows == ROWS else (WARPGROUP * GROUPS, 1)
     return ProductTile(
         rows, columns, STEP, by, stages, "warpgroups", resident=1, cluster=(cluster, 1), parts=parts
@@ -25,20 +46,29 @@ def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, p
 
 
 def shapes(form: str = "dense") -> Iterator[ProductTile]:
-    """Every tile of a form."""
-    for n in (96, 112, 128, 144, 160, 176):
-        yield scaled_tile(128, n)
-        if n >= 112 and form == "dense":
-            yield scaled_tile(128, n, cluster=2)
-    if form == "dense":
-        yield scaled_tile(256, 64)
-    for n in (64, 96, 112, 128, 160, 192, 256):
-        yield scaled_tile(64, n)
+    """Every tile of a form, those without a cluster first."""
+    yield from (scaled_tile(ROWS, n) for n in FLAT)
+    yield from (scaled_tile(2 * ROWS, n) for n in TALL)
     if form != "dense":
         return
-    for n in (32, 64, 96, 112, 128):
-        for parts in (2, 4, 8):
-            yield scaled_tile(64, n, parts=parts)
-    for n in (64, 128):
-        for parts in (2, 4):
-            yield scaled_tile(128, n, parts=parts)
+    yield from (scaled_tile(2 * ROWS, n, cluster=2) for n in TALL[1:])
+    yield from (scaled_tile(m, n, parts=parts) for m, known in PARTED.items() for n in known for parts in (2, 4, 8))
+
+
+@lru_cache(1024)
+def choose(form: str, size: Rows, device: ProductDevice = H200, *, whole: bool = True) -> ProductTile:
+    """The tile of the least time for all rows, groups, N and K; if not `whole`, threads store parts of whole lines."""
+    found = [t for t in shapes(form) if whole or t.parts > 1 or part_of(t)[1] % LINE == 0 or part_of(t)[1] == ROWS]
+    return min(found, key=lambda tile: clocks(size, tile, device))
+
+
+def clocks(size: Rows, tile: ProductTile, device: ProductDevice) -> float:
+    """The clocks of the block with the most tiles: of its products or its copies, and what comes around them."""
+    (rows, groups, n, k), paths = size, device.roles
+    down, across = groups * -(-rows // (groups * height_of(tile))), -(-n // tile.n)
+    clusters = device.sms // tile.clustered
+    rounds = -(-down * across // clusters)
+    steps = -(-k // (BLOCK * tile.parts))
+    products = tile.m * tile.n * BLOCK / (2 * paths.products)
+    lines = (tile.m + tile.n / tile.sharing) * paths.line
+    return float(rounds * (steps * max(products, lines) + paths.wait))

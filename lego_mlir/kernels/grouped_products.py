@@ -92,7 +92,7 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         c: lego.Tensor(form.stored, Row(T, N)),  # type: ignore[valid-type]
     ):
         rings = ProductRings(tile, form.dtype, ("k", "k" if form.b == "T" else "mn"))
-        stores = RowStores(tile, form.stored)
+        stores = RowStores(tile, form.stored, ragged=True)
         order = GroupOrder(tile, blocks, (T, G, K, N))
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
             used = RingUse()
@@ -101,7 +101,7 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
             used = RingUse()
             for place in order.tiles(offsets):
-                stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+                stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()
 
     return grouped_product

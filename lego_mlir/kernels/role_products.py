@@ -173,16 +173,19 @@ class ProductRings:
 
 
 class RowStores:
-    """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row."""
+    """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row.
 
-    def __init__(self, tile: ProductTile, result: DType) -> None:
-        self.tile, self.result = tile, result
+    Where `ragged`, a tile of rows may end where another begins, and no copy may store it.
+    """
+
+    def __init__(self, tile: ProductTile, result: DType, *, ragged: bool = False) -> None:
+        self.tile, self.result, self.ragged = tile, result, ragged
         self.line, self.width = line_of(result, part_of(tile)[1]), CHUNK // result.bytes
         self.buffers = lego.shared(result, copied_lines(GROUPS * BUFFERS * ROWS, self.line, result.bytes), "out")
 
     def write(self, sums: Operand, c: Operand, place: OutputTile, multiple: int) -> None:
         """Store by tile copies where rows of `multiple` elements are whole chunks, else by the threads."""
-        if multiple % self.width == 0:
+        if multiple % self.width == 0 and not self.ragged:
             self.copy(sums, c, place)
         else:
             self.store(sums, c, place, min(multiple, self.width))

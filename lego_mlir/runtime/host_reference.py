@@ -144,6 +144,15 @@ def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:
     return _as(module.concatenate([*parts, rest]), result)
 
 
+def scaled_product(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, result: str) -> Tensor:
+    """a @ b, each times its scales of 128 elements of a row of a, and of 128 x 128 of b."""
+    module, (m, k), n, depth = _module(a), a.shape, b.shape[1], scale_b.shape[0]
+    block = k // depth
+    columns = module.kron(_as(scale_b, "float32"), module.ones((block, block)))[:, :n]
+    rows = _as(a, "float32").reshape(m, depth, block) * scale_a[..., None]
+    return _as(module.matmul(rows.reshape(m, k), _as(b, "float32") * columns), result)
+
+
 def _module(array: Tensor) -> Foreign:
     """The library of an array, which is imported already."""
     return sys.modules[type(array).__module__.partition(".")[0]]

@@ -1,0 +1,124 @@
+"""`lego_mlir.matmul` of f8e4m3 with a scale for each 128 elements of a row of a, and for each 128 x 128 of b.
+
+    c = lego_mlir.matmul(x, w.mT, scale_a=of_x, scale_b=of_w.mT)    # w [N, K] and of_w [N / 128, K / 128] of a layer
+
+Two-dimensional scales mean this product: they have the shapes of a and b in blocks, [M, K / 128] and
+[K / 128, N / 128], rounded up for N. A kernel takes all sizes of its tile (`kernels.scaled_products`). The scales have
+any strides; a in rows and b in columns are used in place, and copied otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.choices import scaled_tiles
+from lego_mlir.choices.scaled_tiles import BLOCK
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import host_reference
+from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.products import known
+from lego_mlir.runtime.products.known import Multiplication
+from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read, require_alike
+from lego_mlir.runtime.products.problem import RESULTS, WARPGROUP_TARGET, Problem, numbers_of, place_of
+from lego_mlir.runtime.products.role_kernels import SCALED, RoleKernel, calls_of, multiple_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Tensor
+    from lego_mlir.runtime.calls import Calls
+    from lego_mlir.runtime.products.fused import Given, ProductOptions
+
+F8: Final = "float8_e4m3fn"
+CHECKED: Final = scaled_tiles.scaled_tile(64, 128, 2)
+"""The tile in the interpreter."""
+
+
+def has_blocks(first: ArrayOperand, second: ArrayOperand, given: Given) -> bool:
+    """Whether a product of matrices has scales of blocks: one that is a matrix."""
+    matrices = len(first.facts.shape) == len(second.facts.shape) == 2
+    return matrices and any(len(getattr(scale, "shape", ())) == 2 for scale in given[:2])
+
+
+def scaled_product(
+    first: ArrayOperand, second: ArrayOperand, given: Given, options: ProductOptions, *, check: bool = False,
+    key: Hashable = None,
+) -> Tensor:  # fmt: skip
+    """The product of a, b and their scales, kept by the `key`, if there is one, where they are used in place.
+
+    With `check` the interpreter runs it, on the host. Raises UsageError for other arrays and options.
+    """
+    scales = _scales(first, second, given, options)
+    name, (m, k), n = options.result or "bfloat16", first.facts.shape, second.facts.shape[1]
+    if not check and host_reference.computes("matmul", first.facts, second.facts):
+        of_a, of_b = (x.array for x in scales)
+        return host_reference.scaled_product(first.array, second.array, of_a, of_b, name)
+    gradients = tuple(x.name for x in (first, second, *scales) if x.facts.needs_gradient)
+    if gradients:
+        known.require_no_gradient(gradients)
+    operands = [first, second, *scales]
+    views = [first.in_rows(), second.turned().in_rows(), scales[0].turned(), scales[1].turned().in_rows()]
+    calls, shape = _calls((m, n, k), name, first, check), [DenseShape.rows(m, n)]
+    arrays, used = [x.array for x in operands], [x.array for x in views]
+    if key is None or check or not all(x.begins_at(view) for x, view in zip(operands, views, strict=True)):
+        found: Tensor = calls.call(used, {}, None, check)
+        return found
+    plan = calls.plan_of_views(used, arrays, {}, shape)
+
+    def otherwise(arrays: Sequence[Tensor]) -> Tensor:
+        a, b, *rest = (read(x.name, array) for x, array in zip(operands, arrays, strict=True))
+        return scaled_product(a, b, [x.array for x in rest] + [None] * (len(given) - 2), options)
+
+    pointers = first.library.pointer, second.library.pointer
+    product: Tensor = known.keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))(arrays)
+    return product
+
+
+def _calls(size: tuple[int, int, int], result: str, first: ArrayOperand, check: bool) -> Calls:
+    """The kernel for a device, in the tile of the choice, or for the interpreter."""
+    wanted = RoleKernel(SCALED, "f8e4m3fn", RESULTS[result], "NT", multiple_of(size[1]), CHECKED)
+    if check:
+        return calls_of(wanted)
+    (target, blocks), numbers = place_of(first.facts.device), numbers_of(first.facts.device)
+    if target != WARPGROUP_TARGET:
+        raise UsageError(f"matmul with scales of blocks is for {WARPGROUP_TARGET}, and this device takes {target}")
+    place = Problem(*size, wanted.dtype, wanted.result, wanted.layouts, target, blocks, numbers=numbers).place
+    (m, n, k), whole = size, wanted.multiple % ALIGNED == 0
+    tile = scaled_tiles.choose("dense", (m, 1, n, k), place, whole=whole)
+    return calls_of(replace(wanted, tile=tile, blocks=blocks))
+
+
+def _scales(first: ArrayOperand, second: ArrayOperand, given: Given, options: ProductOptions) -> list[ArrayOperand]:
+    """The two scales. Raises UsageError for what does not fit."""
+    require_alike(first, second)
+    (m, k), n = first.facts.shape, second.facts.shape[1]
+    if first.facts.dtype != F8 or any(x is None for x in given[:2]):
+        raise UsageError(
+            f"matmul with scales of blocks takes a and b of {F8} and both scale_a and scale_b, got "
+            f"{first.facts.dtype}; quantise the operands, or give scales of rows and columns"
+        )
+    others = [x is not None for x in given[2:]] + [
+        options.activation,
+        options.accumulate,
+        options.tf32,
+        options.kernels,
+    ]
+    if any(others) or options.fixed:
+        raise UsageError(
+            "matmul with scales of blocks fuses nothing else: leave out bias, activation, residual, amax, scale_result "
+            "and accumulate, which is exact here, and kernels= and fixed=; apply them to the result"
+        )
+    if (options.result or "bfloat16") not in RESULTS:
+        raise UsageError(f"matmul: the result is one of {', '.join(RESULTS)}, got {options.result!r}")
+    if k % BLOCK:
+        raise UsageError(
+            f"matmul with scales of blocks: K is a multiple of {BLOCK}, got {k}; pad a and b with zeros along K"
+        )
+    found = [read(name, x) for name, x in zip(("scale_a", "scale_b"), given, strict=False)]
+    for scale, shape in zip(found, ((m, k // BLOCK), (k // BLOCK, -(-n // BLOCK))), strict=True):
+        if scale.facts.shape != shape or scale.facts.dtype != "float32" or scale.facts.device != first.facts.device:
+            raise UsageError(
+                f"matmul: {scale.name} is {scale.facts.dtype} of shape {scale.facts.shape}; with scales of blocks it "
+                f"is float32 of {shape}, on the device of a: one for each 128 of a row of a, and 128 x 128 of b"
+            )
+    return found
