@@ -1,4 +1,4 @@
-"""What products with scales of blocks have besides other products by roles: their scales, and sums of parts of K.
+"""Scales of blocks for the part of a tile that a group of warps has, and sums of parts of K in a cluster.
 
 `scaled_products` has the kernel.
 """
