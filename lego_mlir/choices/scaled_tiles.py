@@ -1,4 +1,4 @@
-"""Tiles of products of f8 with scales of blocks, by warp roles, and the choice by clocks of their steps.
+"""Tiles of products of f8 with scales of blocks, by warp roles, and the choice by the model of time.
 
 Two groups of 4 warps multiply; they divide a tile of 64 rows by columns, and others by rows. Totals of f32 are beside
 the sums of the unit, so that a group has at most 64 x 176 of each. Where a product has few tiles, the blocks of a
@@ -6,7 +6,7 @@ cluster have parts of K (`parts`).
 
 >>> from lego_mlir.choices.role_tiles import label
 >>> label(choose("dense", (4096, 1, 4096, 7168)))
-'128x128x6'
+'128x112x6'
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ TALL: Final = (96, 112, 128, 144, 160, 176)
 """Columns of tiles of 128 rows."""
 FLAT: Final = (64, 96, 112, 128, 160, 192, 256)
 """Columns of tiles of 64 rows."""
-PARTED: Final = {64: (64, 96, 112, 128), 128: (64, 128)}
+PARTED: Final = {64: (32, 64, 80, 96, 112, 128, 144), 128: (64, 96, 112, 128)}
 """Columns of tiles whose cluster divides K, by their rows."""
+
+
+SUMS: Final = 1024
+"""Sums of parts that the model counts as one."""
 
 
 def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, parts: int = 1) -> ProductTile:
@@ -59,16 +63,23 @@ def shapes(form: str = "dense") -> Iterator[ProductTile]:
 def choose(form: str, size: Rows, device: ProductDevice = H200, *, whole: bool = True) -> ProductTile:
     """The tile of the least time for all rows, groups, N and K; if not `whole`, threads store parts of whole lines."""
     found = [t for t in shapes(form) if whole or t.parts > 1 or part_of(t)[1] % LINE == 0 or part_of(t)[1] == ROWS]
-    return min(found, key=lambda tile: clocks(size, tile, device))
+    return min(found, key=lambda tile: microseconds(size, tile, device))
 
 
-def clocks(size: Rows, tile: ProductTile, device: ProductDevice) -> float:
-    """The clocks of the block with the most tiles: of its products or its copies, and what comes around them."""
-    (rows, groups, n, k), paths = size, device.roles
-    down, across = groups * -(-rows // (groups * height_of(tile))), -(-n // tile.n)
-    clusters = device.sms // tile.clustered
-    rounds = -(-down * across // clusters)
-    steps = -(-k // (BLOCK * tile.parts))
-    products = tile.m * tile.n * BLOCK / (2 * paths.products)
-    lines = (tile.m + tile.n / tile.sharing) * paths.line
-    return float(rounds * (steps * max(products, lines) + paths.wait))
+def microseconds(size: Rows, tile: ProductTile, device: ProductDevice) -> float:
+    """The time of a product: of its products or copies joined with that of DRAM, and what comes around them.
+
+    The constants are those of 16-bit products; the unit multiplies 8-bit numbers at twice the rate.
+    """
+    (rows, groups, n, k), roles, path = size, device.roles, device.paths["warpgroups"]
+    tiles = groups * -(-rows // (groups * height_of(tile))) * -(-n // tile.n)
+    blocks = tile.clustered
+    clusters = int(device.sms * device.reached.get(blocks, 1.0)) // blocks
+    rounds, steps = -(-tiles // clusters), -(-k // (BLOCK * tile.parts))
+    products = tile.m * tile.n * BLOCK / (2 * roles.products)
+    lines = (tile.m + tile.n / tile.sharing) * roles.line
+    computed = rounds * (steps * max(products, lines) + roles.wait) / device.frequency
+    read = rows * k + groups * n * k + 2 * rows * n
+    memory = read / min(device.dram, blocks * min(tiles, clusters) * path.reach)
+    parts = (tile.parts > 1) * (path.arrival * (tile.parts - 1) + path.sum * tile.m * tile.n / SUMS)
+    return float((computed**path.limits + memory**path.limits) ** (1 / path.limits) + parts)

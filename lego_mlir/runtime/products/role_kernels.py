@@ -131,8 +131,9 @@ def _built(wanted: RoleKernel) -> Kernel:
     from lego_mlir.tracing.trace.dtypes import dtype_named
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
-    if wanted.what == SCALED:
-        return scaled_products.build("dense", tile, blocks, types[1], wanted.multiple)
+    if wanted.what.endswith(SCALED):
+        of_rows: scaled_products.Form = "grouped" if wanted.what.startswith("grouped") else "dense"
+        return scaled_products.build(of_rows, tile, blocks, types[1], wanted.multiple)
     if wanted.what == BATCHED:
         form = batched_products.BatchedForm(*types, wanted.layouts, wanted.multiple)
         return batched_products.build(form, tile, blocks)

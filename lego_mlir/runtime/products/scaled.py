@@ -3,17 +3,18 @@
     c = lego_mlir.matmul(x, w.mT, scale_a=of_x, scale_b=of_w.mT)    # w [N, K] and of_w [N / 128, K / 128] of a layer
 
 Two-dimensional scales mean this product: they have the shapes of a and b in blocks, [M, K / 128] and
-[K / 128, N / 128], rounded up for N. A kernel takes all sizes of its tile (`kernels.scaled_products`). The scales have
-any strides; a in rows and b in columns are used in place, and copied otherwise.
+[K / 128, N / 128], rounded up for N. A kernel takes all sizes of its tile (`kernels.scaled_products`). `grouped_matmul` has the same for groups of
+rows. The scales have any strides; a in rows and b in columns are used in place, and copied otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.choices import scaled_tiles
+from lego_mlir.choices.role_tiles import Rows
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import host_reference
@@ -57,34 +58,75 @@ def scaled_product(
     if gradients:
         known.require_no_gradient(gradients)
     operands = [first, second, *scales]
-    views = [first.in_rows(), second.turned().in_rows(), scales[0].turned(), scales[1].turned().in_rows()]
-    calls, shape = _calls((m, n, k), name, first, check), [DenseShape.rows(m, n)]
+    calls = _calls("dense", (m, 1, n, k), name, first, check)
+
+    def otherwise(arrays: Sequence[Tensor]) -> Tensor:
+        a, b = (read(*pair) for pair in zip("ab", arrays, strict=False))
+        return scaled_product(a, b, [*arrays[2:], *[None] * (len(given) - 2)], options)
+
+    return _called(calls, operands, otherwise, (m, n), (check, key, gradients))
+
+
+def grouped_scaled_product(
+    operands: Sequence[ArrayOperand], result: str | None, *, check: bool = False, key: Hashable = None
+) -> Tensor:
+    """The products of groups of rows: a [T, K], b [G, K, N], their scales, and offsets [G].
+
+    Scales are [T, K / 128] and [G, K / 128, N / 128]. Raises UsageError for other arrays.
+    """
+    first, second, *scales, offsets = operands
+    name, (rows, k), shape = result or "bfloat16", first.facts.shape, second.facts.shape
+    groups, n = shape[0], shape[-1]
+    fits = len(shape) == 3 and shape[1] == k and offsets.facts.shape == (groups,) and offsets.facts.dtype == "int32"
+    if not fits or {x.facts.dtype for x in operands[:2]} != {F8} or k % BLOCK or name not in RESULTS:
+        shown = ", ".join(f"{x.name} {list(x.facts.shape)} {x.facts.dtype}" for x in operands)
+        raise UsageError(
+            f"grouped_matmul with scales of {shown} into {name}: a is [T, K] and b [G, K, N] of {F8}, K a multiple of "
+            f"{BLOCK}, and offsets are [G] of int32; the result is one of {', '.join(RESULTS)}"
+        )
+    _require_shapes(scales, ((rows, k // BLOCK), (groups, k // BLOCK, -(-n // BLOCK))), first)
+    if not check and host_reference.computes("grouped_matmul", *(x.facts for x in operands)):
+        of_a, of_b = (x.array for x in scales)
+        return host_reference.grouped_scaled_product(first.array, second.array, of_a, of_b, offsets.array, name)
+    gradients = tuple(x.name for x in operands if x.facts.needs_gradient)
+    if gradients:
+        known.require_no_gradient(gradients)
+    calls = _calls("grouped", (rows, groups, n, k), name, first, check)
+
+    def otherwise(arrays: Sequence[Tensor]) -> Tensor:
+        return grouped_scaled_product([read(x.name, y) for x, y in zip(operands, arrays, strict=True)], result)
+
+    return _called(calls, operands, otherwise, (rows, n), (check, key, gradients))
+
+
+def _called(
+    calls: Calls, operands: Sequence[ArrayOperand], otherwise: Callable[[Sequence[Tensor]], Tensor],
+    shape: tuple[int, int], asked: tuple[bool, Hashable, tuple[str, ...]],
+) -> Tensor:  # fmt: skip
+    """The product of a, b, their scales and what else there is, kept by the key where all are used in place."""
+    (first, second, of_a, of_b, *rest), (check, key, gradients) = operands, asked
+    views = [first.in_rows(), second.turned().in_rows(), of_a.turned(), of_b.turned().in_rows(), *rest]
     arrays, used = [x.array for x in operands], [x.array for x in views]
     if key is None or check or not all(x.begins_at(view) for x, view in zip(operands, views, strict=True)):
         found: Tensor = calls.call(used, {}, None, check)
         return found
-    plan = calls.plan_of_views(used, arrays, {}, shape)
-
-    def otherwise(arrays: Sequence[Tensor]) -> Tensor:
-        a, b, *rest = (read(x.name, array) for x, array in zip(operands, arrays, strict=True))
-        return scaled_product(a, b, [x.array for x in rest] + [None] * (len(given) - 2), options)
-
+    plan = calls.plan_of_views(used, arrays, {}, [DenseShape.rows(*shape)])
     pointers = first.library.pointer, second.library.pointer
     product: Tensor = known.keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))(arrays)
     return product
 
 
-def _calls(size: tuple[int, int, int], result: str, first: ArrayOperand, check: bool) -> Calls:
-    """The kernel for a device, in the tile of the choice, or for the interpreter."""
-    wanted = RoleKernel(SCALED, "f8e4m3fn", RESULTS[result], "NT", multiple_of(size[1]), CHECKED)
+def _calls(form: str, size: Rows, result: str, first: ArrayOperand, check: bool) -> Calls:
+    """The kernel of all rows, groups, N and K for a device, in the tile of the choice, or for the interpreter."""
+    rows, _, n, k = size
+    wanted = RoleKernel(f"{form}_{SCALED}", "f8e4m3fn", RESULTS[result], "NT", multiple_of(n), CHECKED)
     if check:
         return calls_of(wanted)
     (target, blocks), numbers = place_of(first.facts.device), numbers_of(first.facts.device)
     if target != WARPGROUP_TARGET:
-        raise UsageError(f"matmul with scales of blocks is for {WARPGROUP_TARGET}, and this device takes {target}")
-    place = Problem(*size, wanted.dtype, wanted.result, wanted.layouts, target, blocks, numbers=numbers).place
-    (m, n, k), whole = size, wanted.multiple % ALIGNED == 0
-    tile = scaled_tiles.choose("dense", (m, 1, n, k), place, whole=whole)
+        raise UsageError(f"products with scales of blocks are for {WARPGROUP_TARGET}, and this device takes {target}")
+    place = Problem(rows, n, k, wanted.dtype, wanted.result, wanted.layouts, target, blocks, numbers=numbers).place
+    tile = scaled_tiles.choose(form, size, place, whole=form == "dense" and wanted.multiple % ALIGNED == 0)
     return calls_of(replace(wanted, tile=tile, blocks=blocks))
 
 
@@ -97,13 +139,8 @@ def _scales(first: ArrayOperand, second: ArrayOperand, given: Given, options: Pr
             f"matmul with scales of blocks takes a and b of {F8} and both scale_a and scale_b, got "
             f"{first.facts.dtype}; quantise the operands, or give scales of rows and columns"
         )
-    others = [x is not None for x in given[2:]] + [
-        options.activation,
-        options.accumulate,
-        options.tf32,
-        options.kernels,
-    ]
-    if any(others) or options.fixed:
+    named = options.activation, options.accumulate, options.tf32, options.kernels, options.fixed
+    if any(x is not None for x in given[2:]) or any(named):
         raise UsageError(
             "matmul with scales of blocks fuses nothing else: leave out bias, activation, residual, amax, scale_result "
             "and accumulate, which is exact here, and kernels= and fixed=; apply them to the result"
@@ -115,10 +152,14 @@ def _scales(first: ArrayOperand, second: ArrayOperand, given: Given, options: Pr
             f"matmul with scales of blocks: K is a multiple of {BLOCK}, got {k}; pad a and b with zeros along K"
         )
     found = [read(name, x) for name, x in zip(("scale_a", "scale_b"), given, strict=False)]
-    for scale, shape in zip(found, ((m, k // BLOCK), (k // BLOCK, -(-n // BLOCK))), strict=True):
+    _require_shapes(found, ((m, k // BLOCK), (k // BLOCK, -(-n // BLOCK))), first)
+    return found
+
+
+def _require_shapes(scales: Sequence[ArrayOperand], shapes: Sequence[tuple[int, ...]], first: ArrayOperand) -> None:
+    for scale, shape in zip(scales, shapes, strict=True):
         if scale.facts.shape != shape or scale.facts.dtype != "float32" or scale.facts.device != first.facts.device:
             raise UsageError(
-                f"matmul: {scale.name} is {scale.facts.dtype} of shape {scale.facts.shape}; with scales of blocks it "
-                f"is float32 of {shape}, on the device of a: one for each 128 of a row of a, and 128 x 128 of b"
+                f"{scale.name} is {scale.facts.dtype} of shape {scale.facts.shape}; with blocks it is float32 "
+                f"of {shape}, on the device of a: one for each 128 of a row of a, and 128 x 128 of b"
             )
-    return found

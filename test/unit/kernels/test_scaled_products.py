@@ -189,3 +189,21 @@ def test_a_depth_of_parts_of_blocks_is_refused():
     ones = np.ones((8, 2), np.float32), np.ones((2, 1), np.float32)
     with pytest.raises(UsageError, match="K is a multiple of 128, got 192; pad a and b with zeros"):
         lego_mlir.matmul(a, b.T, scale_a=ones[0], scale_b=ones[1])
+
+
+@pytest.mark.parametrize("n", [200, 33])
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_the_door_of_groups_takes_scales_of_blocks(n):
+    rng, ends = np.random.default_rng(n), np.array([3, 3, 17], np.int32)
+    a, b = numbers(rng, 17, 256), numbers(rng, 3, n, 256)
+    sa, sb = powers(rng, 17, 2), powers(rng, 3, -(-n // BLOCK), 2)
+    parts = [product(a[s:e], b[g], sa[s:e], sb[g]) for g, (s, e) in enumerate(((0, 3), (3, 3), (3, 17)))]
+    wanted = np.concatenate(parts).astype(bf16.numpy)
+    given = {"scale_a": sa, "scale_b": sb.swapaxes(1, 2)}
+    for check in (False, True):
+        found = lego_mlir.grouped_matmul(a, b.swapaxes(1, 2), ends, **given, check=check)
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(UsageError, match=r"grouped_matmul with scales of a .* K a multiple of 128"):
+        lego_mlir.grouped_matmul(a[:, :130], b[..., :130].swapaxes(1, 2), ends, **given)
+    with pytest.raises(UsageError, match=r"scale_a is float32 of shape \(2, 17\)"):
+        lego_mlir.grouped_matmul(a, b.swapaxes(1, 2), ends, scale_a=sa.T, scale_b=given["scale_b"])
