@@ -3,8 +3,9 @@
     c = lego_mlir.matmul(x, w.mT, scale_a=of_x, scale_b=of_w.mT)    # w [N, K] and of_w [N / 128, K / 128] of a layer
 
 Two-dimensional scales mean this product: they have the shapes of a and b in blocks, [M, K / 128] and
-[K / 128, N / 128], rounded up for N. A kernel takes all sizes of its tile (`kernels.scaled_products`). `grouped_matmul` has the same for groups of
-rows. The scales have any strides; a in rows and b in columns are used in place, and copied otherwise.
+[K / 128, N / 128], rounded up for N. `grouped_matmul` has the same for groups of rows. A kernel takes all sizes of its
+tile (`kernels.scaled_products`). The scales have any strides; a in rows and b in columns are used in place, and copied
+otherwise.
 """
 
 from __future__ import annotations
