@@ -1,6 +1,6 @@
 """Products of f8 with scales of blocks next to DeepGEMM, on an H200.
 
-    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time, table
+    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time
 
 A case is a form of `lego_mlir.kernels.scaled_products`, the number of matrices, and the sizes of a product: rows of
 each matrix are drawn around M, multiples of 128 for `tiles`. Ours is timed in the tile that the choice takes, and in
