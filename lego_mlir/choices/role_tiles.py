@@ -65,7 +65,8 @@ def role_tile(rows: int = 128, columns: int = 256, stages: int = 4, cluster: int
 
 def label(tile: ProductTile) -> str:
     """The tile in the names of packed kernels."""
-    return f"{tile.m}x{tile.n}x{tile.stages}" + (f"x{tile.sharing}" if tile.sharing > 1 else "")
+    sharing = f"x{tile.sharing}" if tile.sharing > 1 else ""
+    return f"{tile.m}x{tile.n}x{tile.stages}{sharing}" + (f"-parts{tile.parts}" if tile.parts > 1 else "")
 
 
 def part_of(tile: ProductTile) -> tuple[int, int]:

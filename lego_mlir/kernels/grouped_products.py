@@ -92,7 +92,7 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         c: lego.Tensor(form.stored, Row(T, N)),  # type: ignore[valid-type]
     ):
         rings = ProductRings(tile, form.dtype, ("k", "k" if form.b == "T" else "mn"))
-        stores = RowStores(tile, form.stored)
+        stores = RowStores(tile, form.stored, ragged=True)
         order = GroupOrder(tile, blocks, (T, G, K, N))
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
             used = RingUse()
@@ -101,7 +101,7 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
             used = RingUse()
             for place in order.tiles(offsets):
-                stores.store(rings.sums(place, used), c, place, min(form.multiple, stores.width))
+                stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()
 
     return grouped_product
@@ -109,11 +109,15 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
 
 @dataclass(frozen=True, slots=True)
 class GroupOrder:
-    """The tiles of a block: `sizes` are T, G, K and N."""
+    """The tiles of a block: `sizes` are T, G, K and N.
+
+    If `apart`, each group has its own matrix of T rows, of which it multiplies as many as `offsets` has.
+    """
 
     tile: ProductTile
     blocks: int
     sizes: tuple[Operand, Operand, Operand, Operand]
+    apart: bool = False
 
     def tiles(self, offsets: Operand) -> Iterator[OutputTile]:
         """The places of the block's tiles; `following` is the number of its next tile, in the present group or later.
@@ -126,13 +130,15 @@ class GroupOrder:
         ahead = lego.register(i32, offsets[0])
         for group in lego.range(groups):
             first, end = (lego.index(x, range=(0, rows + 1)) for x in (begin.get(), ahead.get()))
-            begin.set(ahead)
+            if not self.apart:
+                begin.set(ahead)
             ahead.set(offsets[lego.minimum(group + 1, groups - 1)])
             down = bound(lego.cdiv(lego.maximum(end - first, 0), height_of(self.tile)))
             count = bound(down * across, USES)
             for number in lego.range(lego.index(following.get(), range=(0, USES)), count, clusters):
                 row, column = in_panels(number, down, across, high)
                 top = bound(first + row * height_of(self.tile) + first_row(self.tile))
-                yield OutputTile(top, column * self.tile.n, end, columns, depth, of_b=(group,))
+                of_a = (group,) if self.apart else ()
+                yield OutputTile(top, column * self.tile.n, end, columns, depth, of_a, (group,), of_a)
                 following.set(following + clusters)
             following.set(following - lego.i32(count))

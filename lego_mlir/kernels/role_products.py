@@ -11,15 +11,16 @@ while the last one is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import f2, f32, i32
-from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
+from lego_mlir.choices.product_tile import BUFFERS, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
+from lego_mlir.tracing.spread.copied_stores import line_of
 from lego_mlir.tracing.trace.shared_lines import copied_lines, ring_layout
 from lego_mlir.tracing.words.staging import thread_chunks
 
@@ -83,7 +84,7 @@ class ProductRings:
     """The rings of tiles of A and B, for matrices with K contiguous ("k") or not ("mn")."""
 
     def __init__(self, tile: ProductTile, dtype: DType, contiguous: Sequence[str]) -> None:
-        self.tile, self.contiguous = tile, contiguous
+        self.tile, self.contiguous, self.depth = tile, contiguous, LINE // dtype.bytes
         across = tile.n if contiguous[1] == "k" else in_lines(tile.n, dtype.bytes)
         self.extents = (tile.m, across)
         self.rings = [
@@ -96,14 +97,14 @@ class ProductRings:
 
     def _shape(self, side: int) -> tuple[int, int]:
         extent = self.extents[side]
-        return (extent, STEP) if self.contiguous[side] == "k" else (STEP, extent)
+        return (extent, self.depth) if self.contiguous[side] == "k" else (self.depth, extent)
 
     def fill(self, a: Operand, b: Operand, place: OutputTile, used: RingUse) -> None:
         """Copy the tiles of all steps, each as soon as its stage is empty."""
-        steps, first = lego.cdiv(place.depth, STEP), used.at(0)
+        steps, first = lego.cdiv(place.depth, self.depth), used.at(0)
         for step in lego.range(steps):
             use = first + step
-            self.copy(a, b, place, step * STEP, use, self.full[use])
+            self.copy(a, b, place, step * self.depth, use, self.full[use])
             self._arrive(self.full[use])
         used.add(steps)
 
@@ -138,18 +139,25 @@ class ProductRings:
         if self.tile.sharing > 1:
             lego.cluster_barrier()
 
-    def sums(self, place: OutputTile, used: RingUse) -> Operand:
-        """The sums of this group's part of a tile."""
-        rows, columns = part_of(self.tile)
-        layout = f2.MmaSync((WARPGROUP, 1)).layout((rows, columns))
-        total = lego.register(lego.zeros(f32, layout))
-        steps = lego.cdiv(place.depth, STEP)
+    def sums(self, place: OutputTile, used: RingUse, scales: Callable[[Operand], Operand] | None = None) -> Operand:
+        """The sums of this group's part of a tile.
+
+        With `scales`, a function of the step, the products of each step begin anew, and are added to f32 totals times
+        the scales, which are loaded before the step's tiles are waited for.
+        """
+        zeros = lego.zeros(f32, f2.MmaSync((WARPGROUP, 1)).layout(part_of(self.tile)))
+        total, steps = lego.register(zeros), lego.cdiv(place.depth, self.depth)
         for step in lego.range(steps):
             use = used.at(step)
+            by = None if scales is None else scales(step)
             self.full[use].wait()
             slot = use % self.tile.stages
-            total.set(lego.mma(self._part(0, slot), self._part(1, slot), total))
+            found = lego.mma(self._part(0, slot), self._part(1, slot), total if by is None else zeros)
+            if by is None:
+                total.set(found)
             self._arrive(self.empty[use])
+            if by is not None:
+                total.set(lego.fma(found, by, total))
         used.add(steps)
         return total.get()
 
@@ -158,23 +166,26 @@ class ProductRings:
         extent, height = part_of(self.tile)[side], self._shape(side)[0]
         first = lego.group_id * extent if extent < (self.tile.m, self.tile.n)[side] else 0
         if self.contiguous[side] == "k":
-            found = self.rings[side].part((slot * height + first, 0), (extent, STEP))
+            found = self.rings[side].part((slot * height + first, 0), (extent, self.depth))
         else:
-            found = self.rings[side].part((slot * height, first), (STEP, extent))
+            found = self.rings[side].part((slot * height, first), (self.depth, extent))
         return found if (side == 0) == (self.contiguous[side] == "k") else found.T
 
 
 class RowStores:
-    """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row."""
+    """Stores of a group's sums through its buffers: by tile copies, or by the threads, which compare each row.
 
-    def __init__(self, tile: ProductTile, result: DType) -> None:
-        self.tile, self.result = tile, result
-        self.line, self.width = LINE // result.bytes, CHUNK // result.bytes
+    Where `ragged`, a tile of rows may end where another begins, and no copy may store it.
+    """
+
+    def __init__(self, tile: ProductTile, result: DType, *, ragged: bool = False) -> None:
+        self.tile, self.result, self.ragged = tile, result, ragged
+        self.line, self.width = line_of(result, part_of(tile)[1]), CHUNK // result.bytes
         self.buffers = lego.shared(result, copied_lines(GROUPS * BUFFERS * ROWS, self.line, result.bytes), "out")
 
     def write(self, sums: Operand, c: Operand, place: OutputTile, multiple: int) -> None:
         """Store by tile copies where rows of `multiple` elements are whole chunks, else by the threads."""
-        if multiple % self.width == 0:
+        if multiple % self.width == 0 and not self.ragged:
             self.copy(sums, c, place)
         else:
             self.store(sums, c, place, min(multiple, self.width))

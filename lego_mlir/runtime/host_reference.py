@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 
@@ -142,6 +143,26 @@ def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:
     parts = [module.matmul(x[each], y[g]) for g, each in enumerate(ranges)]
     rest = module.matmul(x[stops[-1] :], y[0]) * 0
     return _as(module.concatenate([*parts, rest]), result)
+
+
+def scaled_product(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, result: str) -> Tensor:
+    """a @ b, each times its scales of 128 elements of a row of a, and of 128 x 128 of b."""
+    module, (m, k), n = _module(a), a.shape, b.shape[1]
+    columns = module.kron(_as(scale_b, "float32"), module.ones((BLOCK, BLOCK)))[:, :n]
+    rows = _as(a, "float32").reshape(m, k // BLOCK, BLOCK) * scale_a[..., None]
+    return _as(module.matmul(rows.reshape(m, k), _as(b, "float32") * columns), result)
+
+
+def grouped_scaled_product(
+    a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, ends: Tensor, result: str
+) -> Tensor:  # fmt: skip
+    """`scaled_product` of each group of rows; what is in no group is 0."""
+    stops = [int(n) for n in ends]
+    groups = [slice(begin, end) for begin, end in zip([0, *stops], stops, strict=False)]
+    parts = [scaled_product(a[i], b[g], scale_a[i], scale_b[g], result) for g, i in enumerate(groups)]
+    rest = slice(stops[-1], None)
+    parts.append(scaled_product(a[rest], b[0], scale_a[rest], scale_b[0], result) * 0)
+    return _module(a).concatenate(parts)
 
 
 def _module(array: Tensor) -> Foreign:

@@ -5,4 +5,5 @@ operands         an array, its memory, its copies         problem         all th
 batches          leading dimensions                       kernels         the kernel of a problem, and its script
 fused            options and operands of an epilogue      backends        kernels on devices, packed or compiled
 copies, steps    launches around a product                role_kernels    kernels of batches and groups
+scaled           operands with scales of blocks
 """

@@ -55,6 +55,7 @@ from lego_mlir.runtime.products.problem import (
     numbers_of,
     place_of,
 )
+from lego_mlir.runtime.products.scaled import has_blocks, scaled_product
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def matmul(
 
     The other arguments are fused into the kernel:
     `scale_result * (activation(scale_a * (a @ b) * scale_b + bias) + residual)`. Scales are f32, one number or one for
-    each row of a and each column of b, and one number for the result; `bias` has one number for each column;
+    each row of a and each column of b, and one number for the result; of float8_e4m3fn also matrices, one for each 128
+    elements of a row of a and 128 x 128 of b (`runtime.products.scaled`). `bias` has one number for each column;
     `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. `amax`, one f32, becomes the larger of
     itself and the largest absolute value before it is multiplied with `scale_result` and rounded; set it to 0 first. On
     compute capability 9.0, a and b may also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`,
@@ -108,6 +110,8 @@ def _product(arrays: Sequence[Tensor | None], named: Named) -> Tensor:
         given, options = arrays[2:], ProductOptions(*named)
         if len(first.facts.shape) > 2 or len(second.facts.shape) > 2:
             return _with_leading(first, second, given, named, key)
+        if has_blocks(first, second, given):
+            return scaled_product(first, second, given, options, key=key)
         if is_computed_by_its_library("matmul", first, second):
             return _by_library(first, second, given, options)
         bound = keep(key, _matrices(first, second, given, options))

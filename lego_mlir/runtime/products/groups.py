@@ -23,6 +23,7 @@ from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
+from lego_mlir.runtime.products.scaled import grouped_scaled_product
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Tensor
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 NAME: Final = "grouped_matmul"
 
 
-def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False) -> Tensor:
+def grouped_matmul(
+    a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None = None, check: bool = False,
+    scale_a: Tensor | None = None, scale_b: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The products of groups, each of which ends at one of `offsets`, [G] of int32, where the next begins.
 
     | a | b | result | |
@@ -44,7 +48,12 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     or of `result`: "float16", "bfloat16" or "float32". In place are, in this order of forms, a in rows and b in rows or
     the transpose of [G, N, K], and a the transpose of [T, M] with b in rows; other orders are copied, and so are rows
     that are not multiples of 8. PyTorch's tensors have gradients. Raises UsageError for other arrays.
+
+    In the first form a and b may also be float8_e4m3fn with scales of blocks, `scale_a` [T, K / 128] and `scale_b`
+    [G, K / 128, N / 128] of float32, on compute capability 9.0, into bfloat16 if `result` names no other.
     """
+    if scale_a is not None or scale_b is not None:
+        return _scaled((a, b, scale_a, scale_b, offsets), result, check)
     key = (key_of((a, b, offsets)), result, check)
     bound = known.known.get(key)
     if bound is None:
@@ -52,6 +61,18 @@ def grouped_matmul(a: Tensor, b: Tensor, offsets: Tensor, *, result: str | None 
     if check:
         _require_offsets(a, b, offsets)
     return bound((a, b, offsets))
+
+
+def _scaled(arrays: Sequence[Tensor], result: str | None, check: bool) -> Tensor:
+    """The products of groups with scales of blocks."""
+    key = (key_of(arrays), result, check)
+    if (bound := known.known.get(key)) is not None:
+        found: Tensor = bound(arrays)
+        return found
+    names = "a", "b", "scale_a", "scale_b", "offsets"
+    operands = [read(name, given, NAME) for name, given in zip(names, arrays, strict=True)]
+    _require_offsets(*(arrays[n] for n in (0, 1, 4)))
+    return grouped_scaled_product(operands, result, check=check, key=key)
 
 
 def _product(operands: Sequence[ArrayOperand], result: str | None, check: bool, key: Hashable = None) -> Tensor:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 BATCHED: Final = "batched_matmul"
 GROUPED: Final = "grouped_matmul"
+SCALED: Final = "scaled_matmul"
 ORDERS: Final = {BATCHED: ("NN", "NT", "TN", "TT"), GROUPED: ("NN", "NT", "TN")}
 """The orders of a and b, T for columns; TN of a grouped product has groups along K."""
 CLUSTERS: Final = (9, 0)
@@ -126,10 +127,13 @@ def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
 
 @lru_cache(_KEPT)
 def _built(wanted: RoleKernel) -> Kernel:
-    from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
+    from lego_mlir.kernels import batched_products, grouped_depths, grouped_products, scaled_products
     from lego_mlir.tracing.trace.dtypes import dtype_named
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
+    if wanted.what.endswith(SCALED):
+        of_rows: scaled_products.Form = "grouped" if wanted.what.startswith("grouped") else "dense"
+        return scaled_products.build(of_rows, tile, blocks, types[1], wanted.multiple)
     if wanted.what == BATCHED:
         form = batched_products.BatchedForm(*types, wanted.layouts, wanted.multiple)
         return batched_products.build(form, tile, blocks)

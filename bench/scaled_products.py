@@ -1,0 +1,163 @@
+"""Products of f8 with scales of blocks next to DeepGEMM, on an H200.
+
+    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time
+
+A case is a form of `lego_mlir.kernels.scaled_products`, the number of matrices, and the sizes of a product: rows of
+each matrix are drawn around M, multiples of 128 for `tiles`. Ours is timed in the tile that the choice takes, and in
+all tiles where LEGO_EVERY_TILE is set. DeepGEMM is the package `tokenspeed-deepgemm`; scales of a are laid out as it
+wants them before its times begin.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import harness
+import mlir_kernels
+import runner
+
+NAME, TARGET, BLOCKS, TOLERANCE = "scaled_products", "sm_90a", 132, 1e-2
+BLOCK, MOST_ROWS = 128, 4096
+WEIGHTS = ((2112, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
+DENSE = [("dense", 1, m, n, k) for m in (64, 128, 4096) for n, k in WEIGHTS]
+GROUPED = [
+    (form, g, m, n, k)
+    for form, shares in (("tiles", ((4, 8192), (8, 4096), (32, 256))), ("masked", ((6, 1024), (6, 512), (32, 192))))
+    for g, m in shares
+    for n, k in ((6144, 7168), (7168, 3072), (4096, 4096))
+]
+EVERY = bool(os.environ.get("LEGO_EVERY_TILE"))
+THEIRS = "DeepGEMM"
+
+
+def label(form: str, tile: Any) -> str:
+    return f"{form}-{tile.m}x{tile.n}x{tile.stages}-cluster{tile.sharing}-parts{tile.parts}"
+
+
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    from lego_mlir.choices import scaled_tiles
+    from lego_mlir.kernels import scaled_products
+
+    for form in dict.fromkeys(form for form, *_ in cases):
+        for tile in scaled_tiles.shapes(form):
+            kernel = scaled_products.build(form, tile, BLOCKS)
+            mlir_kernels.keep_cubin(folder / label(form, tile), kernel, TARGET)
+
+
+def draw(source: random.Random) -> harness.Case:
+    m = source.choice((source.randrange(1, 129), source.randrange(129, 8193)))
+    return "dense", 1, m, 8 * source.randrange(64, 3073), BLOCK * source.randrange(4, 129)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Operands on the GPU: `rows` of each matrix of b, the table that has them, and the result."""
+
+    form: str
+    rows: list[int]
+    a: Any
+    b: Any
+    sa: Any
+    sb: Any
+    table: list[Any]
+    c: Any
+
+    def given(self) -> list[Any]:
+        """What our kernel is called with."""
+        return [self.a, self.b, self.sa.mT, self.sb, *self.table, self.c]
+
+    def parts(self) -> list[tuple[Any, Any]]:
+        """Pairs of what is computed, and what that must be, in f32."""
+        if self.form == "dense":
+            return [(self.c, product(self.a, self.sa, self.b, self.sb))]
+        if self.form == "masked":
+            at = [(g, slice(n)) for g, n in enumerate(self.rows)]
+        else:
+            at = [slice(sum(self.rows[:g]), sum(self.rows[: g + 1])) for g in range(len(self.rows))]
+        return [
+            (self.c[i], product(self.a[i], self.sa[i], b, sb)) for i, b, sb in zip(at, self.b, self.sb, strict=True)
+        ]
+
+
+def product(a: Any, sa: Any, b: Any, sb: Any) -> Any:
+    left = a.float() * sa.repeat_interleave(BLOCK, 1)
+    right = b.float() * sb.repeat_interleave(BLOCK, 0)[: len(b)].repeat_interleave(BLOCK, 1)
+    return left @ right.T
+
+
+def problem(form: str, g: int, m: int, n: int, k: int) -> Problem:
+    import torch
+
+    torch.manual_seed(0)
+    drawn, groups = random.Random(0), [g] * (form != "dense")
+    rows = [m if form == "dense" else max(1, int(m * drawn.uniform(0.7, 1.3))) for _ in range(g)]
+    if form == "tiles":
+        rows = [-(-each // BLOCK) * BLOCK for each in rows]
+    shape = (g, MOST_ROWS, k) if form == "masked" else (sum(rows), k)
+    a, b = (torch.randn(s, device="cuda").to(torch.float8_e4m3fn) for s in (shape, (*groups, n, k)))
+    along = torch.rand((*shape[:-2], k // BLOCK, -(-shape[-2] // 4) * 4), device="cuda") + 0.5
+    sb = torch.rand((*groups, -(-n // BLOCK), k // BLOCK), device="cuda") + 0.5
+    table = {"dense": [], "masked": [rows], "tiles": [[e for e, r in enumerate(rows) for _ in range(r // BLOCK)]]}[form]
+    tables = [torch.tensor(x, device="cuda", dtype=torch.int32) for x in table]
+    c = torch.empty((*shape[:-1], n), device="cuda", dtype=torch.bfloat16)
+    return Problem(form, rows, a, b, along[..., : shape[-2]].mT, sb, tables, c)
+
+
+def rival(p: Problem, m: int) -> dict[str, Callable[[], Any]]:
+    """DeepGEMM, where it is installed."""
+    try:
+        import deep_gemm
+    except ImportError as error:
+        print(f"without DeepGEMM: {error}", file=sys.stderr)
+        return {}
+    a, b = (p.a, deep_gemm.get_mn_major_tma_aligned_tensor(p.sa.contiguous())), (p.b, p.sb)
+    if p.form == "dense":
+        return {THEIRS: partial(deep_gemm.fp8_gemm_nt, a, b, p.c)}
+    if p.form == "masked":
+        return {THEIRS: partial(deep_gemm.m_grouped_fp8_gemm_nt_masked, a, b, p.c, *p.table, m)}
+    by_row = p.table[0].repeat_interleave(BLOCK)
+    return {THEIRS: partial(deep_gemm.m_grouped_fp8_gemm_nt_contiguous, a, b, p.c, by_row)}
+
+
+def timed(folder: Path, form: str, g: int, m: int, n: int, k: int) -> list[harness.Contender]:
+    p, found = problem(form, g, m, n, k), []
+    runs = rival(p, m)
+    for tile in chosen(form, sum(p.rows), g, n, k):
+        path = folder / label(form, tile) / "scaled_product.cubin"
+        runs[label(form, tile)] = mlir_kernels.kept_kernel(path).prepare(*p.given())
+    for name, run in runs.items():
+        p.c.zero_()
+        run()
+        errors = [harness.require_close(*pair, TOLERANCE, f"{name} {form} {m} x {n} x {k}") for pair in p.parts()]
+        kernel = name if EVERY or name == THEIRS else "ours"
+        facts = {"form": form, "groups": g, "m": m, "n": n, "k": k, "tile": name, "error": max(errors)}
+        found.append(harness.contender(run, kernel=kernel, **facts))
+    return found
+
+
+def chosen(form: str, rows: int, groups: int, n: int, k: int) -> list[Any]:
+    """The tile of the choice, or all that are not much too large."""
+    from lego_mlir.choices import scaled_tiles
+
+    if not EVERY:
+        return [scaled_tiles.choose(form, (rows, groups, n, k))]
+    most = 2 * max(64, rows // groups)
+    few = (t for t in scaled_tiles.shapes(form) if t.m <= most)
+    return [t for t in few if t.parts == 1 or -(-rows // t.m) * -(-n // t.n) * t.parts < 600]
+
+
+PROTOCOL = harness.Protocol("steady", turn_s=0.02, graphs=True, patience_ms=1500)
+BENCHMARK = runner.Benchmark(
+    NAME, DENSE + GROUPED, timed, None, render, target=TARGET, protocol=PROTOCOL, draw=draw,
+    groups={"dense": DENSE, "grouped": GROUPED},
+)  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(runner.main(BENCHMARK))

@@ -1,0 +1,85 @@
+"""Tiles of products of f8 with scales of blocks, by warp roles, and the choice by the model of time.
+
+Two groups of 4 warps multiply; they divide a tile of 64 rows by columns, and others by rows. Totals of f32 are beside
+the sums of the unit, so that a group has at most 64 x 176 of each. Where a product has few tiles, the blocks of a
+cluster have parts of K (`parts`).
+
+>>> from lego_mlir.choices.role_tiles import label
+>>> label(choose("dense", (4096, 1, 4096, 7168)))
+'128x112x6'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import BARRIER_BYTES, GROUPS, ROWS, Rows, height_of, part_of
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.tensor_maps import LINE
+
+BLOCK: Final = 128
+"""Elements along K, and rows of b, that share a scale: bytes of a step."""
+MOST_STAGES: Final = 12
+PAD: Final = 8
+"""Floats after each row of sums: rows of a piece begin in different banks, two by two."""
+TALL: Final = (96, 112, 128, 144, 160, 176)
+"""Columns of tiles of 128 rows."""
+FLAT: Final = (64, 96, 112, 128, 160, 192, 256)
+"""Columns of tiles of 64 rows."""
+PARTED: Final = {64: (32, 64, 80, 96, 112, 128, 144), 128: (64, 96, 112, 128)}
+"""Columns of tiles whose cluster divides K, by their rows."""
+
+
+SUMS: Final = 1024
+"""Sums of parts that the model counts as one."""
+
+
+def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, parts: int = 1) -> ProductTile:
+    """A tile with as many stages as fit, if not given; a cluster's blocks share tiles of b, or divide K of one tile."""
+    kept = rows * (columns + PAD) * 4 if parts > 1 else GROUPS * BUFFERS * ROWS * LINE
+    room = LARGEST_SHARED_BYTES - 2 * BARRIER_BYTES - kept
+    stages = stages or min(MOST_STAGES, room // ((rows + columns) * BLOCK))
+    by = (WARPGROUP, GROUPS) if rows == ROWS else (WARPGROUP * GROUPS, 1)
+    return ProductTile(
+        rows, columns, STEP, by, stages, "warpgroups", resident=1, cluster=(cluster, 1), parts=parts
+    )  # fmt: skip
+
+
+def shapes(form: str = "dense") -> Iterator[ProductTile]:
+    """Every tile of a form, those without a cluster first."""
+    yield from (scaled_tile(ROWS, n) for n in FLAT)
+    yield from (scaled_tile(2 * ROWS, n) for n in TALL)
+    if form != "dense":
+        return
+    yield from (scaled_tile(2 * ROWS, n, cluster=2) for n in TALL[1:])
+    yield from (scaled_tile(m, n, parts=parts) for m, known in PARTED.items() for n in known for parts in (2, 4, 8))
+
+
+@lru_cache(1024)
+def choose(form: str, size: Rows, device: ProductDevice = H200, *, whole: bool = True) -> ProductTile:
+    """The tile of the least time for all rows, groups, N and K; if not `whole`, threads store parts of whole lines."""
+    found = [t for t in shapes(form) if whole or t.parts > 1 or part_of(t)[1] % LINE == 0 or part_of(t)[1] == ROWS]
+    return min(found, key=lambda tile: microseconds(size, tile, device))
+
+
+def microseconds(size: Rows, tile: ProductTile, device: ProductDevice) -> float:
+    """The time of a product: of its products or copies joined with that of DRAM, and what comes around them.
+
+    The constants are those of 16-bit products; the unit multiplies 8-bit numbers at twice the rate.
+    """
+    (rows, groups, n, k), roles, path = size, device.roles, device.paths["warpgroups"]
+    tiles = groups * -(-rows // (groups * height_of(tile))) * -(-n // tile.n)
+    blocks = tile.clustered
+    clusters = int(device.sms * device.reached.get(blocks, 1.0)) // blocks
+    rounds, steps = -(-tiles // clusters), -(-k // (BLOCK * tile.parts))
+    products = tile.m * tile.n * BLOCK / (2 * roles.products)
+    lines = (tile.m + tile.n / tile.sharing) * roles.line
+    computed = rounds * (steps * max(products, lines) + roles.wait) / device.frequency
+    read = rows * k + groups * n * k + 2 * rows * n
+    memory = read / min(device.dram, blocks * min(tiles, clusters) * path.reach)
+    parts = (tile.parts > 1) * (path.arrival * (tile.parts - 1) + path.sum * tile.m * tile.n / SUMS)
+    return float((computed**path.limits + memory**path.limits) ** (1 / path.limits) + parts)

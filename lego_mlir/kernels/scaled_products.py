@@ -1,0 +1,145 @@
+"""Products of f8e4m3 with scales of blocks: c = the sum over blocks k of 128 along K of (a_k b_k^T) * sa[k] * sb[k].
+
+    a         [M, K]            sa [K / 128, M] of f32: a scale for 128 elements of a row
+    b         [N, K]            sb [ceil(N / 128), K / 128] of f32: a scale for 128 x 128 elements
+    c         [M, N]            bf16
+
+The products of each block begin anew in the matrix unit, and are added to f32 totals times their scales: while one
+group of warps adds to its totals, the other one multiplies (`role_products`). Persistent blocks share the tiles, in
+panels. Products of few tiles divide K among the blocks of a cluster, which add their sums through shared memory.
+
+    "dense"     one matrix b
+    "tiles"     b [G, N, K]; 128 rows of a from 128 t on are multiplied by b[experts[t]]
+    "grouped"   b [G, N, K]; group g has the rows of a up to ends[g], as `grouped_products` has them
+    "masked"    a [G, M, K] and b [G, N, K]; group g has the first counts[g] of its rows, and others are undefined
+
+(DeepSeek-V3 technical report, 2024, section 3.3: "fine-grained quantization", "increasing accumulation precision".)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import lego_mlir as lego
+from lego_mlir import Row, Strided, f32, i32
+from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
+from lego_mlir.choices.role_tiles import GROUPS, height_of, part_of, threads_of, together
+from lego_mlir.choices.scaled_tiles import BLOCK, scaled_tile
+from lego_mlir.errors import UsageError
+from lego_mlir.hardware.tensor_maps import CHUNK, LINE
+from lego_mlir.kernels.grouped_products import MOST_GROUPS, GroupOrder
+from lego_mlir.kernels.role_products import (
+    ALIGNED,
+    LARGEST,
+    USES,
+    OutputTile,
+    ProductRings,
+    RingUse,
+    RowStores,
+    bound,
+    cluster_number,
+    first_row,
+    in_panels,
+)
+from lego_mlir.kernels.scaled_parts import BlockScales, PartialSums, part_of_k
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.definition.kernel import Kernel
+
+Form = Literal["dense", "tiles", "grouped", "masked"]
+REGISTERS: Final = ((24, 240), (56, 224))
+"""Of a thread that copies, and of one that multiplies; where all threads add parts of K after that, for this too."""
+
+
+def build(
+    form: Form = "dense", tile: ProductTile | None = None, blocks: int = 132, result: DType = bf16,
+    multiple: int = ALIGNED,
+) -> Kernel:  # fmt: skip
+    """The kernel of a form and a tile for all M, G, N a `multiple` of 1, 2, 4 or 8, and K = 128 S; sa has any strides.
+
+    `blocks` are persistent; where the tile divides K, each cluster computes one tile of a dense product. The result is
+    bf16, f16 or f32. Raises UsageError for a tile that the form, or the multiple, cannot have.
+    """
+    tile = tile or scaled_tile(128, 128)
+    if form != "dense" and (tile.parts > 1 or (form == "tiles" and BLOCK % height_of(tile))):
+        raise UsageError(
+            f"scaled_product of form {form!r} in {tile}: its blocks compute whole tiles of one matrix of b"
+        )
+    by_threads = form == "grouped" or multiple * result.bytes % CHUNK > 0
+    if by_threads and tile.parts == 1 and part_of(tile)[1] % (LINE // result.bytes):
+        raise UsageError(
+            f"scaled_product of N a multiple of {multiple} in {tile}: take parts of whole lines of columns"
+        )
+    M, S = lego.size("M", min=1, max=LARGEST), lego.size("S", min=1, max=LARGEST // BLOCK)
+    N = lego.size("N", min=multiple, max=LARGEST, multiple_of=multiple)
+    G = lego.size("G", min=1, max=MOST_GROUPS)
+    of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
+    strides = [lego.size(name, min=1, max=LARGEST) for name in ("GA", "CA", "RA")[form != "masked" :]]
+    sizes = (M, G, S * BLOCK, N)
+    parameters = {
+        "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
+        "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
+        "sa": lego.Tensor(f32, Strided([*of_a, S, M], strides, claim=True)),
+        "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
+    }
+    if form == "tiles":
+        parameters["experts"] = lego.Tensor(i32, Row(lego.cdiv(M, BLOCK)), range=(0, G))
+    elif form != "dense":
+        parameters["rows"] = lego.Tensor(i32, Row(G), range=(0, M + 1))
+    parameters["c"] = lego.Tensor(result, Row(*of_a, M, N))
+
+    def scaled_product(a: Operand, b: Operand, sa: Operand, sb: Operand, *more: Operand) -> None:
+        *rows, c = more
+        rings = ProductRings(tile, f8e4m3fn, ("k", "k"))
+        counted = form in ("grouped", "masked")
+        order = GroupOrder(tile, blocks, sizes, form == "masked") if counted else DenseOrder(tile, blocks, sizes)
+        stores = PartialSums(tile) if tile.parts > 1 else RowStores(tile, result, ragged=form == "grouped")
+        copying, multiplying = REGISTERS[tile.parts > 1]
+        with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=copying):
+            used = RingUse()
+            for place in order.tiles(*rows):
+                rings.fill(a, b, place, used)
+        with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=multiplying):
+            used = RingUse()
+            for place in order.tiles(*rows):
+                stores.write(rings.sums(place, used, BlockScales(tile, place, sa, sb).take), c, place, multiple)
+        rings.meet()
+        if isinstance(stores, PartialSums):
+            stores.add(c, part_of_k(tile, sizes), min(multiple, 4))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    scaled_product.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind, annotation=tensor) for name, tensor in parameters.items()]
+    )
+    tiles = lego.cdiv(M, height_of(tile)) * lego.cdiv(N, tile.n)
+    grid = blocks if tile.parts == 1 else tile.parts * tiles
+    return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(scaled_product)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseOrder:
+    """The tiles of a block of one product, or of one whose rows choose matrices of b: `sizes` are M, G, K and N."""
+
+    tile: ProductTile
+    blocks: int
+    sizes: tuple[Operand, Operand, Operand, Operand]
+
+    def tiles(self, *experts: Operand) -> Iterator[OutputTile]:
+        """The places of the block's tiles, or of its part of one; `experts` is the table of the matrices, if any."""
+        tile, (m, _, k, n) = self.tile, self.sizes
+        if tile.parts > 1:
+            yield part_of_k(tile, self.sizes)
+            return
+        down, across = bound(lego.cdiv(m, height_of(tile))), bound(lego.cdiv(n, tile.n))
+        for number in lego.range(cluster_number(tile), bound(down * across, USES), self.blocks // tile.sharing):
+            row, column = in_panels(bound(number, USES), down, across, together(tile, self.blocks))
+            top = row * height_of(tile) + first_row(tile)
+            last = lego.cdiv(m, BLOCK) - 1  # of the blocks of a cluster some may begin after the rows
+            at = lego.minimum(top // BLOCK, last)
+            of_b = tuple(lego.index(table[at], range=(0, self.sizes[1])) for table in experts)
+            yield OutputTile(top, column * tile.n, m, n, k, of_b=of_b)
