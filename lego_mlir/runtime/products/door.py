@@ -36,7 +36,7 @@ from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_o
 from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
 from lego_mlir.runtime.products import backends, copies
 from lego_mlir.runtime.products.batches import batched_product, broadcast
-from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, rows_of
+from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, has_blocks, rows_of
 from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
 from lego_mlir.runtime.products.operands import (
     ArrayOperand,
@@ -55,7 +55,7 @@ from lego_mlir.runtime.products.problem import (
     numbers_of,
     place_of,
 )
-from lego_mlir.runtime.products.scaled import has_blocks, scaled_product
+from lego_mlir.runtime.products.scaled import scaled_product
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:

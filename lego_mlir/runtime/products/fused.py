@@ -84,6 +84,12 @@ class ProductOptions:
         return STEPS[facts.itemsize] if self.accumulate == "exact" and facts.dtype != "int8" else 0
 
 
+def has_blocks(first: ArrayOperand, second: ArrayOperand, given: Given) -> bool:
+    """Whether a product of matrices has scales of blocks: one that is a matrix."""
+    matrices = len(first.facts.shape) == len(second.facts.shape) == 2
+    return matrices and any(len(getattr(scale, "shape", ())) == 2 for scale in given[:2])
+
+
 def epilogue_of(
     given: Given, options: ProductOptions, shape: tuple[int, int], device: Device
 ) -> tuple[FusedEpilogue | None, list[ArrayFacts]]:

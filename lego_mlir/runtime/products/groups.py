@@ -63,12 +63,14 @@ def grouped_matmul(
     return bound((a, b, offsets))
 
 
-def _scaled(arrays: Sequence[Tensor], result: str | None, check: bool) -> Tensor:
+def _scaled(arrays: Sequence[Tensor | None], result: str | None, check: bool) -> Tensor:
     """The products of groups with scales of blocks."""
     key = (key_of(arrays), result, check)
     if (bound := known.known.get(key)) is not None:
         found: Tensor = bound(arrays)
         return found
+    if arrays[2] is None or arrays[3] is None:
+        raise UsageError(f"{NAME} takes both scale_a and scale_b, with scales of blocks, or neither; give the other")
     names = "a", "b", "scale_a", "scale_b", "offsets"
     operands = [read(name, given, NAME) for name, given in zip(names, arrays, strict=True)]
     _require_offsets(*(arrays[n] for n in (0, 1, 4)))

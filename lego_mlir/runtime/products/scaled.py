@@ -36,12 +36,6 @@ CHECKED: Final = scaled_tiles.scaled_tile(64, 128, 2)
 """The tile in the interpreter."""
 
 
-def has_blocks(first: ArrayOperand, second: ArrayOperand, given: Given) -> bool:
-    """Whether a product of matrices has scales of blocks: one that is a matrix."""
-    matrices = len(first.facts.shape) == len(second.facts.shape) == 2
-    return matrices and any(len(getattr(scale, "shape", ())) == 2 for scale in given[:2])
-
-
 def scaled_product(
     first: ArrayOperand, second: ArrayOperand, given: Given, options: ProductOptions, *, check: bool = False,
     key: Hashable = None,

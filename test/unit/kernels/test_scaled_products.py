@@ -207,3 +207,5 @@ def test_the_door_of_groups_takes_scales_of_blocks(n):
         lego_mlir.grouped_matmul(a[:, :130], b[..., :130].swapaxes(1, 2), ends, **given)
     with pytest.raises(UsageError, match=r"scale_a is float32 of shape \(2, 17\)"):
         lego_mlir.grouped_matmul(a, b.swapaxes(1, 2), ends, scale_a=sa.T, scale_b=given["scale_b"])
+    with pytest.raises(UsageError, match="grouped_matmul takes both scale_a and scale_b"):
+        lego_mlir.grouped_matmul(a, b.swapaxes(1, 2), ends, scale_b=given["scale_b"])
