@@ -71,7 +71,7 @@ class BlockScales:
 
 
 def most_blocks(columns: int) -> int:
-    """The most blocks of b that meet a part of so many columns, which begins at a multiple of them.
+    """The most blocks of b that a part of this width meets; parts begin at multiples of their width.
 
     >>> [most_blocks(n) for n in (64, 96, 128, 144, 160)]
     [1, 2, 1, 2, 2]

@@ -117,7 +117,7 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
 
 
 def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionKernel, ExactKernel | None]:
-    """The kernel for exactly some sizes, if it is on disk, else the general one, and what counts its calls."""
+    """The exact kernel if it is on disk, otherwise the general one and the counter of its calls."""
     if is_compiled(wanted):
         return wanted[0], None
     found = ExactKernel(ExactProblem(compile_exact, wanted), lambda: attention_plans.drop(found))
