@@ -71,13 +71,13 @@ def device_async_copy(op: Operation) -> Step:
 def _copied(
     m: Machine, access: MemoryAccess, source: MemRef, at: list[Array], count: int, limit: Array | None
 ) -> Array:
-    """The elements that a copy reads, (blocks, threads, count)."""
+    """The elements that a copy reads, (blocks, threads, count), or (blocks, threads) for a single one."""
     if limit is None or (limit == count).all():
         touch = memory.address(m, access, source, at, run=count)
         memory.check_alignment(m, access, touch)
         return memory.read(m, access, touch, source.dtype)
     full, some = limit >= count, (limit > 0) & (limit < count)
-    wanted = np.arange(count) < limit[..., None]
+    wanted = full if count == 1 else np.arange(count) < limit[..., None]
     if some.any():
         spread = [values.like_vector(index, 3) for index in at]
         spread[-1] = spread[-1] + np.arange(count, dtype=np.int64)

@@ -9,6 +9,8 @@ from launching import launch, launch_emulated
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery, i8, i32
 from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.trace.trace import AsyncCopy
 
@@ -181,3 +183,27 @@ def test_an_index_is_the_same_for_all_threads_or_refused(name):
 def test_rows_are_not_gathered_by_a_copy_unit():
     with pytest.raises(LayoutError, match="the copy unit of sm_90 gathers none"):
         gathering(8, 64, 64, f16, lambda order: lambda r: (lego.index(order[r]), 0), blocks="all").trace()
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128])
+@pytest.mark.parametrize("columns", [64, 70, 71, 128, 200])
+def test_single_elements_are_copied_up_to_the_edge(threads, columns):
+    """A column is inside for some threads of a copy; where threads do not divide the chunks, some have none."""
+    N = lego.size("N", min=1, max=1000)
+
+    @lego.kernel(grid=1, block=threads)
+    def line(x: lego.Tensor(f32, Row(2, N)), y: lego.Tensor(f32, Row(64))):
+        tile = lego.shared(f32, Row(2, 64))
+        lego.copy_async(x, tile.part((1, 0), (1, 64)), at=(1, 64))
+        lego.commit_copies()
+        lego.wait_copies(0)
+        lego.barrier()
+        for n in lego.range(lego.thread_id.x, 64, threads):
+            y[n] = tile[1, n]
+
+    x = np.arange(1, 2 * columns + 1, dtype=np.float32)
+    wanted = np.append(x[columns + 64 :][:64], np.zeros(max(0, 128 - columns), np.float32))[:64]
+    for machine in (run_kernel, PtxRun("sm_80")):
+        y = np.ones(64, np.float32)
+        assert machine(line, {"x": x, "y": y}, {"N": columns}).clean
+        np.testing.assert_array_equal(y, wanted)
