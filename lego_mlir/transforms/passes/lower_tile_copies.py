@@ -20,18 +20,19 @@ driver API, "Tensor Map Object Management".
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
-from lego_mlir.hardware.limits import REGISTERS_PER_SM
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, THREADS_PER_BLOCK, WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
-from lego_mlir.hardware.tensor_maps import MAP_BYTES, STORED_TYPES
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES, LINE, MAP_BYTES, STORED_TYPES
 from lego_mlir.transforms.kernel_facts import (
     DEPENDENT_ATTRIBUTE,
     TENSOR_MAPS_ATTRIBUTE,
@@ -63,8 +64,11 @@ _WRITES: Final = (
     "memref.store", "vector.store", "vector.transfer_write", "memref.atomic_rmw", "memref.generic_atomic_rmw",
     "nvgpu.device_async_copy",
 )  # fmt: skip
+ALL_WARPS: Final = range(THREADS_PER_BLOCK // WARP)
 EDGE_VALUES: Final = 3
 """What a copy with an edge yields besides: the size along the rows, where the tile begins, and the steps since then."""
+ROWS_OF_SWIZZLE: Final = ATOM_BYTES // LINE
+"""Rows after which the widest swizzle begins anew, and with which a box may begin in a tile."""
 _SHARED_POINTER: Final = "!llvm.ptr<3>"
 _SPIN: Final = "{{ .reg .pred done; again: mbarrier.{}.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
 
@@ -154,7 +158,7 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     for region in regions:
         described = _described(function, region)
         found.append((region, described, _tensor_of(region, described)))
-    for region, described, argument in found:
+    for region, described, argument in _in_common_boxes(found):
         form = replace(described.form, edge=None)
         known = maps.setdefault(argument, (described.form, described.stores))
         if (replace(known[0], edge=None), known[1]) != (form, described.stores):
@@ -170,6 +174,33 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     _pass_maps(function, maps)
     if DEPENDENT_ATTRIBUTE in function.attributes:
         _prefetch_maps(function, maps)
+
+
+def _in_common_boxes(found: Sequence[tuple[Op, _Described, int]]) -> Iterator[tuple[Op, _Described, int]]:
+    """Copies of one tensor in boxes that differ in their rows alone, in boxes of as many rows as divide all of them."""
+    rows = defaultdict[tuple[int, int, TensorMapForm], list[int]](list)
+    for _, described, argument in found:
+        rows[argument, described.other, _of_rows(described, 0)].append(described.form.box[described.other])
+    for region, described, argument in found:
+        common = gcd(*rows[argument, described.other, _of_rows(described, 0)])
+        divided = described.form.edge is None and common % ROWS_OF_SWIZZLE == 0
+        yield region, _divided(described, common) if divided else described, argument
+
+
+def _of_rows(described: _Described, rows: int) -> TensorMapForm:
+    """The form with so many rows in a box."""
+    box = list(described.form.box)
+    box[described.other] = rows
+    return replace(described.form, box=tuple(box))
+
+
+def _divided(described: _Described, rows: int) -> _Described:
+    """The same copy in boxes of so many rows, which divide its boxes."""
+    form = _of_rows(described, rows)
+    size = prod(form.box) * ELEMENT_BYTES[STORED_TYPES.get(form.dtype, form.dtype)]
+    count = described.form.box[described.other] // rows
+    places = tuple((m, n + i * rows, byte + i * size) for m, n, byte in described.places for i in range(count))
+    return replace(described, form=form, places=places)
 
 
 def _prefetch_maps(function: Op, maps: Mapping[int, tuple[TensorMapForm, bool]]) -> None:
@@ -514,22 +545,33 @@ def _is_fenced(barrier: Op) -> bool:
 
 def _follows_writes(operation: Op) -> bool:
     """Whether a thread may come to an operation with writes to shared memory that no barrier of its threads follows."""
+    warps = ALL_WARPS
     while operation.name not in _FUNCTIONS:
         block = operations(operation.block)
         here = block.index(operation)
-        found = _ends_with_writes(block[:here])
+        warps = _warps_of(operation) if ROLE in operation.attributes else warps
+        found = _ends_with_writes(block[:here], warps)
         if found is not None:
             return found
         parent = operation.parent.operation
-        if parent.name in _LOOPS and _ends_with_writes(block[here:]):
+        if parent.name in _LOOPS and _ends_with_writes(block[here:], warps):
             return True
         operation = parent
     return False
 
 
-def _ends_with_writes(block: Sequence[Op]) -> bool | None:
-    """Whether a write to shared memory comes after the last barrier of threads; None if there is neither."""
+def _warps_of(role: Op) -> range:
+    first, end = bindings.load().ir.DenseI32ArrayAttr(role.attributes[ROLE])
+    return range(first, end)
+
+
+def _ends_with_writes(block: Sequence[Op], warps: range) -> bool | None:
+    """Whether a write to shared memory of these warps comes after their last barrier; None if there is neither."""
     for operation in reversed(block):
+        if ROLE in operation.attributes and not range(
+            max(warps.start, _warps_of(operation).start), min(warps.stop, _warps_of(operation).stop)
+        ):
+            continue
         if operation.name in _BARRIERS and operation.name != _ARRIVE:
             return False
         inside = (operation, *walk(operation))

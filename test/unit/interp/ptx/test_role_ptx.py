@@ -97,12 +97,13 @@ def test_registers_move_between_roles():
 
 
 def copied_twice(second):
-    """One tensor in two copies of equal boxes, of two heights, or with another access."""
+    """One tensor in two copies of equal boxes, of two heights, of two widths, or with another access."""
 
     @lego.kernel(grid=(1,), block=32)
     def twice(x: lego.Tensor(f16, Row(128, 64)), y: lego.Tensor(f16, Row(32))):
         one, full = lego.shared(f16, gallery.xor_swizzle(64, 64, 8)), lego.barriers(2)
-        other = lego.shared(f16, gallery.xor_swizzle(64 if second != "box" else 32, 64, 8))
+        rows, columns = {"rows": (32, 64), "columns": (64, 32)}.get(second, (64, 64))
+        other = lego.shared(f16, gallery.xor_swizzle(rows, columns, 8) if columns == 64 else Row(rows, columns))
         lego.copy_async(x, one, at=(0, 0), barrier=full[0])
         full[0].arrive()
         lego.copy_async(x, other, at=(64, 0), barrier=full[1])
@@ -115,16 +116,17 @@ def copied_twice(second):
     return twice
 
 
+@pytest.mark.parametrize("second", ["same", "rows"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_tensor_is_copied_in_several_places(target):
+def test_a_tensor_is_copied_in_several_places(target, second):
     x, y = np.arange(128 * 64).astype(np.float16) % 99, np.zeros(32, np.float16)
-    assert PtxRun(target)(copied_twice("same"), {"x": x, "y": y}, {}).faults == []
+    assert PtxRun(target)(copied_twice(second), {"x": x, "y": y}, {}).faults == []
     assert np.array_equal(y, x[64:96] + x[66 * 64 : 66 * 64 + 32])
 
 
 def test_a_tensor_has_one_map():
-    with pytest.raises(ToolchainError, match=r"copies x in boxes of two forms, .64, 64. and .64, 32., .* as two"):
-        copied_twice("box").compile(target="sm_90a")
+    with pytest.raises(ToolchainError, match=r"copies x in boxes of two forms, .64, 64. and .32, 64., .* as two"):
+        copied_twice("columns").compile(target="sm_90a")
     with pytest.raises(
         ToolchainError, match=r"x is copied by a tensor map and accessed by memref.load as well; pass it"
     ):
