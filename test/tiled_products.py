@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -262,13 +263,13 @@ def gathered(m, n, k, t=SQUARE):
 
 
 def symmetric(m, n, k, t=SQUARE):
-    """The lower tiles of A A': a rank-k update that skips the others."""
+    """The tiles of A A' that reach its diagonal or are below it: a rank-k update that skips the others."""
 
     @lego.kernel(grid=t.grid(m, m), block=t.threads)
     def product(a: lego.Tensor(f16, Row(m, k)), c: lego.Tensor(f16, Row(m, m))):
         (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, m)
         acc = t.accumulator()
-        with lego.when(at[1] <= at[0]):
+        with lego.when(at[1] * t.n < (at[0] + 1) * t.m):
             t.multiply(a, a.T, ta, tb, acc, at, k)
         acc.store(out, at=t.part_of_warp())
         lego.barrier()
@@ -276,30 +277,31 @@ def symmetric(m, n, k, t=SQUARE):
 
     def reference(a):
         whole = a @ a.T
-        lower = np.arange(m)[None, :] // t.n <= np.arange(m)[:, None] // t.m
+        lower = np.arange(m)[None, :] // t.n * t.n < (np.arange(m)[:, None] // t.m + 1) * t.m
         return np.where(lower, whole, 0)
 
     return product, reference
 
 
 def softmax(m, n, k, t=SQUARE):
-    """The softmax of the rows of A B, of one tile of columns."""
+    """The softmax of the rows of A B, of one tile of columns; exp and division are approximate, as in `gated`."""
 
-    @lego.kernel(grid=m // t.m, block=t.threads)
+    @lego.kernel(grid=m // t.m, block=t.threads, fast=True)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, t.n)), c: lego.Tensor(f16, Row(m, t.n))):
         (ta, tb), out, at = t.operands(), lego.shared(f32, Row(t.m, t.n)), (lego.block_id.x, 0)
         acc = t.accumulator()
         t.multiply(a, b, ta, tb, acc, at, k)
         acc.store(out, at=t.part_of_warp())
         lego.barrier()
-        row = lego.thread_id.x
-        best, total = lego.register(f32, out[row, 0]), lego.register(f32, 0.0)
-        for column in lego.range(1, t.n):
-            best.set(lego.maximum(best, out[row, column]))
-        for column in lego.range(t.n):
-            total.set(total + lego.exp(out[row, column] - best))
-        for column in lego.range(t.n):
-            c[at[0] * t.m + row, column] = (lego.exp(out[row, column] - best) / total).to(f16)
+        rows, columns = t.m * 32 // t.threads, [lego.lane_id * 4 + first for first in range(0, t.n, 128)]
+        for turn in lego.range(rows):
+            row = lego.warp_id * rows + turn
+            parts = [out.load(row, column, width=4) for column in columns]
+            best = lego.warp_reduce(reduce(lego.maximum, [x for part in parts for x in part]), "max")
+            powers = [lego.exp(part - best) for part in parts]
+            total = lego.warp_reduce(reduce(operator.add, [x for part in powers for x in part]))
+            for column, part in zip(columns, powers, strict=True):
+                c.store((part / total).to(f16), at[0] * t.m + row, column, width=4)
 
     def reference(a, b):
         e = np.exp(a @ b - (a @ b).max(1, keepdims=True))

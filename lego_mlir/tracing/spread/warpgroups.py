@@ -7,6 +7,7 @@ position of its first element            a multiple of 1024 bytes, or the swizzl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Final
 
 from lego_mlir.errors import LayoutError
@@ -29,6 +30,7 @@ from lego_mlir.tracing.trace.wgmma_products import (
     WarpgroupProduct,
     depth,
     group_parts,
+    instruction_columns,
     shared_matrix,
     takes_columns,
 )
@@ -63,10 +65,12 @@ def of_warpgroups(
     columns, steps = parts.columns, part.shape[0] // depth(dtype) // times
     if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits != TRANSPOSABLE):
         return None
+    width = instruction_columns(dtype, columns, prod(tracer.block))
     composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}
     try:
         left = _left(tracer, *a, composed, parts, steps)
-        right = _shared(tracer, part.T, [0], parts.column_step, (columns, times * DEPTH_BYTES))
+        starts = range(0, columns, width)
+        right = _shared(tracer, part.T, starts, parts.column_step, (width, times * DEPTH_BYTES))
     except LayoutError:
         return None
     if left is None or right is None:
@@ -76,6 +80,7 @@ def of_warpgroups(
     return WarpgroupProduct(
         dtype,
         columns,
+        width,
         steps,
         tuple(tuple(made[r] for block in line for r in pieces[block]) for line in blocks),
         tuple(tuple(n for block in line for n in composed[sums[block].number]) for line in blocks),

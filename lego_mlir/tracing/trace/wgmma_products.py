@@ -32,6 +32,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ UNITS: Final[Mapping[DType, str]] = {
 """The names of the operands' types in the instruction."""
 TRANSPOSABLE: Final = 16
 """Bits of the operands that may have M or N contiguous, and be in registers here."""
+MOST_REGISTERS: Final = 255
+GRANTED: Final = 8
+"""Registers of a thread are multiples of this."""
+BESIDE: Final = 26
+"""Registers that an instruction takes beside its sums: for 128 of them ptxas (C7602) asks for 154."""
 NARROW: Final = 32
 """Columns up to which products of i8 take any multiple of 8; above it is a multiple of 16."""
 Block = tuple[int, int]
@@ -77,14 +83,15 @@ class SharedMatrix:
 class WarpgroupProduct:
     """`acc + a @ b`, in place of the statements whose results have the numbers `covered`.
 
-    `rows` is the number of instructions of 64 rows, `columns` and `steps` the extents along N and in steps of K;
-    `results[i]` and `accumulators[i]` are the numbers of the values of instruction i in the order of the registers;
-    `a` is a shared matrix, or the numbers of the registers by row and step; `metadata` the numbers of the halves of a
-    word and its selector, by row and step, of an `a` that keeps two of four neighbours.
+    `columns` and `steps` are the extents along N and in steps of K, `width` the columns of one instruction: `b` has a
+    start for each part of so many. `results[i]` and `accumulators[i]` are the numbers of the values of 64 rows, in the
+    order of the registers; `a` is a shared matrix, or the numbers of the registers by row and step; `metadata` the
+    numbers of the halves of a word and its selector, by row and step, of an `a` that keeps two of four neighbours.
     """
 
     dtype: DType
     columns: int
+    width: int
     steps: int
     results: tuple[tuple[int, ...], ...]
     accumulators: tuple[tuple[int, ...], ...]
@@ -107,6 +114,20 @@ def depth(dtype: DType) -> int:
 def takes_columns(dtype: DType, columns: int) -> bool:
     """Whether there is an instruction with so many columns."""
     return columns % 8 == 0 and columns <= WIDEST and (dtype != i8 or columns <= NARROW or columns % 16 == 0)
+
+
+def instruction_columns(dtype: DType, columns: int, threads: int) -> int:
+    """The columns of one instruction of a block of so many threads: all, or a part for which registers are left.
+
+    A launch gives all threads of a block as many; a role that takes more later does not change what ptxas asks of one
+    instruction. All where none fits, which ptxas refuses.
+
+    >>> [instruction_columns(f16, 256, threads) for threads in (128, 384, 512)]
+    [256, 256, 128]
+    """
+    room = min(MOST_REGISTERS, REGISTERS_PER_SM // threads // GRANTED * GRANTED) - BESIDE
+    parts = (columns // n for n in range(1, columns // 8 + 1) if columns % n == 0)
+    return next((part for part in parts if takes_columns(dtype, part) and part // 2 <= room), columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import re
 from functools import cache
 
 import pytest
-from tiled_products import PRODUCTS, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
 
-from lego_mlir.toolchain import compile_kernel
+from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 
 CLOSE = 0.02  # of sums of at most 256 products of magnitude 1/4, rounded to f16
 SIZES = {"symmetric": (256, 256, 128)}
@@ -92,3 +92,24 @@ def test_a_scheduled_kernel_is_called_and_keeps_its_reference():
     kernel.reference(lambda a, b: (a.astype("f4") @ b.astype("f4")).astype("f2"))
     assert kernel.schedule(SPECIAL).expected is kernel.expected
     assert {f.name for f in kernel.schedule(SPECIAL).params if f.written} == {"c"}
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_a_product_is_divided_where_a_launch_of_many_threads_leaves_few_registers(machine):
+    """512 threads have 128 registers each at launch, and one instruction of 256 columns would take 154."""
+    kernel, reference = PRODUCTS["doubled"](128, 256, 64, Tile(128, 256))
+    kernel = kernel.schedule("warpgroups, pipeline(stages=2), overlay, roles")
+    assert {(product.columns, product.width) for product in kernel.trace().products} == {(256, 128)}
+    faults, difference = run(kernel, reference, machine)
+    assert not faults, faults[0]
+    assert difference <= CLOSE
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@pytest.mark.parametrize("name", ["computed", "symmetric"])  # many threads; a tensor in tiles of two heights
+def test_wide_tiles_do_not_spill(name):
+    kernel, _ = PRODUCTS[name](512, 512, 256, Tile(128, 256))
+    text = compile_kernel(kernel.schedule("warpgroups, pipeline(stages=3), overlay, roles"), target="sm_90a").text
+    _, (resources,) = ptxas.assemble(text, target_named("sm_90a"))
+    assert resources.spill_stores == resources.spill_loads == 0
