@@ -24,6 +24,8 @@ from lego_mlir.hardware.tensor_maps import LINE
 BLOCK: Final = 128
 """Elements along K, and rows of b, that share a scale: bytes of a step."""
 MOST_STAGES: Final = 12
+SCALES: Final = 4
+"""Scales of f32 in 16 bytes, which the copy unit moves: more than the blocks of b that a tile meets."""
 PAD: Final = 8
 """Floats after each row of sums: rows of a piece begin in different banks, two by two."""
 TALL: Final = (96, 112, 128, 144, 160, 176)
@@ -42,7 +44,7 @@ def scaled_tile(rows: int, columns: int, stages: int = 0, *, cluster: int = 1, p
     """A tile with as many stages as fit, if not given; a cluster's blocks share tiles of b, or divide K of one tile."""
     kept = rows * (columns + PAD) * 4 if parts > 1 else GROUPS * BUFFERS * ROWS * LINE
     room = LARGEST_SHARED_BYTES - 2 * BARRIER_BYTES - kept
-    stages = stages or min(MOST_STAGES, room // ((rows + columns) * BLOCK))
+    stages = stages or min(MOST_STAGES, room // ((rows + columns) * BLOCK + (rows + SCALES) * 4))
     by = (WARPGROUP, GROUPS) if rows == ROWS else (WARPGROUP * GROUPS, 1)
     return ProductTile(
         rows, columns, STEP, by, stages, "warpgroups", resident=1, cluster=(cluster, 1), parts=parts

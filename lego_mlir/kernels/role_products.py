@@ -99,12 +99,20 @@ class ProductRings:
         extent = self.extents[side]
         return (extent, self.depth) if self.contiguous[side] == "k" else (self.depth, extent)
 
-    def fill(self, a: Operand, b: Operand, place: OutputTile, used: RingUse) -> None:
-        """Copy the tiles of all steps, each as soon as its stage is empty."""
+    def fill(
+        self, a: Operand, b: Operand, place: OutputTile, used: RingUse,
+        beside: Callable[[Operand, Operand], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Copy the tiles of all steps, each as soon as its stage is empty.
+
+        `beside`, a function of the step and its use, copies more into the stage, on the same barrier.
+        """
         steps, first = lego.cdiv(place.depth, self.depth), used.at(0)
         for step in lego.range(steps):
             use = first + step
             self.copy(a, b, place, step * self.depth, use, self.full[use])
+            if beside is not None:
+                beside(step, use)
             self._arrive(self.full[use])
         used.add(steps)
 
@@ -142,15 +150,15 @@ class ProductRings:
     def sums(self, place: OutputTile, used: RingUse, scales: Callable[[Operand], Operand] | None = None) -> Operand:
         """The sums of this group's part of a tile.
 
-        With `scales`, a function of the step, the products of each step begin anew, and are added to f32 totals times
-        the scales, which are loaded before the step's tiles are waited for.
+        With `scales`, a function of the use, the products of each step begin anew, and are added to f32 totals times
+        the scales.
         """
         zeros = lego.zeros(f32, f2.MmaSync((WARPGROUP, 1)).layout(part_of(self.tile)))
         total, steps = lego.register(zeros), lego.cdiv(place.depth, self.depth)
         for step in lego.range(steps):
             use = used.at(step)
-            by = None if scales is None else scales(step)
             self.full[use].wait()
+            by = None if scales is None else scales(use)
             slot = use % self.tile.stages
             found = lego.mma(self._part(0, slot), self._part(1, slot), total if by is None else zeros)
             if by is None:

@@ -11,13 +11,16 @@ from math import gcd
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32, gallery
+from lego_mlir import Row, f2, f32, gallery
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import part_of, threads_of
 from lego_mlir.choices.scaled_tiles import BLOCK, PAD
-from lego_mlir.kernels.role_products import OutputTile
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.role_products import OutputTile, bound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from lego_mlir.aliases import Operand
 
 UNIT: Final = 8
@@ -33,41 +36,60 @@ def part_of_k(tile: ProductTile, sizes: tuple[Operand, Operand, Operand, Operand
     return OutputTile(number % down * tile.m, number // down * tile.n, m, n, depth, start=start)
 
 
-class BlockScales:
-    """The scales for the part of a tile that a group of warps has: sa of its rows times sb of its columns.
+class ScaleRings:
+    """The scales of each stage, beside its tiles: those of the tile's rows, and of the blocks of b that it meets.
 
-    Those of the next step are loaded while this one is multiplied.
+    The copy unit fills the scales of rows. Those of blocks are 4 bytes a step: the lanes of the first warp that copies
+    load them for 32 steps, and each stores its own when that step comes.
     """
 
-    def __init__(self, tile: ProductTile, place: OutputTile, sa: Operand, sb: Operand) -> None:
-        (rows, columns), parent = part_of(tile), f2.MmaSync((WARPGROUP, 1))
-        self.place, self.sa, self.sb, self.of_rows = place, sa, sb, f2.Sliced(1, parent).layout((rows,))
-        self.piece = lego.arange(parent.layout((rows, columns)), 1) // UNIT
-        self.row = place.row + (lego.group_id * rows if rows < tile.m else 0)
-        self.column = place.column + (lego.group_id * columns if rows == tile.m else 0)
-        self.first, self.last = self.column // BLOCK, lego.cdiv(place.columns, BLOCK) - 1
-        self.start = place.start // BLOCK
-        self.end = sa.dims()[-2] - 1
-        self.blocks = most_blocks(columns)
-        of_a, *of_b = self._load(self.start)
-        self.ahead = [lego.register(of_a), *(lego.register(f32, x) for x in of_b)]
+    def __init__(self, tile: ProductTile) -> None:
+        self.tile, self.blocks = tile, most_blocks(tile.n)
+        self.of_rows = lego.shared(f32, Row(tile.stages, tile.m), "row_scales")
+        self.of_blocks = lego.shared(f32, Row(tile.stages, self.blocks), "block_scales")
 
-    def _load(self, step: Operand) -> list[Operand]:
-        step = lego.minimum(step, self.end)
-        blocks = [lego.minimum(self.first + n, self.last) for n in range(self.blocks)]
-        of_a = lego.load(self.sa, self.of_rows, at=(*self.place.of_a, step, self.row))
-        return [of_a, *(self.sb[(*self.place.of_b, block, step)] for block in blocks)]
+    def copies(
+        self, place: OutputTile, sa: Operand, sb: Operand, full: Sequence[Operand]
+    ) -> Callable[[Operand, Operand], None]:
+        """What fills the stage of a use with the scales of a step of a tile."""
+        start, end, first = place.start // BLOCK, sa.dims()[-2] - 1, place.column // BLOCK
+        last = lego.cdiv(place.columns, BLOCK) - 1
+        blocks = [lego.minimum(first + n, last) for n in range(self.blocks)]
+        held = [lego.register(f32, 0.0) for _ in blocks]
 
-    def take(self, step: Operand) -> Operand:
-        """The scales of a step."""
-        of_a, *of_b = [x.get() for x in self.ahead]
-        for held, value in zip(self.ahead, self._load(self.start + step + 1), strict=True):
-            held.set(value)
-        found = (of_a * of_b[0])[:, None]
-        for n in range(1, self.blocks):
-            begin = ((self.first + n) * BLOCK - self.column) // UNIT
-            found = lego.where(self.piece >= begin, (of_a * of_b[n])[:, None], found)
-        return found
+        def copy(step: Operand, use: Operand) -> None:
+            slot = use % self.tile.stages
+            rows = self.of_rows.part((slot, 0), (1, self.tile.m))
+            lego.copy_async(sa, rows, at=(*place.of_a, start + step, place.row), barrier=full[use])
+            with lego.when(step % WARP == 0):
+                there = lego.minimum(start + step + lego.lane_id, end)
+                for register, block in zip(held, blocks, strict=True):
+                    register.set(sb[(*place.of_b, block, there)])
+            with lego.when((lego.warp_id == 0) & (lego.lane_id == step % WARP)):
+                for n, register in enumerate(held):
+                    self.of_blocks[slot, n] = register.get()
+
+        return copy
+
+    def taken(self, place: OutputTile) -> Callable[[Operand], Operand]:
+        """The scales of a use for this group's part of a tile: those of its rows times those of its columns."""
+        (rows, columns), parent = part_of(self.tile), f2.MmaSync((WARPGROUP, 1))
+        piece = lego.arange(parent.layout((rows, columns)), 1) // UNIT
+        row = lego.group_id * rows if rows < self.tile.m else 0
+        column = place.column + (lego.group_id * columns if rows == self.tile.m else 0)
+        own = column // BLOCK
+        before = bound(own - place.column // BLOCK, self.blocks)
+        blocks = [lego.minimum(before + n, self.blocks - 1) for n in range(most_blocks(columns))]
+
+        def take(use: Operand) -> Operand:
+            slot = use % self.tile.stages
+            of_a = lego.load(self.of_rows, f2.Sliced(1, parent).layout((rows,)), at=(slot, row))
+            found, *others = [(of_a * self.of_blocks[slot, block])[:, None] for block in blocks]
+            for n, other in enumerate(others, 1):
+                found = lego.where(piece >= ((own + n) * BLOCK - column) // UNIT, other, found)
+            return found
+
+        return take
 
 
 def most_blocks(columns: int) -> int:

@@ -27,7 +27,7 @@ import lego_mlir as lego
 from lego_mlir import Row, Strided, f32, i32
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, part_of, threads_of, together
-from lego_mlir.choices.scaled_tiles import BLOCK, scaled_tile
+from lego_mlir.choices.scaled_tiles import BLOCK, SCALES, scaled_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.kernels.grouped_products import MOST_GROUPS, GroupOrder
@@ -44,7 +44,7 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
-from lego_mlir.kernels.scaled_parts import BlockScales, PartialSums, part_of_k
+from lego_mlir.kernels.scaled_parts import PartialSums, ScaleRings, part_of_k
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def build(
     form: Form = "dense", tile: ProductTile | None = None, blocks: int = 132, result: DType = bf16,
     multiple: int = ALIGNED,
 ) -> Kernel:  # fmt: skip
-    """The kernel of a form and a tile for all M, G, N a `multiple` of 1, 2, 4 or 8, and K = 128 S; sa has any strides.
+    """The kernel of a form and a tile for all M, G, N a `multiple` of 1, 2, 4 or 8, and K = 128 S.
+
+    The strides of sa are multiples of 4, and 1 from row to row.
 
     `blocks` are persistent; where the tile divides K, each cluster computes one tile of a dense product. The result is
     bf16, f16 or f32. Raises UsageError for a tile that the form, or the multiple, cannot have.
@@ -79,12 +81,14 @@ def build(
     N = lego.size("N", min=multiple, max=LARGEST, multiple_of=multiple)
     G = lego.size("G", min=1, max=MOST_GROUPS)
     of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
-    strides = [lego.size(name, min=1, max=LARGEST) for name in ("GA", "CA", "RA")[form != "masked" :]]
+    strides = [
+        lego.size(name, min=SCALES, max=LARGEST, multiple_of=SCALES) for name in ("GA", "CA")[form != "masked" :]
+    ]
     sizes = (M, G, S * BLOCK, N)
     parameters = {
         "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
         "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
-        "sa": lego.Tensor(f32, Strided([*of_a, S, M], strides, claim=True)),
+        "sa": lego.Tensor(f32, Strided([*of_a, S, M], [*strides, 1], claim=True)),
         "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
     }
     if form == "tiles":
@@ -95,7 +99,7 @@ def build(
 
     def scaled_product(a: Operand, b: Operand, sa: Operand, sb: Operand, *more: Operand) -> None:
         *rows, c = more
-        rings = ProductRings(tile, f8e4m3fn, ("k", "k"))
+        scales, rings = ScaleRings(tile), ProductRings(tile, f8e4m3fn, ("k", "k"))
         counted = form in ("grouped", "masked")
         order = GroupOrder(tile, blocks, sizes, form == "masked") if counted else DenseOrder(tile, blocks, sizes)
         stores = PartialSums(tile) if tile.parts > 1 else RowStores(tile, result, ragged=form == "grouped")
@@ -103,11 +107,11 @@ def build(
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=copying):
             used = RingUse()
             for place in order.tiles(*rows):
-                rings.fill(a, b, place, used)
+                rings.fill(a, b, place, used, scales.copies(place, sa, sb, rings.full))
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=multiplying):
             used = RingUse()
             for place in order.tiles(*rows):
-                stores.write(rings.sums(place, used, BlockScales(tile, place, sa, sb).take), c, place, multiple)
+                stores.write(rings.sums(place, used, scales.taken(place)), c, place, multiple)
         rings.meet()
         if isinstance(stores, PartialSums):
             stores.add(c, part_of_k(tile, sizes), min(multiple, 4))

@@ -4,8 +4,9 @@
 
 Two-dimensional scales mean this product: they have the shapes of a and b in blocks, [M, K / 128] and
 [K / 128, N / 128], rounded up for N. `grouped_matmul` has the same for groups of rows. A kernel takes all sizes of its
-tile (`kernels.scaled_products`). The scales have any strides; a in rows and b in columns are used in place, and copied
-otherwise.
+tile (`kernels.scaled_products`). Used in place are a in rows, b in columns, and scales of a whose rows are neighbours,
+16 bytes a multiple of the distance from block to block: `torch.empty(K // 128, M).T` for M a multiple of 4. Others are
+copied.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.choices import scaled_tiles
 from lego_mlir.choices.role_tiles import Rows
-from lego_mlir.choices.scaled_tiles import BLOCK
+from lego_mlir.choices.scaled_tiles import BLOCK, SCALES
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
@@ -100,7 +102,7 @@ def _called(
 ) -> Tensor:  # fmt: skip
     """The product of a, b, their scales and what else there is, kept by the key where all are used in place."""
     (first, second, of_a, of_b, *rest), (check, key, gradients) = operands, asked
-    views = [first.in_rows(), second.turned().in_rows(), of_a.turned(), of_b.turned().in_rows(), *rest]
+    views = [first.in_rows(), second.turned().in_rows(), _in_lines(of_a.turned()), of_b.turned().in_rows(), *rest]
     arrays, used = [x.array for x in operands], [x.array for x in views]
     if key is None or check or not all(x.begins_at(view) for x, view in zip(operands, views, strict=True)):
         found: Tensor = calls.call(used, {}, None, check)
@@ -109,6 +111,15 @@ def _called(
     pointers = first.library.pointer, second.library.pointer
     product: Tensor = known.keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))(arrays)
     return product
+
+
+def _in_lines(scales: ArrayOperand) -> ArrayOperand:
+    """Scales of a, [K / 128, M], as the copy unit reads them: blocks whole 16 bytes apart; else a copy."""
+    *apart, along = scales.facts.strides
+    if along == 1 and not scales.facts.pointer % CHUNK and not any(stride % SCALES for stride in apart):
+        return scales
+    whole = scales.in_rows([len(apart)], copied=True).array
+    return scales.of(whole[..., : scales.facts.shape[-1]])
 
 
 def _calls(form: str, size: Rows, result: str, first: ArrayOperand, check: bool) -> Calls:

@@ -27,7 +27,7 @@ from lego_mlir.expr.index import Index
 from lego_mlir.tracing.trace.trace import AsyncCopy, MlirOperation
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import tile_copies
-from lego_mlir.tracing.words.copy_plans import copies_of_threads, copy_by_rows, shared_part
+from lego_mlir.tracing.words.copy_plans import copies_of_threads, copy_by_rows, rows_from, shared_part
 from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.tensor import View
 
@@ -86,16 +86,10 @@ def copy_async(
             for read, written in copies_of_threads(tracer, source, first, tile):
                 tracer.append(AsyncCopy(read, written, tracer.here()))
             return
-    rows = at if callable(at) else _rows_from(first or ())
+    rows = at if callable(at) else rows_from(first or ())
     copy_by_rows(
         tracer, source, rows, tile, lambda read, written: tracer.append(AsyncCopy(read, written, tracer.here()))
     )
-
-
-def _rows_from(first: Sequence[IndexLike]) -> Callable[[Index], Sequence[IndexLike]]:
-    """The index of the first element of each row of the tile at an index."""
-    *outer, start, left = first
-    return lambda row: (*outer, start + row, left)
 
 
 def commit_copies() -> None:

@@ -91,6 +91,12 @@ def copy_by_rows(
     raise _no_copies(tracer, source, tile)
 
 
+def rows_from(first: Sequence[IndexLike]) -> Callable[[Index], Sequence[IndexLike]]:
+    """The index of the first element of each row of the tile at an index."""
+    *outer, start, left = first
+    return lambda row: (*outer, start + row, left)
+
+
 def _some(condition: Condition, needed: bool) -> AbstractContextManager[object]:
     """The threads for which a condition holds, where it is needed."""
     return when(condition) if needed else nullcontext()
@@ -114,7 +120,7 @@ def in_turns(
 ) -> None:
     """Call `copy` for the copies of a thread, in a loop where the threads cover whole rows of the tile several times.
 
-    Raises LayoutError as `copies_of_threads` does.
+    Raises LayoutError as `copy_by_rows` does.
     """
     origin, threads, rows = source.halo("zero"), block_threads(), tile.shape[0]
     for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
@@ -136,7 +142,12 @@ def in_turns(
         if fits:
             tracer.extend(turns)
             return
-    for read, written in copies_of_threads(tracer, source, first, tile):
+    try:
+        planned = copies_of_threads(tracer, source, first, tile)
+    except LayoutError:  # the threads share no chunks evenly
+        copy_by_rows(tracer, source, rows_from(first), tile, copy)
+        return
+    for read, written in planned:
         copy(read, written)
 
 

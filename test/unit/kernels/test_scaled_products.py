@@ -59,12 +59,14 @@ def multiply(form, tile, rows, n, k, on, *, total=0, result=f32, multiple=8):
     sa, sb = powers(rng, *masked, height, k // BLOCK), powers(rng, *several, -(-n // BLOCK), k // BLOCK)
     table = {"dense": [], "masked": rows, "grouped": np.cumsum(rows), "tiles": np.repeat(np.arange(groups)[::-1], 1)}
     c = np.full((*masked, height, n), UNTOUCHED, result.numpy)
-    memory = {"a": a, "b": b, "sa": sa.swapaxes(-1, -2), "sb": sb, "c": c}
+    lines = np.zeros((*masked, k // BLOCK, -(-height // 4) * 4), np.float32)  # the copy unit takes rows of 16 bytes
+    lines[..., :height] = sa.swapaxes(-1, -2)
+    memory = {"a": a, "b": b, "sa": lines, "sb": sb, "c": c}
     if form != "dense":
         memory["experts" if form == "tiles" else "rows"] = np.array(table[form], np.int32)
     memory = {name: np.ascontiguousarray(x).reshape(-1) for name, x in memory.items()}
     run, steps = kernel(form, tile, result, multiple), k // BLOCK
-    sizes = {"M": height, "N": n, "S": steps, "G": groups, "RA": 1, "CA": height, "GA": steps * height}
+    sizes = {"M": height, "N": n, "S": steps, "G": groups, "CA": lines.shape[-1], "GA": steps * lines.shape[-1]}
     sizes = {s.name: sizes[s.name] for s in run.sizes}
     report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)
     assert report.clean, report.faults[0]
@@ -129,6 +131,8 @@ def test_code_has_four_products_of_a_step_and_no_spills(tile):
     assert resources.spill_stores == resources.spill_loads == 0
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n\d+k32\.f32\.e4m3\.e4m3", text)) == 4
     assert "mma.sync" not in text
+    loop = text[text.rindex("wgmma.mma_async") : text.index("bra", text.rindex("fma.rn.f32"))]
+    assert "fence.proxy" not in loop  # the other role's threads store scales of blocks, and fence them
 
 
 def test_the_choice_fills_the_device():
