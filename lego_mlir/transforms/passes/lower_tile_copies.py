@@ -21,7 +21,7 @@ driver API, "Tensor Map Object Management".
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Final
@@ -45,7 +45,7 @@ from lego_mlir.transforms.kernel_facts import (
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.lower_clusters import expect_in_blocks, own_of, shares_data
-from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, users
+from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer, users
 
 TILE_COPY: Final = "lego.tile_copy"
 ROLE: Final = "lego.warps"
@@ -158,6 +158,7 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     for region in regions:
         described = _described(function, region)
         found.append((region, described, _tensor_of(region, described)))
+    stored = {_root(_tile_and_barrier(region, True)[0]) for region, described, _ in found if described.stores}
     for region, described, argument in _in_common_boxes(found):
         form = replace(described.form, edge=None)
         known = maps.setdefault(argument, (described.form, described.stores))
@@ -169,8 +170,8 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
             )
         maps[argument] = known if described.form.edge is None else (described.form, described.stores)
         _issue(region, described, block.arguments[argument])
-    if any(stores for _, stores in maps.values()):
-        _group_stores(function)
+    if stored:
+        _group_stores(function, stored)
     _pass_maps(function, maps)
     if DEPENDENT_ATTRIBUTE in function.attributes:
         _prefetch_maps(function, maps)
@@ -512,13 +513,16 @@ def _later(block: list[Op], init: Op) -> bool:
     return any(op.name == init.name for op in block[block.index(init) + 1 :])
 
 
-def _group_stores(function: Op) -> None:
-    """Groups of copies are groups of the copy unit's stores as well, complete when a store has read its tile."""
+def _group_stores(function: Op, stored: Collection[Value]) -> None:
+    """Groups of copies are groups of the copy unit's stores as well, complete when a store has read its tile.
+
+    `stored` are the tiles that the unit reads.
+    """
     ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
     for operation in list(walk(function)):
         point = ir.InsertionPoint(operation)
         if operation.name in _BARRIERS:
-            if not _is_fenced(operation):
+            if not _is_fenced(operation, stored):
                 with operation.location, point:
                     _fence_shared()
         elif operation.name == "nvvm.cp.async.commit.group":
@@ -534,27 +538,27 @@ def _group_stores(function: Op) -> None:
                 nvvm.CpAsyncBulkWaitGroupOp(0, read=True)
 
 
-def _is_fenced(barrier: Op) -> bool:
-    """Whether a fence precedes a barrier, or an arrival orders no write to shared memory since the last barrier."""
+def _is_fenced(barrier: Op, stored: Collection[Value]) -> bool:
+    """Whether a fence precedes a barrier, or an arrival orders no write to a tile since the last barrier."""
     block = operations(barrier.block)
     before = next((op for op in reversed(block[: block.index(barrier)]) if not is_pure(op)), None)
     if before is not None and before.name == _FENCE:
         return True
-    return barrier.name == _ARRIVE and not _follows_writes(barrier)
+    return barrier.name == _ARRIVE and not _follows_writes(barrier, stored)
 
 
-def _follows_writes(operation: Op) -> bool:
-    """Whether a thread may come to an operation with writes to shared memory that no barrier of its threads follows."""
+def _follows_writes(operation: Op, stored: Collection[Value]) -> bool:
+    """Whether a thread may come to an operation with writes to these tiles that no barrier of its threads follows."""
     warps = ALL_WARPS
     while operation.name not in _FUNCTIONS:
         block = operations(operation.block)
         here = block.index(operation)
         warps = _warps_of(operation) if ROLE in operation.attributes else warps
-        found = _ends_with_writes(block[:here], warps)
+        found = _ends_with_writes(block[:here], warps, stored)
         if found is not None:
             return found
         parent = operation.parent.operation
-        if parent.name in _LOOPS and _ends_with_writes(block[here:], warps):
+        if parent.name in _LOOPS and _ends_with_writes(block[here:], warps, stored):
             return True
         operation = parent
     return False
@@ -565,8 +569,8 @@ def _warps_of(role: Op) -> range:
     return range(first, end)
 
 
-def _ends_with_writes(block: Sequence[Op], warps: range) -> bool | None:
-    """Whether a write to shared memory of these warps comes after their last barrier; None if there is neither."""
+def _ends_with_writes(block: Sequence[Op], warps: range, stored: Collection[Value]) -> bool | None:
+    """Whether a write of these warps to a tile comes after their last barrier; None if there is neither."""
     for operation in reversed(block):
         if ROLE in operation.attributes and not range(
             max(warps.start, _warps_of(operation).start), min(warps.stop, _warps_of(operation).stop)
@@ -575,9 +579,18 @@ def _ends_with_writes(block: Sequence[Op], warps: range) -> bool | None:
         if operation.name in _BARRIERS and operation.name != _ARRIVE:
             return False
         inside = (operation, *walk(operation))
-        if any(op.name in _WRITES and any(is_shared(v.type) for v in op.operands) for op in inside):
+        if any(op.name in _WRITES and any(_root(v) in stored for v in op.operands) for op in inside):
             return True
     return None
+
+
+def _root(value: Value) -> Value:
+    """The tile of which a shared memref is a part or another form; any other value is its own."""
+    if not is_shared(value.type):
+        return value
+    source = producer(value)
+    inner = next((v for v in source.operands if is_shared(v.type)), None) if source is not None else None
+    return value if inner is None or source.name == "memref.view" else _root(inner)
 
 
 # -- registers
