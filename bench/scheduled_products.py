@@ -27,7 +27,10 @@ import runner
 sys.path.insert(0, str(harness.BENCH.parent / "test"))
 
 NAME, TARGET = "scheduled_products", "sm_90a"
-PRODUCTS = ("plain", "two_sums", "gated", "row_maximum", "biased")
+PRODUCTS = (
+    "plain", "two_sums", "gated", "row_maximum", "biased", "computed", "gathered", "symmetric", "softmax", "flat"
+)  # fmt: skip
+"""Those of test/tiled_products.py; `flat` is the plain product of softmax's sizes."""
 SIZES = (2048, 4096, 8192)
 CASES = list(product(PRODUCTS, SIZES))
 TILES = {"gated": (128, 128, 32)}  # two accumulators
@@ -47,11 +50,14 @@ COMPOSITIONS = {
 }
 TWO = ("gated",)
 """The products with two lego.mma of one left tile."""
-STORED_ONCE = ("plain", "two_sums", "gated", "biased")
+STORED_ONCE = ("plain", "two_sums", "gated", "biased", "computed", "gathered", "symmetric", "flat")
 """The products whose tile of the result is stored by one word, which `copied_out` takes."""
-ROOM = ("plain", "two_sums", "row_maximum")
+ROOM = ("plain", "two_sums", "row_maximum", "computed", "gathered", "symmetric", "flat")
 """The products whose tile of the result is f16, and fits beside three stages."""
-MULTIPLICATIONS = {"two_sums": 2, "gated": 2}
+BY_THREADS = ("computed", "gathered")
+"""The products with a left operand that threads store, which no cluster shares."""
+FLAT = (128 * 132, WIDE[1])
+"""The rows and columns of softmax, which has a tile of columns: a tile for each multiprocessor."""
 TOLERANCE = 2e-2
 
 
@@ -60,13 +66,28 @@ def kernels(name: str, n: int) -> dict[str, Any]:
     from tiled_products import PRODUCTS as BUILT
     from tiled_products import Tile
 
-    kernel, _ = BUILT[name](n, n, n, Tile(*TILES.get(name, WIDE)))
+    m, columns, k = shape(name, n)
+    kernel, _ = BUILT["plain" if name == "flat" else name](m, columns, k, Tile(*TILES.get(name, WIDE)))
     return {key: kernel.schedule(COMPOSITIONS[key]) for key in compositions(name)}
+
+
+def shape(name: str, n: int) -> tuple[int, int, int]:
+    """M, N and K of a case."""
+    return (*FLAT, n) if name in ("softmax", "flat") else (n, n, n)
+
+
+def multiplications(name: str, n: int) -> float:
+    """How many a case has: of a symmetric product those of the tiles that are computed."""
+    m, columns, k = shape(name, n)
+    if name == "symmetric":
+        return 128 * 256 * k * sum(-(-(row + 1) * 128 // 256) for row in range(m // 128))
+    return m * columns * k * (2 if name in ("two_sums", "gated") else 1)
 
 
 def compositions(name: str) -> list[str]:
     needs = {"persistent": ROOM, "registers": STORED_ONCE, "lockstep": STORED_ONCE, "joined": TWO, "joined alone": TWO}
-    return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS)]
+    alone = {"clusters", "lockstep"} if name in (*BY_THREADS, "symmetric") else set()
+    return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS) and key not in alone]
 
 
 def shipped(n: int) -> Any:
@@ -114,28 +135,36 @@ def timed(folder: Path, name: str, n: int) -> list[harness.Contender]:
     from lego_mlir.runtime import cuda
 
     def matrix(rows: int, columns: int) -> Any:
-        return torch.randn((rows, columns), device="cuda").mul_(n**-0.25).half()
+        return torch.randn((rows, columns), device="cuda").mul_(k**-0.25).half()
 
-    a, b, a2, b2, residual = (matrix(n, n) for _ in range(5))
-    bias = matrix(1, n)[0]
-    out, most = torch.empty((n, n), device="cuda", dtype=torch.float16), None
+    m, columns, k = shape(name, n)
+    a, a2, b, b2 = (matrix(rows, k) for rows in (m, m, columns, columns))
+    residual, bias, order = matrix(m, columns), matrix(1, columns)[0], torch.randperm(m, device="cuda").int()
+    out, most = torch.empty((m, columns), device="cuda", dtype=torch.float16), None
     given: dict[str, tuple[tuple[Any, ...], Callable[[], Any]]] = {
         "plain": ((a, b), lambda: torch.matmul(a, b.T, out=out)),
         "two_sums": ((a, b, a2, b2), lambda: torch.addmm(torch.matmul(a, b.T), a2, b2.T, out=out)),
         "gated": ((a, b, b2), lambda: torch.mul(functional.silu(a @ b.T), a @ b2.T, out=out)),
         "row_maximum": ((a, b), lambda: torch.matmul(a, b.T, out=out).view(n, -1, WIDE[1]).amax(2)),
         "biased": ((a, b, bias, residual), lambda: torch.add(torch.addmm(bias, a, b.T), residual, out=out)),
+        "computed": ((a, a2, b), lambda: torch.matmul(functional.relu(a + a2), b.T, out=out)),
+        "gathered": ((a, order, b), lambda: torch.matmul(a[order], b.T, out=out)),
+        "symmetric": ((a,), lambda: torch.matmul(a, a.T, out=out)),
+        "softmax": ((a, b), lambda: torch.softmax(a @ b.T, 1, out=out)),
+        "flat": ((a, b), lambda: torch.matmul(a, b.T, out=out)),
     }
     operands, by_torch = given[name]
     wide = [x.float() for x in (a, b, a2, b2)]
     whole = wide[0] @ wide[1].T
     expected = {
-        "plain": lambda: whole,
         "two_sums": lambda: whole + wide[2] @ wide[3].T,
         "gated": lambda: functional.silu(whole) * (wide[0] @ wide[3].T),
-        "row_maximum": lambda: whole,
         "biased": lambda: whole + bias.float() + residual.float(),
-    }[name]()
+        "computed": lambda: functional.relu(a + a2).float() @ wide[1].T,
+        "gathered": lambda: whole[order],
+        "symmetric": lambda: wide[0] @ wide[0].T,
+        "softmax": lambda: torch.softmax(whole, 1),
+    }.get(name, lambda: whole)()
     facts = {"name": name, "n": n}
     by_torch()
     harness.require_close(out, expected, TOLERANCE, f"PyTorch {name} {n}")
@@ -153,7 +182,10 @@ def timed(folder: Path, name: str, n: int) -> list[harness.Contender]:
         launch = partial(kernel, *arguments)
         launch()
         torch.cuda.synchronize()
-        harness.require_close(results[0], expected, TOLERANCE, f"{key} {name} {n}")
+        found = results[0]
+        if name == "symmetric":  # PyTorch computes all tiles, ours those below the diagonal
+            found, expected = found.tril(), expected.tril()
+        harness.require_close(found, expected, TOLERANCE, f"{key} {name} {n}")
         if most is not None:
             harness.require_close(most, expected.view(n, -1, WIDE[1]).amax(2), TOLERANCE, f"{key} maxima {n}")
         rows.append(harness.contender(launch, kernel=key, **facts))
@@ -173,7 +205,7 @@ def table() -> None:
 
 
 def _rate(name: str, n: int, row: dict[str, Any] | None) -> str:
-    return "" if row is None else f"{2 * n**3 * MULTIPLICATIONS.get(name, 1) / row['ms'] / 1e12:.3f}"
+    return "" if row is None else f"{2 * multiplications(name, n) / row['ms'] / 1e12:.3f}"
 
 
 BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, static, counts=True, target=TARGET)

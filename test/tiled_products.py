@@ -219,11 +219,11 @@ def computed(m, n, k, t=SQUARE):
         acc = t.accumulator()
         row, column = t.part_of_warp()
         for step in lego.range(k // BK):
-            for chunk in lego.unroll(t.m * BK // 2 // t.threads):
+            for chunk in lego.unroll(t.m * BK // 8 // t.threads):
                 position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 2), position % (BK // 2) * 2
+                i, j = position // (BK // 8), position % (BK // 8) * 8
                 place = at[0] * t.m + i, step * BK + j
-                ta.store(lego.maximum(x.load(*place, width=2) + y.load(*place, width=2), 0.0), i, j)
+                ta.store(lego.maximum(x.load(*place, width=8) + y.load(*place, width=8), 0.0), i, j)
             lego.stage(b, (step, at[1]), tb)
             lego.barrier()
             lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
@@ -246,11 +246,12 @@ def gathered(m, n, k, t=SQUARE):
         (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
         acc = t.accumulator()
         row, column = t.part_of_warp()
+        chunks = [n * t.threads + lego.thread_id.x for n in range(t.m * BK // 8 // t.threads)]
+        chosen = [rows[at[0] * t.m + chunk // (BK // 8)] for chunk in chunks]
         for step in lego.range(k // BK):
-            for chunk in lego.unroll(t.m * BK // 8 // t.threads):
-                position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 8), position % (BK // 8) * 8
-                ta.store(a.load(rows[at[0] * t.m + i], step * BK + j, width=8), i, j)
+            for chunk, line in zip(chunks, chosen, strict=True):
+                i, j = chunk // (BK // 8), chunk % (BK // 8) * 8
+                ta.store(a.load(line, step * BK + j, width=8), i, j)
             lego.stage(b, (step, at[1]), tb)
             lego.barrier()
             lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)

@@ -38,6 +38,7 @@ from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
+from lego_mlir.tracing.schedules.sides import side_of
 from lego_mlir.tracing.trace.dtypes import f32
 from lego_mlir.tracing.trace.marks import (
     COPIES,
@@ -235,7 +236,7 @@ class _Pipelined(Replay):
     # -- what a ring cannot serve
 
     def _require_order(self) -> None:
-        stored = {
+        self.stored = stored = {
             a.buffer.name: s
             for s, a in self.trace.accesses()
             if not isinstance(s, Load) and a is accesses_of(s)[-1] and a.buffer.space == "global"
@@ -314,7 +315,29 @@ class _Pipelined(Replay):
         with when(Index(loop.lo) < Index(loop.hi)):
             self._word("arrive", self.empty, self.turn.previous(), PRODUCTS)
 
+    def _loads_first(self, body: Sequence[Statement]) -> Sequence[Statement]:
+        """A step with what threads load for its tiles in front of the first fill, and tile copies before their stores.
+
+        Loads are under way while the stage is waited for, and a tile copy while threads store. A step is left as it is
+        where a statement between its fills has an effect, or reads what the kernel writes.
+        """
+        fills = self._fills(body)
+        begin, end = fills[0], fills[-1] + 1
+        between = [s for n, s in enumerate(body[begin:end], begin) if n not in fills]
+        if any(not self._is_movable(s) for s in between):
+            return body
+        copies = [body[n] for n in fills if any(words_in((body[n],), StagedTile))]
+        stores = [body[n] for n in fills if body[n] not in copies]
+        return (*body[:begin], *between, *copies, *stores, *body[end:])
+
+    def _is_movable(self, s: Statement) -> bool:
+        """Whether a statement may stand before the fills of its step."""
+        if not _is_single(s) or side_of(s) is not None or shared_in(s):
+            return False
+        return not isinstance(s, Load) or s.access.buffer.name not in self.stored
+
     def _steps(self, statements: Sequence[Statement], k: Index, first: Index, kept: bool) -> None:
+        statements = self._loads_first(statements)
         use, last = self.turn.use(), self.turn.previous()
         fills, multiplies = self._fills(statements), self._multiplies(statements)
         for number, statement in enumerate(statements):
