@@ -16,7 +16,7 @@ import runner  # noqa: E402
 
 DOCUMENTS = {"op_counts", "first_day_lines", "layout_tables"}
 """Programs that write a document by `runner.document`."""
-OTHERS = {"engine_time", "pages", "product_fit", "schedule_model", "structured"}
+OTHERS = {"pages", "product_fit", "schedule_model", "structured"}
 """Programs with a command line of their own: all pages, fits, models of caches, and what a CPU takes."""
 
 
