@@ -9,7 +9,6 @@ from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
-import recorded_tiles
 from product_cases import AROUND, MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
 from product_runs import PLAIN_TARGET, TARGET, UNFUSED
 
@@ -205,17 +204,6 @@ def sizes_between(name: str) -> Callable[[], None]:
 
 def of_case(rows: Iterable[Row], size: Size, layouts: str) -> list[Row]:
     return [row for row in rows if tuple(row["size"]) == size and row["layouts"] == layouts]
-
-
-def fastest_sync() -> list[tuple[str, Size, Any]]:
-    """The fastest of our kernels by mma.sync at each size and layout of the newest results: layouts, size, choice."""
-
-    rows, found = mlir_kernels.newest("matmul")["rows"], []
-    for size, layouts in product(SYNC_SIZES, ("NN", "NT", "TN", "TT")):
-        ours = [row for row in of_case(rows, size, layouts) if "tile" in row]
-        if ours:
-            found.append((layouts, size, recorded_tiles.of_row(min(ours, key=lambda row: row["ms"]))))
-    return found
 
 
 def matmul() -> None:
