@@ -80,14 +80,10 @@ def _date(device: str, name: str) -> str:
 
 def write() -> None:
     """All pages, in mlir_kernels.DOCS."""
-    for where, *_ in BENCHMARKS:
+    for where, *_ in (*BENCHMARKS, ("structured.page",)):
         module, _, name = where.partition(".")
         table = getattr(importlib.import_module(module), name)
         table(*([[]] if table.__code__.co_argcount else []))
-    if (path := mlir_kernels.latest_path("structured")) is not None:
-        import structured
-
-        mlir_kernels.put_into("results/structured.md", "structured", *structured.table(structured.recorded(path)))
     for page in headlines.HEADLINES:
         mlir_kernels.put_into(f"results/{page}.md", "headline", headlines.pictured(page))
     mlir_kernels.put_into("results/index.md", LISTED, str(listing()))

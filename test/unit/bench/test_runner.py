@@ -16,8 +16,8 @@ import runner  # noqa: E402
 
 DOCUMENTS = {"op_counts", "first_day_lines", "layout_tables"}
 """Programs that write a document by `runner.document`."""
-OTHERS = {"pages", "schedule_model", "structured"}
-"""Programs with a command line of their own: all pages, models of caches, and what a CPU takes."""
+OTHERS = {"pages", "schedule_model"}
+"""Programs with a command line of their own: all pages, and models of caches."""
 
 
 def assigned(path):
