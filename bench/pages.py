@@ -2,8 +2,8 @@
 
 A page has one plot, of `headlines`, and the tables of the newest run of each benchmark, with its device and its date;
 long tables are files in docs/results/data. `--check` writes nothing and fails where a page or a file would change.
-Tables of counts that need the compiler instead of results (`op_counts`, `order_counts`, `first_day_lines`,
-`layout_tables`) are written by the modules of these names.
+Tables of counts that need the compiler instead of results (`op_counts`, `order_counts`, `layout_tables`,
+the step `lines` of `first_day`) are written by the modules of these names.
 """
 
 from __future__ import annotations

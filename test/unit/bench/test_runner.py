@@ -14,7 +14,7 @@ sys.path.insert(0, str(BENCH))
 import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import runner  # noqa: E402
 
-DOCUMENTS = {"op_counts", "first_day_lines", "layout_tables"}
+DOCUMENTS = {"op_counts", "layout_tables"}
 """Programs that write a document by `runner.document`."""
 OTHERS = {"pages", "schedule_model"}
 """Programs with a command line of their own: all pages, and models of caches."""
