@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,25 @@ def find(rows: Sequence[Row], **facts: Any) -> Row | None:
     """The fastest row with these values."""
     here = [row for row in rows if all(row.get(key) == value for key, value in facts.items())]
     return min(here, key=lambda row: row["ms"], default=None)
+
+
+def ratios(
+    rows: Iterable[Row], case: str | Sequence[str], theirs: Iterable[str], ours: Iterable[str], field: str = "ms"
+) -> Any:
+    """For each case the least time of some kernels over the least time of others; cases without either are left out."""
+    keys, theirs, ours = ([case] if isinstance(case, str) else case), set(theirs), set(ours)
+    best: dict[Any, dict[bool, float]] = {}
+    for row in rows:
+        for mine, names in ((True, ours), (False, theirs)):
+            if row["kernel"] in names and row.get(field):
+                name = hashable(row[keys[0]]) if len(keys) == 1 else tuple(hashable(row[key]) for key in keys)
+                found = best.setdefault(name, {})
+                found[mine] = min(row[field], found.get(mine, math.inf))
+    return {name: found[False] / found[True] for name, found in best.items() if len(found) == len((True, False))}
+
+
+def hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> mlir_kernels.Table:

@@ -39,8 +39,6 @@ NAME, PAGE, TARGET = "conversions", "results/conversions.md", "sm_90"
 TURNS, BLOCKS = 200, 132 * 4
 RANDOM = 100
 """Random conversions that are compared."""
-PADDING = ("NOP", "BRA")
-"""What fills the last line of a kernel's code."""
 DTYPES = {8: "i8", 16: "f16", 32: "f32", 64: "f64"}
 WAYS = ("ours", "shuffles", "memory", "unpadded", "padded", "swizzled")
 COUNTED = {
@@ -227,33 +225,13 @@ def render_with(
     return render
 
 
+def counted(code: Sequence[Any]) -> dict[str, int]:
+    return mlir_kernels.counted(code, COUNTED)
+
+
 def machine_code(kernel: Any) -> Any:
     made = mlir_kernels.compiled(kernel, TARGET, "ptx")
     return mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
-
-
-def counted(code: Sequence[Any]) -> dict[str, int]:
-    names = [i.name for i in code]
-    return {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
-
-
-def write_rows(name: str, rows: list[dict[str, Any]]) -> None:
-    """Keep the rows of these cases, and the others that are there."""
-    path = harness.BENCH / "results" / "static" / f"{name}-{TARGET}.json"
-    cases = [row["case"] for row in rows]
-    others = json.loads(path.read_text()) if path.is_file() else []
-    path.write_text(json.dumps([*(r for r in others if r["case"] not in cases), *rows], indent=1) + "\n")
-
-
-def triton_code(source: Any, warps: int) -> Any:
-    """The machine code of a kernel of Triton or Gluon, compiled without a GPU."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-
-    from lego_mlir.toolchain import sass
-
-    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
-    return sass.disassemble(made.asm["cubin"])
 
 
 POINTERS = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}
@@ -271,19 +249,11 @@ def all_right(
 ) -> list[harness.Contender]:  # fmt: skip
     """Ours and the baseline, each of which must write exactly what is expected into the last tensor."""
     import cupy as cp
-    import torch
 
-    memory, y = [cp.from_dlpack(t).reshape(-1) for t in tensors], tensors[-1]
+    memory = [cp.from_dlpack(t).reshape(-1) for t in tensors]
     runs = {way: partial(mlir_kernels.launcher(folder, f"{case}-{way}"), *memory) for way in ways}
-    found = []
-    for way, run in {**runs, baseline[0]: baseline[1]}.items():
-        y.zero_()
-        run()
-        torch.cuda.synchronize()
-        if not bool((y == expected).all()):
-            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
-        found.append(harness.contender(run, kernel=way, **facts))
-    return found
+    runs |= dict([baseline])
+    return [harness.exact(run, tensors[-1], expected, kernel=way, **facts) for way, run in runs.items()]
 
 
 # -- static counts
@@ -300,9 +270,9 @@ def static(words: Sequence[str]) -> None:
         milliseconds = best_ms(lambda given=(source, target, bits): conversion_plan(*given))
         facts = {"case": case, "plan": type(plan).__name__, "plan_ms": round(milliseconds, 2)}
         ours, theirs = machine_code(kernel(case, "ours", 0)).code, gluon_code(source, target, bits)
-        rows.append({**facts, "ours": counted(ours), "Triton": counted(theirs)})
+        rows.append({**facts, **{who: counted(code) for who, code in (("ours", ours), ("Triton", theirs))}})
         print(*rows[-1].values(), flush=True)
-    write_rows(NAME, rows)
+    mlir_kernels.update_static(NAME, TARGET, rows)
     layout = layouts("rows-columns-16")[0].flatten_ins("place")
     places = np.random.default_rng(0).integers(0, layout.in_sizes["place"], 2**20)
     print(f"apply of 2^20 indices: {best_ms(lambda: layout.apply(places)):.1f} ms")
@@ -318,18 +288,18 @@ def random(counts: Sequence[str]) -> None:
         case = f"random-{number}"
         source, target, bits = layouts(case)
         codes = machine_code(kernel(case, "ours", 0)).code, gluon_code(source, target, bits)
-        ours, theirs = (sum(i.name not in PADDING for i in code) for code in codes)
+        ours, theirs = map(mlir_kernels.instructions, codes)
         rows.append(
             {"case": case, "bits": bits, "registers": source.in_sizes["register"], "ours": ours, "Triton": theirs}
         )
         print(f"{case} {bits} bits: {ours} to {theirs}{' BEHIND' if ours > theirs else ''}", flush=True)
-    write_rows(f"{NAME}-random", rows)
+    mlir_kernels.update_static(f"{NAME}-random", TARGET, rows)
     random_table()
 
 
 def random_table() -> None:
     """Write the kept counts of random conversions into the page."""
-    rows = json.loads((harness.BENCH / "results" / "static" / f"{NAME}-random-{TARGET}.json").read_text())
+    rows = mlir_kernels.static_results(f"{NAME}-random", TARGET)
     ratios = [row["ours"] / row["Triton"] for row in rows]
     more = [f"`{row['case']}` ({row['ours']} to {row['Triton']})" for row in rows if row["ours"] > row["Triton"]]
     text = (
@@ -358,15 +328,13 @@ def gluon_layout(given: dict[str, Any]) -> Any:
 def gluon_code(source: Any, target: Any, bits: int) -> Any:
     """The machine code of Gluon's conversion."""
     from rivals.gluon_layouts import convert_once
-    from triton.experimental.gluon._runtime import GluonASTSource
 
-    signature = {"x_ptr": POINTERS[bits], "y_ptr": POINTERS[bits]}
-    signature |= dict.fromkeys(convert_once.arg_names[2:], "constexpr")
+    from lego_mlir.toolchain import sass
+
     sides = [described(layout) for layout in (source, target)]
-    constants = {(2,): gluon_layout(sides[0]), (3,): gluon_layout(sides[1])}
-    constants |= {(4,): sides[0]["shape"][0], (5,): sides[0]["shape"][1]}
-    aligned = {(k,): [["tt.divisibility", 16]] for k in range(2)}
-    return triton_code(GluonASTSource(convert_once, signature, constants, aligned), source.in_sizes["warp"])
+    constants, warps = [*map(gluon_layout, sides), *sides[0]["shape"]], source.in_sizes["warp"]
+    made = mlir_kernels.by_triton(convert_once, [POINTERS[bits]] * 2, constants, warps, gluon=True)
+    return sass.disassemble(made.asm["cubin"])
 
 
 # -- times
@@ -512,20 +480,18 @@ def gather_static(words: Sequence[str]) -> None:
         counts = {"ours": counted(ours.code), "Triton": counted(gather_by_triton(case))}
         rows.append({"case": case, "spill_bytes": spilled, **counts})
         print(f"{case:10} {spilled} bytes spilled, {counts}", flush=True)
-    write_rows(GATHER, rows)
+    mlir_kernels.update_static(GATHER, TARGET, rows)
 
 
 def gather_by_triton(case: str) -> Any:
     """The machine code of tl.gather."""
     from rivals.gluon_layouts import gather
-    from triton.compiler import ASTSource
+
+    from lego_mlir.toolchain import sass
 
     _, bits, axis = parts(case)
-    signature = {"x_ptr": POINTERS[bits], "i_ptr": "*i32", "y_ptr": POINTERS[bits]}
-    signature |= dict.fromkeys(gather.arg_names[3:], "constexpr")
-    constants = {(3,): shape_of(case)[0], (4,): shape_of(case)[1], (5,): 1, (6,): axis}
-    aligned = {(k,): [["tt.divisibility", 16]] for k in range(3)}
-    return triton_code(ASTSource(gather, signature, constants, aligned), WARPS)
+    pointers = [POINTERS[bits], "*i32", POINTERS[bits]]
+    return sass.disassemble(mlir_kernels.by_triton(gather, pointers, [*shape_of(case), 1, axis], WARPS).asm["cubin"])
 
 
 def timed_gather(folder: Path, case: str) -> list[harness.Contender]:

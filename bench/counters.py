@@ -173,19 +173,12 @@ def count(_: Sequence[str]) -> None:
 
 def table() -> None:
     """The table of the documentation: predicted and measured counts, except where both are 0."""
-    results = mlir_kernels.latest(NAME)
     cells = []
-    for row in [] if results is None else results["rows"]:
-        texts = []
-        for quantity in PREDICTED:
-            counted, measured = row["predicted"][quantity], row["measured"][quantity]
-            if counted == measured:
-                texts.append(f"{counted}" if counted else "")
-            else:
-                texts.append(f"{counted}, not {measured}")
+    for row in mlir_kernels.newest(NAME)["rows"]:
+        pairs = [(row["predicted"][quantity], row["measured"][quantity]) for quantity in PREDICTED]
+        texts = [f"{a}, not {b}" if a != b else str(a or "") for a, b in pairs]
         cells.append([row["kernel"], *texts])
-    head = "Not measured yet.\n\n" if results is None else f"{mlir_kernels.circumstances(NAME, results)}.\n\n"
-    mlir_kernels.put_into(PAGE, NAME, head, mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
+    mlir_kernels.put_results(PAGE, NAME, NAME, mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
 
 
 BENCHMARK = runner.Benchmark(NAME, table=table, render=render, steps={"count": count, "launch": launch})

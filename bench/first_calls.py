@@ -1,12 +1,10 @@
-"""The first call in a process, calls at new lengths, and what a call costs the host, beside PyTorch.
+"""The first call in a process, and what a call costs the host, beside PyTorch.
 
 `first`     a process for each case: seconds from the start of `import lego_mlir` to the first result, with an empty
             cache on disk, all cases at once on the cores of the machine, and then with a full one, one after the other;
             user CPU seconds, and which compilers were imported. Before it, torch and its context are there, as in a
             program that has arrays. PyTorch's own first call likewise. Two processes that start together with an empty
             cache tell how often the kernel was compiled.
-`lengths`   one process: attention at lengths that it has not seen; then the kernel for all lengths beside one for
-            exactly these, L2 flushed, in turns.
 `host`      one process: microseconds of the host for a call in a loop, as `bench/launch.py` measures them. Words after
             it name the cases: `python bench/first_calls.py time host odd "short backward"`. Sizes are such that 200
             calls fit into the queue of launches, and the short ones' work on the device takes less time than a call.
@@ -18,7 +16,6 @@ of the processor beside the GPU.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import platform
 import subprocess
@@ -27,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import harness
@@ -64,10 +60,6 @@ PRODUCTS = {
 }  # fmt: skip
 """M, K and N of plain products."""
 HOST = (*CASES[:-1], "backward", *[name for name in SHOWN if name.startswith("short")], *list(PRODUCTS)[2:])
-LENGTHS = (512, 520, 777, 1000, 1024, 1537, 2048, 3000, 4096, 8192)
-TIMED = (520, 1024, 8192)
-"""Lengths at which exact kernels are timed beside."""
-BATCH, HEADS, MULTIPROCESSORS = 2, 16, 132
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32
@@ -198,52 +190,6 @@ def first() -> Iterator[dict[str, Any]]:
         yield {"case": "matmul", "together": [one["seconds"] for one in found], "compiled": compiled}
 
 
-def kernels_of(features: int, causal: bool, n: int) -> tuple[Any, Any]:
-    """The calls of the kernel for all lengths, and of that for one length."""
-    from lego_mlir.kernels.attention_forms import AttentionForm, fastest
-    from lego_mlir.runtime.attention_kernels import AttentionKernel, calls_of
-
-    form, sizes = AttentionForm(features, causal=causal), (BATCH * HEADS, n, n)
-    tile, blocks = fastest(form, sizes, MULTIPROCESSORS)
-    return tuple(calls_of(AttentionKernel("attention", form, tile, held, blocks)) for held in (None, sizes))
-
-
-def compile_length(case: tuple[int, bool, int]) -> None:
-    """Both kernels of a case, into the cache on disk."""
-    for kernel in kernels_of(*case):
-        kernel.code_for("90")
-
-
-def lengths() -> Iterator[dict[str, Any]]:
-    """Attention at new lengths, and its kernel for all lengths beside exact ones."""
-    import torch
-
-    import lego_mlir
-
-    cases = [(features, causal, n) for features in (64, 128) for causal in (False, True) for n in TIMED]
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(min(len(cases), os.cpu_count() or 1)) as pool:
-        pool.map(compile_length, cases, chunksize=1)
-    for features, causal in dict.fromkeys((f, c) for f, c, _ in cases):
-        for n in LENGTHS:
-            q, k, v = (torch.randn(BATCH, HEADS, n, features, device="cuda", dtype=torch.float16) for _ in range(3))
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            lego_mlir.attention(q, k, v, causal=causal)
-            torch.cuda.synchronize()
-            row = {"features": features, "causal": causal, "length": n, "first": time.perf_counter() - began}
-            if n in TIMED:
-                _, exact = kernels_of(features, causal, n)
-                flat = [x.reshape(-1, n, features) for x in (q, k, v)]
-                exact(*flat)
-                runs = {
-                    "all": lambda q=q, k=k, v=v, causal=causal: lego_mlir.attention(q, k, v, causal=causal),
-                    "exact": lambda exact=exact, flat=flat: exact(*flat),
-                }
-                row |= {name: median(times) for name, times in harness.times_ms(runs, 60, 10).items()}
-            yield row
-
-
 def host(names: Sequence[str] = HOST) -> Iterator[dict[str, Any]]:
     """Microseconds of the host, by `bench/launch.py`'s protocol."""
     launch.BATCHES = 40
@@ -253,7 +199,7 @@ def host(names: Sequence[str] = HOST) -> Iterator[dict[str, Any]]:
             yield {"case": name, **row}
 
 
-PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {"host": host, "lengths": lengths, "first": first}
+PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {"host": host, "first": first}
 
 
 def measure(words: Sequence[str]) -> None:
@@ -274,10 +220,7 @@ def measure(words: Sequence[str]) -> None:
 
 def table() -> None:
     """Seconds to the first result of a new process, and microseconds of the host for a call in a loop."""
-    results = mlir_kernels.latest(NAME)
-    if results is None:
-        mlir_kernels.put_into("results/launch.md", NAME, "Not measured yet.\n\n")
-        return
+    results = mlir_kernels.newest(NAME)
     first = {row["case"]: row for row in results.get("first", ()) if "empty" in row}
     host = {(row["case"], row["name"]): row["us"] for row in results.get("host", ())}
     lines = []

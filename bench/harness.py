@@ -320,6 +320,18 @@ def require_close(found: Any, expected: Any, tolerance: float, what: str) -> flo
     return error
 
 
+def exact(run: Callable[[], Any], result: Any, expected: Any, **facts: Any) -> Contender:
+    """A contender, after one launch into an emptied result that must be equal to what is expected."""
+    import torch
+
+    result.zero_()
+    run()
+    torch.cuda.synchronize()
+    if not bool((result == expected).all()):
+        raise WrongResultError(f"{facts}: wrong; nothing is timed")
+    return contender(run, **facts)
+
+
 def fastest(
     kernel: str,
     runs: Mapping[Any, Callable[[], Any]],

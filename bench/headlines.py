@@ -12,7 +12,6 @@ one device, or None.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import mlir_kernels
+from comparison import hashable, ratios
 from product_cases import MODELS, OTHERS, RANDOM, SQUARES
 from scheduled_products import COMPOSITIONS
 from transpose import COPIES, ODD
@@ -79,23 +79,6 @@ class Summary:
         """
         several = self.number > 1
         return f"{self.mean:.2f} ({self.least:.2f} to {self.most:.2f})" if several else f"{self.mean:.2f}"
-
-
-def ratios(rows: Rows, case: str | Sequence[str], theirs: Iterable[str], ours: Iterable[str], field: str = "ms") -> Any:
-    """For each case the least time of some kernels over the least time of others; cases without either are left out."""
-    keys, theirs, ours = ([case] if isinstance(case, str) else case), set(theirs), set(ours)
-    best: dict[Any, dict[bool, float]] = {}
-    for row in rows:
-        for mine, names in ((True, ours), (False, theirs)):
-            if row["kernel"] in names and row.get(field):
-                name = _hashable(row[keys[0]]) if len(keys) == 1 else tuple(_hashable(row[key]) for key in keys)
-                found = best.setdefault(name, {})
-                found[mine] = min(row[field], found.get(mine, math.inf))
-    return {name: found[False] / found[True] for name, found in best.items() if len(found) == len((True, False))}
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def summaries(points: Iterable[Point]) -> list[Summary]:
@@ -294,7 +277,7 @@ def _rendered(name: str, *case: str, what: Sequence[str] = ("",)) -> Callable[[N
 
 def _first_day(newest: Newest) -> Iterator[Point]:
     rows = rows_of(newest("first_day"))
-    memory = {_hashable(row["case"]) for row in rows if row["memory"]}
+    memory = {hashable(row["case"]) for row in rows if row["memory"]}
     found = ratios(rows, "case", {row["kernel"] for row in rows} - {"lego"}, ["lego"])
     for limited, group in ((True, "limited by memory"), (False, "written for reading")):
         yield from (Point(group, SINGLE, r) for case, r in found.items() if (case in memory) == limited)

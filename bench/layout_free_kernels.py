@@ -50,6 +50,13 @@ def drawn(rng: np.random.Generator, *shape: int, dtype: Any = np.float32) -> np.
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
+def given(**shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Arrays]:
+    """Draws arrays of f32 of these shapes; `y` is the output, of zeros."""
+    return lambda rng: {
+        name: np.zeros(shape, np.float32) if name == "y" else drawn(rng, *shape) for name, shape in shapes.items()
+    }
+
+
 def warps_for(columns: int) -> int:
     """The warps of a block for a row."""
     return 4 if columns <= 2048 else 8 if columns <= 8192 else 16
@@ -69,9 +76,7 @@ def vector_exp(n: int) -> LayoutFree:
         at = (lego.block_id[0] * 1024,)
         lego.exp2(lego.load(x, (1024,), at=at) * LOG2E, fast=True).store(y, at=at)
 
-    return LayoutFree(
-        vector_exp, lambda rng: {"x": drawn(rng, n), "y": np.zeros(n, np.float32)}, lambda a: {"y": np.exp(a["x"])}
-    )
+    return LayoutFree(vector_exp, given(x=(n,), y=(n,)), lambda a: {"y": np.exp(a["x"])})
 
 
 def softmax(m: int, n: int) -> LayoutFree:
@@ -86,7 +91,7 @@ def softmax(m: int, n: int) -> LayoutFree:
         e = np.exp(a["x"] - a["x"].max(1, keepdims=True))
         return {"y": e / e.sum(1, keepdims=True)}
 
-    return LayoutFree(softmax, lambda rng: {"x": drawn(rng, m, n), "y": np.zeros((m, n), np.float32)}, expected)
+    return LayoutFree(softmax, given(x=(m, n), y=(m, n)), expected)
 
 
 def layer_norm(m: int, n: int) -> LayoutFree:
@@ -103,14 +108,11 @@ def layer_norm(m: int, n: int) -> LayoutFree:
         scale = lego.rsqrt((centred * centred).sum(0) * (1.0 / n) + 1e-5)
         (centred * scale * lego.load(w, shape) + lego.load(b, shape)).store(y, at=at)
 
-    def inputs(rng: np.random.Generator) -> Arrays:
-        return {"x": drawn(rng, m, n), "w": drawn(rng, n), "b": drawn(rng, n), "y": np.zeros((m, n), np.float32)}
-
     def expected(a: Arrays) -> Arrays:
         c = a["x"] - a["x"].mean(1, keepdims=True)
         return {"y": c / np.sqrt((c * c).mean(1, keepdims=True) + 1e-5) * a["w"] + a["b"]}
 
-    return LayoutFree(layer_norm, inputs, expected)
+    return LayoutFree(layer_norm, given(x=(m, n), w=(n,), b=(n,), y=(m, n)), expected)
 
 
 def rms_norm(m: int, n: int) -> LayoutFree:
@@ -123,11 +125,7 @@ def rms_norm(m: int, n: int) -> LayoutFree:
     def expected(a: Arrays) -> Arrays:
         return {"y": a["x"] / np.sqrt((a["x"] ** 2).mean(1, keepdims=True) + 1e-6) * a["w"]}
 
-    return LayoutFree(
-        rms_norm,
-        lambda rng: {"x": drawn(rng, m, n), "w": drawn(rng, n), "y": np.zeros((m, n), np.float32)},
-        expected,
-    )
+    return LayoutFree(rms_norm, given(x=(m, n), w=(n,), y=(m, n)), expected)
 
 
 def cross_entropy(m: int, n: int) -> LayoutFree:
@@ -143,8 +141,7 @@ def cross_entropy(m: int, n: int) -> LayoutFree:
             y[r] = lego.log(total) + most - x[r, lego.index(target[r])]
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        target = rng.integers(0, n, m).astype(np.int32)
-        return {"x": drawn(rng, m, n), "target": target, "y": np.zeros(m, np.float32)}
+        return {"x": drawn(rng, m, n), "target": rng.integers(0, n, m).astype(np.int32), "y": np.zeros(m, np.float32)}
 
     def expected(a: Arrays) -> Arrays:
         most = a["x"].max(1)
@@ -167,11 +164,7 @@ def embedding(m: int, n: int) -> LayoutFree:
         lego.load(table, (padded(n),), at=(lego.index(i[r]), 0)).store(y, at=(r, 0))
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return {
-            "i": rng.integers(0, rows, m).astype(np.int32),
-            "table": drawn(rng, rows, n),
-            "y": np.zeros((m, n), np.float32),
-        }
+        return {"i": rng.integers(0, rows, m).astype(np.int32), **given(table=(rows, n), y=(m, n))(rng)}
 
     return LayoutFree(embedding, inputs, lambda a: {"y": a["table"][a["i"]]})
 
@@ -188,18 +181,11 @@ def rope(m: int, n: int) -> LayoutFree:
         (first * cosine - second * sine).store(y, at=(r, 0, 0))
         (second * cosine + first * sine).store(y, at=(r, 1, 0))
 
-    def inputs(rng: np.random.Generator) -> Arrays:
-        return {
-            "x": drawn(rng, m, 2, half),
-            "c": drawn(rng, m, half),
-            "s": drawn(rng, m, half),
-            "y": np.zeros((m, 2, half), np.float32),
-        }
-
     def expected(a: Arrays) -> Arrays:
         first, second = a["x"][:, 0], a["x"][:, 1]
         return {"y": np.stack([first * a["c"] - second * a["s"], second * a["c"] + first * a["s"]], 1)}
 
+    inputs = given(x=(m, 2, half), c=(m, half), s=(m, half), y=(m, 2, half))
     return LayoutFree(rope, inputs, expected)
 
 
@@ -213,11 +199,8 @@ def _gated(name: str, m: int, n: int, gate: Callable[[Any], Any], np_gate: Calla
     gated.__name__ = gated.__qualname__ = name
     gated.__annotations__ = {"a": tensor, "b": tensor, "y": tensor}
 
-    def inputs(rng: np.random.Generator) -> Arrays:
-        return {"a": drawn(rng, m, n), "b": drawn(rng, m, n), "y": np.zeros((m, n), np.float32)}
-
     kernel = lego.kernel(grid=m, block=32 * warps_for(n))(gated)
-    return LayoutFree(kernel, inputs, lambda given: {"y": np_gate(given["a"]) * given["b"]})
+    return LayoutFree(kernel, given(a=(m, n), b=(m, n), y=(m, n)), lambda g: {"y": np_gate(g["a"]) * g["b"]})
 
 
 def swiglu(m: int, n: int) -> LayoutFree:
@@ -267,11 +250,7 @@ def row_sum(m: int, n: int) -> LayoutFree:
         with lego.when(lego.thread_id[0] < 1):
             y[lego.block_id[0]] = total
 
-    return LayoutFree(
-        row_sum,
-        lambda rng: {"x": drawn(rng, m, n), "y": np.zeros(m, np.float32)},
-        lambda a: {"y": a["x"].sum(1)},
-    )
+    return LayoutFree(row_sum, given(x=(m, n), y=(m,)), lambda a: {"y": a["x"].sum(1)})
 
 
 def welford(m: int, n: int) -> LayoutFree:
@@ -295,11 +274,7 @@ def welford(m: int, n: int) -> LayoutFree:
         with lego.when(lego.thread_id[0] < 1):
             y[r, 0], y[r, 1] = of_all, total * (1.0 / n)
 
-    return LayoutFree(
-        welford,
-        lambda rng: {"x": drawn(rng, m, n), "y": np.zeros((m, 2), np.float32)},
-        lambda a: {"y": np.stack([a["x"].mean(1), a["x"].var(1)], 1)},
-    )
+    return LayoutFree(welford, given(x=(m, n), y=(m, 2)), lambda a: {"y": np.stack([a["x"].mean(1), a["x"].var(1)], 1)})
 
 
 def low_mem_dropout(n: int) -> LayoutFree:
@@ -329,40 +304,58 @@ COMPOSITIONS = (
 """Schedules of a product on an H200, of which the fastest counts, as the fastest configuration of Triton's."""
 
 
-def _product(name: str, m: int, n: int, k: int, dtype: Any, draw: Any) -> LayoutFree:
+def _product(name: str, m: int, n: int, k: int, dtype: Any, groups: int = 0) -> LayoutFree:
+    """A product, or those of `groups` matrices below each other with a matrix each, which tiles find in a table."""
     bm, bn, bk = 128, 256, 128 // dtype.bytes
-    order = tile_order(m // bm, n // bn)
+    count = max(1, groups)
+    tiles = count * m // bm
+    order = tile_order(tiles, n // bn)
 
-    def product(a: Any, b: Any, c: Any) -> None:
+    def product(a: Any, b: Any, of: Any, c: Any) -> None:
         row, column = order.inv(lego.block_id.x)
+        first_row = lego.index(of[row]) * n + column * bn if groups else column * bn
         acc = lego.register(lego.zeros(f32, (bm, bn)))
         for first in lego.range(0, k, bk):
             x = lego.load(a, (bm, bk), at=(row * bm, first))
-            y = lego.load(b, (bn, bk), at=(column * bn, first))
+            y = lego.load(b, (bn, bk), at=(first_row, first))
             acc.set(lego.mma(x, y.T, acc))
         acc.get().to(f16).store(c, at=(row * bm, column * bn))
 
-    product.__name__ = product.__qualname__ = name
-    product.__annotations__ = {
-        "a": lego.Tensor(dtype, Row(m, k)), "b": lego.Tensor(dtype, Row(n, k)), "c": lego.Tensor(f16, Row(m, n)),
+    def plain(a: Any, b: Any, c: Any) -> None:
+        product(a, b, None, c)
+
+    function = product if groups else plain
+    function.__name__ = function.__qualname__ = name
+    table = {"of": lego.Tensor(i32, Row(tiles), range=(0, groups))} if groups else {}
+    function.__annotations__ = {
+        "a": lego.Tensor(dtype, Row(count * m, k)), "b": lego.Tensor(dtype, Row(count * n, k)), **table,
+        "c": lego.Tensor(f16, Row(count * m, n)),
     }  # fmt: skip
-    kernel = lego.kernel(grid=m // bm * (n // bn), block=256)(product)
+    kernel = lego.kernel(grid=tiles * (n // bn), block=256)(function)
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return {"a": draw(rng, m, k), "b": draw(rng, n, k), "c": np.zeros((m, n), np.float16)}
+        a, b = (drawn(rng, count * rows, k).astype(dtype.numpy) for rows in (m, n))
+        of = {"of": np.repeat(np.arange(groups, dtype=np.int32), m // bm)} if groups else {}
+        return {"a": a, "b": b, **of, "c": np.zeros((count * m, n), np.float16)}
 
     def expected(g: Arrays) -> Arrays:
-        return {"c": g["a"].astype(np.float32) @ g["b"].astype(np.float32).T}
+        a, b = (g[name].astype(np.float32).reshape(count, -1, k) for name in ("a", "b"))
+        return {"c": (a @ b.transpose(0, 2, 1)).reshape(count * m, n)}
 
-    return LayoutFree(kernel, inputs, expected, 1e-2, COMPOSITIONS)
+    alone = tuple(text for text in COMPOSITIONS if "clusters" not in text)  # tiles next to each other differ in data
+    return LayoutFree(kernel, inputs, expected, 1e-2, alone if groups else COMPOSITIONS)
 
 
 def gemm(m: int, n: int, k: int) -> LayoutFree:
-    return _product("gemm", m, n, k, f16, lambda rng, *s: drawn(rng, *s, dtype=np.float16))
+    return _product("gemm", m, n, k, f16)
 
 
 def fp8_gemm(m: int, n: int, k: int) -> LayoutFree:
-    return _product("fp8_gemm", m, n, k, f8e4m3fn, lambda rng, *s: drawn(rng, *s).astype(f8e4m3fn.numpy))
+    return _product("fp8_gemm", m, n, k, f8e4m3fn)
+
+
+def grouped_gemm(groups: int, m: int, n: int, k: int) -> LayoutFree:
+    return _product("grouped_gemm", m, n, k, f16, groups)
 
 
 INT4_TILES = ((128, 128, 8), (128, 64, 4), (64, 128, 4))
@@ -404,44 +397,6 @@ def int4_gemm(m: int, n: int, k: int) -> LayoutFree:
         return {"c": g["a"].astype(np.float32) @ numbers.T.astype(np.float32)}
 
     return LayoutFree(first, inputs, expected, 1e-2, others=tuple(others))
-
-
-def grouped_gemm(groups: int, m: int, n: int, k: int) -> LayoutFree:
-    """Products of `groups` matrices of m rows, below each other, with a matrix each; tiles find theirs in a table."""
-    bm, bn, bk = 128, 256, 64
-    tiles = groups * m // bm
-    order = tile_order(tiles, n // bn)
-
-    @lego.kernel(grid=tiles * (n // bn), block=256)
-    def grouped_gemm(
-        a: lego.Tensor(f16, Row(groups * m, k)),
-        b: lego.Tensor(f16, Row(groups * n, k)),
-        of: lego.Tensor(i32, Row(tiles), range=(0, groups)),
-        c: lego.Tensor(f16, Row(groups * m, n)),
-    ):
-        row, column = order.inv(lego.block_id.x)
-        group = lego.index(of[row])
-        acc = lego.register(lego.zeros(f32, (bm, bn)))
-        for first in lego.range(0, k, bk):
-            x = lego.load(a, (bm, bk), at=(row * bm, first))
-            y = lego.load(b, (bn, bk), at=(group * n + column * bn, first))
-            acc.set(lego.mma(x, y.T, acc))
-        acc.get().to(f16).store(c, at=(row * bm, column * bn))
-
-    def inputs(rng: np.random.Generator) -> Arrays:
-        return {
-            "a": drawn(rng, groups * m, k, dtype=np.float16),
-            "b": drawn(rng, groups * n, k, dtype=np.float16),
-            "of": np.repeat(np.arange(groups, dtype=np.int32), m // bm),
-            "c": np.zeros((groups * m, n), np.float16),
-        }
-
-    def expected(g: Arrays) -> Arrays:
-        a, b = (g[name].astype(np.float32).reshape(groups, -1, k) for name in ("a", "b"))
-        return {"c": (a @ b.transpose(0, 2, 1)).reshape(groups * m, n)}
-
-    alone = tuple(text for text in COMPOSITIONS if "clusters" not in text)  # tiles next to each other differ in data
-    return LayoutFree(grouped_gemm, inputs, expected, 1e-2, alone)
 
 
 ATTENTION_TILES = ((128, 64, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4))

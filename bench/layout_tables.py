@@ -23,9 +23,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import mlir_kernels
 import numpy as np
 import runner
-from conversions import described
+from conversions import described, gluon_layout
 
 import lego_mlir as lego
 from lego_mlir import LegoError, Row, bf16, f2, f8e4m3fn, f8e5m2, f16, f32, i8, i16, i32, i64, interp
@@ -210,8 +211,6 @@ def table_4() -> Iterator[str]:
 TARGET = "sm_90"
 COUNTED = {"shared": ("STS", "LDS", "STSM", "LDSM"), "exchanges": ("SHFL", "REDUX", "CREDUX"), "barriers": ("BAR",)}
 """Kinds of instructions, by the first part of their names."""
-IDLE = ("NOP", "BRA")
-"""Instructions that pad the code or end it."""
 
 
 class Compiled(NamedTuple):
@@ -232,33 +231,31 @@ def by_ours(layout: Any, axis: int) -> Compiled:
 
 def by_triton(layout: Any, axis: int) -> Compiled:
     """The kernel in Gluon, compiled by Triton."""
-    import triton
     from rivals import gluon_layouts
-    from triton.backends.compiler import GPUTarget
-    from triton.experimental.gluon import language as gl
-    from triton.experimental.gluon._runtime import GluonASTSource
 
     facts = described(layout)
-    source = gl.DistributedLinearLayout(facts["register"], facts["lane"], facts["warp"], [], facts["shape"])
+    source = gluon_layout(facts)
     several = len(facts["shape"]) > 1
     function = gluon_layouts.reduce_once if several else gluon_layouts.reduce_all
     values = [source, axis, *facts["shape"]] if several else [source, *facts["shape"]]
-    signature = {"x_ptr": "*i32", "y_ptr": "*i32", **dict.fromkeys(function.arg_names[2:], "constexpr")}
-    aligned = {(k,): [["tt.divisibility", 16]] for k in range(2)}
-    text = GluonASTSource(function, signature, {(2 + k,): v for k, v in enumerate(values)}, aligned)
-    made = triton.compile(text, target=GPUTarget("cuda", 90, 32), options={"num_warps": layout.in_sizes["warp"]})
+    made = mlir_kernels.by_triton(function, ["*i32"] * 2, values, layout.in_sizes["warp"], gluon=True)
     return Compiled(made.asm["ptx"], made.asm["cubin"], made.metadata.shared)
+
+
+def code_counts(cubin: bytes) -> dict[str, int]:
+    """Instructions of the kinds in COUNTED, and all."""
+    from lego_mlir.toolchain import sass
+
+    code = sass.disassemble(cubin)
+    return {**mlir_kernels.counted(code, COUNTED), "instructions": mlir_kernels.instructions(code)}
 
 
 def counts_of(made: Compiled, layout: Any, axis: int) -> Counter[str]:
     """Instructions of all kinds, and wavefronts of shared memory of the block. Raises ValueError for wrong sums."""
     from lego_mlir.interp.ptx.checks import Checks
     from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, emulate
-    from lego_mlir.toolchain import sass
 
-    names = [i.name.partition(".")[0] for i in sass.disassemble(made.cubin)]
-    found = Counter({kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()})
-    found["instructions"] = sum(name not in IDLE for name in names)
+    found = Counter(code_counts(made.cubin))
     shape = tuple(layout.out_sizes.values())
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32)
     expected = x.sum(axis).reshape(-1)

@@ -3,9 +3,9 @@
     python bench/mesh.py render [N ..]      the kernels of N ranks each as cubins (2 and 4), no GPU
     python bench/mesh.py time [PAIR ..]     on the GPU machine: correctness, then times; one process for each GPU
     python bench/mesh.py alone              on one GPU: the kernels of two ranks, peers in its own memory
-    python bench/mesh.py kill               a rank is killed in the middle of a move, and what the others say
     torchrun --nproc-per-node N bench/mesh.py time [size=256]
     python bench/mesh.py table              the tables of docs/results/mesh.md
+    python bench/mesh.py plans              plans over up to 10^5 ranks, no GPU: the table of docs/how-to/mesh.md
 
 Six pairs of distributions (mesh_pairs.py), in f32 and f16, by three contenders:
 
@@ -22,22 +22,115 @@ bytes that leave a rank, in GB/s. NVLink multicast is off. On a CPU the times ar
 
 from __future__ import annotations
 
-import json
+import datetime
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from statistics import geometric_mean
+from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
 import harness
 import mesh_pairs
+import mlir_kernels
 import runner
-from mesh_kernels import BITS, CEILING_BYTES, SIZE, SMALL, Kept, contiguous, render, whole_matrix
-from mesh_kills import kill
-from mesh_stage import Stage, circumstances, free_port, keep, parsed, ranks_of, spawned
-from mesh_tables import table
+from mesh_stage import NAME, PAGE, Stage, circumstances, free_port, keep, over_ranks, parsed, recorded
+
+FOLDER = harness.ARTIFACTS / NAME
+SIZE, SMALL = 16384, 512
+CEILING_BYTES = 1 << 30
+BITS = {"f32": 32, "f16": 16}
+KERNELS = ("pack", "unpack", "peers")
+
+
+# -- the kernels and the matrix that they move
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Kernels of one rank in a pair of N ranks: `store` compiles and keeps them, `load` finds them."""
+
+    size: int
+    ranks: int
+    rank: int
+    pair: str
+
+    def path(self, name: str, dtype: Any) -> Path:
+        words = (self.pair.replace(" ", "_"), self.size, f"{self.rank}of{self.ranks}", dtype.bits, name)
+        return FOLDER / f"{'-'.join(map(str, words))}.cubin"
+
+    def store(self, name: str, moves: Any, dtype: Any, held: int, capacities: Sequence[int]) -> Any:
+        from lego_mlir.mesh.box_kernels import box_kernel
+
+        made = mlir_kernels.compiled(box_kernel(name, moves, dtype, held, capacities), "sm_90a")
+        mlir_kernels.keep_code(FOLDER, self.path(name, dtype).stem, made)
+
+    def load(self, name: str, moves: Any, dtype: Any, held: int, capacities: Sequence[int]) -> Any:
+        return mlir_kernels.kept_kernel(self.path(name, dtype))
+
+
+def contiguous(ranks: int, rank: int, make: Any, bits: int = 32) -> Any:
+    """A kernel that stores CEILING_BYTES contiguously."""
+    from lego_mlir.mesh.box_kernels import BoxMove
+    from lego_mlir.mesh.redistribution import StridedBox
+    from lego_mlir.tracing.trace.dtypes import dtype_named
+
+    n = CEILING_BYTES * 8 // bits
+    box = StridedBox(0, (1, n), (n, 1))
+    return make("contiguous", [BoxMove(box, box)], dtype_named(f"i{bits}"), n, [n])
+
+
+def _rendered(case: tuple[int, int, int, str, int]) -> int:
+    """The three kernels of one rank."""
+    import lego_mlir as lego
+
+    size, ranks, rank, name, bits = case
+    kept = Kept(size, ranks, rank, name)
+    pair = next(pair for pair in mesh_pairs.pairs(size, ranks) if pair.name == name)
+    plan = lego.redistribute(pair.source.division, pair.target.division)
+
+    lego.mesh.Exchange(plan, rank, make=kept.store).moves(bits)
+    lego.mesh.PeerExchange(plan, rank, kept.store).kernel(bits)
+    return 3
+
+
+def render(options: SimpleNamespace) -> int:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    size = options.size or SIZE
+    contiguous(1, 0, Kept(CEILING_BYTES, 1, 0, "ceiling").store)
+    cases = [
+        (size, ranks, rank, pair.name, bits)
+        for ranks in options.ranks or (2, 4)
+        for pair in mesh_pairs.pairs(size, ranks)
+        for rank in range(ranks)
+        for bits in BITS.values()
+    ]
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        made = sum(pool.map(_rendered, cases))
+    print(f"{made + 1} kernels in {FOLDER}")
+    return 0
+
+
+def whole_matrix(n: int, bits: int, device: Any) -> Any:
+    """A matrix whose elements are integers that tell their places apart, as far as they can."""
+    import torch
+
+    found = torch.arange(n * n, device=device, dtype=torch.int32 if n * n < 1 << 31 else torch.int64)
+    if bits == 16:
+        found = found ^ (found >> 15) * 40503 ^ (found >> 27)
+    return found.to(getattr(torch, f"int{bits}")).view(n, n)
+
+
+# -- moves
 
 
 def contenders(stage: Stage, pair: Any, kept: Kept, part: Any, memory: Any) -> dict[str, Callable[[], Any]]:
@@ -99,19 +192,10 @@ def timed_pair(stage: Stage, pair: Any, dtype: str, whole: Any, memory: Any) -> 
     rows = []
     for name, run in contenders(stage, pair, kept, part, memory).items():
         row = {"pair": pair.name, "dtype": dtype, "contender": name, "bytes": sent, "whole": part.nbytes * stage.ranks}
-        failure = ""
         memory.own.zero_()
         stage.wait()
-        try:
-            found = run()
-            wrong = int((found.view(-1) != expected.view(-1)).sum()) if found.numel() == expected.numel() else -1
-            if wrong:
-                failure = f"{wrong} of {expected.numel()} elements are wrong on rank {stage.rank}"
-            del found
-        except (RuntimeError, NotImplementedError, AssertionError, ValueError) as error:  # a row tells it
-            failure = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        if stage.most(bool(failure)):
-            rows.append({**row, "failure": failure or "another rank failed"})
+        if failure := stage.failure(run, expected):
+            rows.append({**row, "failure": failure})
             continue
         row["checked"] = expected.numel()
         times = stage.times_ms(run)
@@ -154,50 +238,23 @@ def ceilings(stage: Stage) -> dict[str, Any]:
 
 def time_rank(rank: int, ranks: int, port: int, options: SimpleNamespace) -> None:
     """One process of the step `time`."""
-    import torch
-
     import lego_mlir.mesh
 
     stage = Stage(rank, ranks, port)
     size = options.size or (SIZE if stage.gpu else SMALL)
     results: dict[str, Any] = {**circumstances(stage), "size": size, "rows": []}
     results["ceilings"] = ceilings(stage)
-    report(stage, results)
+    if not rank:
+        print("ceilings, GB/s:", results["ceilings"], flush=True)
     chosen = [pair for pair in mesh_pairs.pairs(size, ranks) if not options.words or pair.name in options.words]
     for dtype, bits in BITS.items():
         whole = whole_matrix(size, bits, stage.device)
         memory = lego_mlir.mesh.PeerMemory(size * size // ranks, whole.dtype, stage.device)
         for pair in chosen:
-            results["rows"] += timed_pair(stage, pair, dtype, whole, memory)
-            report(stage, results)
+            rows = timed_pair(stage, pair, dtype, whole, memory)
+            stage.report("", results, rows, "pair", "dtype", "contender")
         del whole, memory
-    stage.wait()
-    torch.distributed.destroy_process_group()
-    wrong = [row for row in results["rows"] if "failure" in row and row["contender"] != "DTensor"]
-    sys.exit(1 if wrong else 0)
-
-
-def report(stage: Stage, results: dict[str, Any]) -> None:
-    """What is known so far, by rank 0: the last rows on the terminal, all in a file."""
-    if stage.rank:
-        return
-    keep(str(stage.ranks), results)
-    if not results["rows"]:
-        print("ceilings, GB/s:", json.dumps(results["ceilings"]), flush=True)
-        return
-    last = results["rows"][-1]
-    for row in results["rows"]:
-        if (row["pair"], row["dtype"]) == (last["pair"], last["dtype"]):
-            text = row.get("failure") or " ".join(
-                f"{key} {ms:.3f} ms {row['GB/s'][key]:.1f} GB/s" for key, ms in row["ms"].items()
-            )
-            print(f"{row['pair']:24} {row['dtype']} {row['contender']:9} {text}", flush=True)
-
-
-def time(options: SimpleNamespace) -> int:
-    if "RANK" in os.environ:  # torchrun
-        time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
-    return max(map(abs, spawned(time_rank, ranks_of(options), options)))
+    stage.finish(results, may_fail="DTensor")
 
 
 def alone(options: SimpleNamespace) -> int:
@@ -252,11 +309,128 @@ def timed_alone(stage: Stage, pair: Any, whole: Any, bits: int) -> Iterator[dict
                "of a copy": copy["steady"] / ours["steady"]}  # fmt: skip
 
 
+def table() -> None:
+    """The tables of the documentation: moves over several GPUs, and the kernels on one; f32 and f16 in a cell."""
+    mlir_kernels.put_into(PAGE, "moves", *(part for found in recorded(f"{NAME}-") for part in moves_over(*found)))
+    one = mlir_kernels.latest(f"{NAME}-alone")
+    if one is not None:
+        of_copy = {(row["pair"], row["kernel"], row["dtype"]): row["of a copy"] for row in one["rows"]}
+        cells = [
+            [pair, *(in_cell([of_copy[pair, kernel, dtype] for dtype in BITS], 2) for kernel in KERNELS)]
+            for pair in dict.fromkeys(pair for pair, *_ in of_copy)
+        ]
+        mlir_kernels.put_into(PAGE, "alone", mlir_kernels.table("pair|" + "|".join(KERNELS), cells))
+
+
+def moves_over(run: dict[str, Any], where: str) -> list[str | mlir_kernels.Table]:
+    """Circumstances, ceilings and rates of a run."""
+    copy, cells, every = run["ceilings"]["copy"]["steady"], [], []
+    for pair in dict.fromkeys(row["pair"] for row in run["rows"]):
+        found = {
+            (row["contender"], row["dtype"]): row["GB/s"]["steady"]
+            for row in run["rows"] if row["pair"] == pair and "GB/s" in row
+        }  # fmt: skip
+        rates = {way: [found.get((way, dtype)) for dtype in BITS] for way in ("exchange", "peers", "DTensor")}
+        by_torch = ratios(rates["peers"], rates["DTensor"])
+        every += [ratio for ratio in by_torch if ratio]
+        shares = in_cell([rate / copy if rate else None for rate in rates["peers"]], 2)
+        cells.append([pair, *(in_cell(values, 0) for values in rates.values()), shares, in_cell(by_torch, 2)])
+    cells.append(["geometric mean", *[""] * 4, f"{geometric_mean(every):.2f}"])
+    rates_text = ", ".join(f"{way} {rate['steady']:.0f}" for way, rate in run["ceilings"].items())
+    columns = "pair|exchange|peers|DTensor|peers / copy|peers / DTensor"
+    return [f"{where}. Ceilings, GB/s: {rates_text}.\n\n", mlir_kernels.table(columns, cells)]
+
+
+def ratios(ours: Sequence[float | None], others: Sequence[float | None]) -> list[float | None]:
+    """Ours by others, where both were measured."""
+    return [a / b if a and b else None for a, b in zip(ours, others, strict=True)]
+
+
+def in_cell(values: Sequence[float | None], digits: int) -> str:
+    """The values of f32 and f16; nothing where none was measured."""
+    return ", ".join(f"{value:.{digits}f}" for value in values if value is not None)
+
+
+# -- plans over many ranks: each in a process of its own, planned and checked; nothing is moved
+
+SHOWN = 3
+"""Sizes of messages that are told apart in the table."""
+Split = tuple[str, int] | tuple[str, int, int]
+"""An axis of the mesh and its parts; of blocks that are dealt out, their size as well."""
+
+
+def side(shape: tuple[int, ...], *axes: Split | None) -> Any:
+    """A distribution whose axes are divided over one axis of the mesh each, or not at all."""
+    from lego_mlir.distributions import Chunks, Cyclic, Sharded
+
+    splits = [[] if one is None else [(one[0], Chunks(one[1]) if len(one) == 2 else Cyclic(*one[1:]))] for one in axes]
+    return Sharded(shape, {one[0]: one[1] for one in axes if one is not None}, splits)
+
+
+PLANS: tuple[tuple[str, tuple[int, ...], tuple[Split | None, ...], tuple[Split | None, ...]], ...] = (
+    ("blocks of 64 in turn, to blocks", (1 << 30,), (("r", 8, 64),), (("r", 8),)),
+    (
+        "rows, to a 32 x 32 grid in blocks of 64", (1 << 16, 1 << 16),
+        (("r", 1024), None), (("p", 32, 64), ("q", 32, 64)),
+    ),
+    ("rows, to a 64 x 64 grid", (1 << 18, 1 << 18), (("r", 4096), None), (("p", 64), ("q", 64))),
+    ("rows, to a 128 x 128 grid", (1 << 18, 1 << 18), (("r", 16384), None), (("p", 128), ("q", 128))),
+    (
+        "320 x 320 in blocks of 64, to 256 x 400 in blocks of 128", (1 << 20, 1 << 20),
+        (("p", 320, 64), ("q", 320, 64)), (("p", 256, 128), ("q", 400, 128)),
+    ),
+    ("rows, to a 320 x 320 grid", (1 << 20, 1 << 20), (("r", 102400), None), (("p", 320), ("q", 320))),
+)  # fmt: skip
+
+
+def planned(number: int) -> dict[str, Any]:
+    """The figures of a case: seconds of the processor, and what the process has more of memory at most than before."""
+    import lego_mlir as lego
+
+    _, shape, *axes = PLANS[number]
+    source, target = (side(shape, *one) for one in axes)
+    small = (64,) * len(shape)
+    lego.redistribute(side(small, *([None] * len(small))), side(small, *([None] * len(small)))).check()  # imports
+    before, began = getrusage(RUSAGE_SELF).ru_maxrss, process_time()
+    plan = lego.redistribute(source, target)
+    if not plan.check():
+        raise SystemExit(f"{PLANS[number][0]}: {plan.check().explanation}")
+    found, seconds = plan.summary, process_time() - began
+    began = process_time()
+    one = plan.messages_from(plan.source.count // 2)
+    return {
+        "ranks": plan.source.count, "seconds": seconds, "MB": (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1024,
+        "messages": found.messages, "sizes": found.sizes, "of one rank": len(one), "s of one": process_time() - began,
+    }  # fmt: skip
+
+
+def sizes_in_words(sizes: dict[int, int]) -> str:
+    """The most frequent sizes of messages, in elements."""
+    most = Counter(sizes).most_common()
+    shown = "; ".join(f"{count:,} of {size:,}" for size, count in most[:SHOWN])
+    return shown if len(most) <= SHOWN else f"{shown}; other sizes: {len(most) - SHOWN}"
+
+
+def plans(_: Sequence[str]) -> None:
+    rows = []
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for (name, shape, *_), found in zip(PLANS, pool.map(planned, range(len(PLANS))), strict=True):
+            memory = f"{found['MB']:.0f} MB" if found["MB"] >= 1 else "below 1 MB"
+            rows.append([
+                f"{found['ranks']:,}", f"2^{math.prod(shape).bit_length() - 1}", name, f"{found['seconds']:.2f}",
+                memory, f"{found['messages']:,}", sizes_in_words(found["sizes"]),
+                f"{found['of one rank']:,}, in {found['s of one']:.3f} s",
+            ])  # fmt: skip
+            print(" | ".join(rows[-1]), flush=True)
+    columns = "ranks|elements|from, to|seconds|more memory|messages|of elements each|messages of one rank"
+    when = f"Measured on {datetime.date.today()} on one core of a processor that had other work.\n\n"
+    mlir_kernels.put_into("how-to/mesh.md", "plans", when, mlir_kernels.table(columns, rows))
+
+
 PAIRS = [(pair.name,) for pair in mesh_pairs.pairs(SMALL, 2)]
-BENCHMARK = runner.Benchmark("mesh", PAIRS, steps={
-    "render": lambda words: render(parsed(words)), "time": lambda words: time(parsed(words)),
-    "alone": lambda words: alone(parsed(words)), "kill": lambda words: kill(parsed(words)),
-    "table": lambda words: table(),
+BENCHMARK = runner.Benchmark(NAME, PAIRS, steps={
+    "render": lambda words: render(parsed(words)), "time": lambda words: over_ranks(time_rank, parsed(words)),
+    "alone": lambda words: alone(parsed(words)), "table": lambda words: table(), "plans": plans,
 })  # fmt: skip
 
 if __name__ == "__main__":

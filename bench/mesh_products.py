@@ -29,10 +29,9 @@ import harness
 import mlir_kernels
 import product_runs
 import runner
-from mesh_stage import Stage, by_torch, circumstances, keep, parsed, ranks_of, spawned
-from mesh_tables import GPUS, circumstances_of
+from mesh_stage import PAGE, Stage, by_torch, circumstances, over_ranks, parsed, recorded
 
-NAME, PAGE = "mesh_products", "results/mesh.md"
+NAME, RUNS = "mesh_products", "products-"
 FOLDER = harness.ARTIFACTS / NAME
 CASES = (
     ("8192^3", (8192, 8192, 8192), "gathered"),
@@ -198,15 +197,8 @@ def timed(stage: Stage, name: str, size: tuple[int, int, int], moves: str) -> li
     rows, good, runs = [], {}, contenders(stage, plan, moves, a, b, filled)
     for key, run in runs.items():
         row = {"case": name, "size": size, "moves": moves, "contender": key, "plan": repr(plan)}
-        failure = ""
-        try:
-            found = run().view(-1)
-            wrong = int((found != expected.reshape(-1)).sum())
-            failure = f"{wrong} of {expected.numel()} elements are wrong on rank {rank}" if wrong else ""
-        except (RuntimeError, ValueError, NotImplementedError) as error:  # a row tells it
-            failure = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        if stage.most(bool(failure)):
-            rows.append({**row, "failure": failure or "another rank failed"})
+        if failure := stage.failure(run, expected):
+            rows.append({**row, "failure": failure})
         else:
             good[key] = row
     a.normal_()
@@ -239,22 +231,8 @@ def time_rank(rank: int, ranks: int, port: int, options: SimpleNamespace) -> Non
     results: dict[str, Any] = {**circumstances(stage), "rows": []}
     for name, size, moves in CASES:
         scaled = size if stage.gpu else tuple(n // SMALL for n in size)
-        rows = timed(stage, name, scaled, moves)  # type: ignore[arg-type]
-        results["rows"] += rows
-        if not rank:
-            keep(f"products-{ranks}", results)
-            for row in rows:
-                text = row.get("failure") or " ".join(f"{way} {ms:.4f} ms" for way, ms in row["ms"].items())
-                print(f"{name:22} {moves:10} {row['contender']:13} {text}", flush=True)
-    stage.wait()
-    torch.distributed.destroy_process_group()
-    sys.exit(1 if any("failure" in row and row["contender"] != "fused" for row in results["rows"]) else 0)
-
-
-def time(options: SimpleNamespace) -> int:
-    if "RANK" in os.environ:  # torchrun
-        time_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
-    return max(map(abs, spawned(time_rank, ranks_of(options), options)))
+        stage.report(RUNS, results, timed(stage, name, scaled, moves), "case", "moves", "contender")
+    stage.finish(results, may_fail="fused")
 
 
 WAYS = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product alone", "ours alone")
@@ -263,10 +241,7 @@ WAYS = ("ours", "ours, copied", "ours, cuBLAS", "sequence", "fused", "product al
 def table() -> None:
     """The tables of the documentation, from the newest results of each number of GPUs."""
     parts: list[str | mlir_kernels.Table] = []
-    for ranks in GPUS:
-        found = mlir_kernels.latest(f"mesh-products-{ranks}")
-        if found is None or found["device"] == "CPU":
-            continue
+    for found, where in recorded(f"mesh-{RUNS}"):
         cells, every = [], []
         for name, size, moves in CASES:
             ms = {
@@ -284,12 +259,12 @@ def table() -> None:
         cells.append(["geometric mean", *[""] * (2 + len(WAYS)), *(f"{mean:.2f}" for mean in means)])
         columns = "product|M x N x K|moves|ours ms|" + "|".join(WAYS[1:])
         columns += "|sequence / ours|sequence / alone|fused / ours|fused / alone"
-        parts += [circumstances_of("mesh-products", ranks) + ".\n\n", mlir_kernels.table(columns, cells)]
+        parts += [f"{where}.\n\n", mlir_kernels.table(columns, cells)]
     mlir_kernels.put_into(PAGE, "products", *parts)
 
 
 BENCHMARK = runner.Benchmark(NAME, list(CASES), steps={
-    "render": lambda words: render(parsed(words)), "time": lambda words: time(parsed(words)),
+    "render": lambda words: render(parsed(words)), "time": lambda words: over_ranks(time_rank, parsed(words)),
     "table": lambda words: table(),
 })  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The processes of a benchmark over a mesh, one for each rank: their device, and how time is taken.
+"""The processes of a benchmark over a mesh, one for each rank: their device, how time is taken, and what is reported.
 
 A `single` time is one run between two events of the stream, after a barrier on it and with the launches ahead of it;
 `steady` is the tenth part of ten runs in a row. Medians, of the slowest rank. NVLink multicast is off. On a CPU times
@@ -10,17 +10,20 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+import sys
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
 import harness
+import mlir_kernels
 import runner
 
-NAME = "mesh"
+NAME, PAGE = "mesh", "results/mesh.md"
+GPUS = (2, 4, 8)
 SINGLE, STEADY, IN_A_ROW = 20, 5, 10
 SLEEP_CYCLES = 2_000_000  # the device waits while the host gets ahead
 
@@ -92,6 +95,37 @@ class Stage:
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found)
 
+    def failure(self, run: Callable[[], Any], expected: Any) -> str:
+        """Why a run does not give this rank's part, or another rank's; "" where all are right."""
+        found = ""
+        try:
+            part = run().view(-1)
+            wrong = int((part != expected.reshape(-1)).sum()) if part.numel() == expected.numel() else -1
+            if wrong:
+                found = f"{wrong} of {expected.numel()} elements are wrong on rank {self.rank}"
+        except (RuntimeError, NotImplementedError, AssertionError, ValueError) as error:  # a row tells it
+            found = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        failed = self.most(bool(found))
+        return (found or "another rank failed") if failed else ""
+
+    def report(self, name: str, results: dict[str, Any], rows: Sequence[dict[str, Any]], *facts: str) -> None:
+        """Add rows to the results, which rank 0 keeps, and prints by these facts with what was measured."""
+        results["rows"] += rows
+        if self.rank:
+            return
+        keep(f"{name}{self.ranks}", results)
+        for row in rows:
+            rates = (f"{way} {ms:.4f} ms" for way, ms in row.get("ms", {}).items())
+            print(*(row[fact] for fact in facts), row.get("failure") or " ".join(rates), sep="  ", flush=True)
+
+    def finish(self, results: dict[str, Any], may_fail: str) -> None:
+        """End the process: with 1 where a contender failed but this one."""
+        import torch
+
+        self.wait()
+        torch.distributed.destroy_process_group()
+        sys.exit(int(any("failure" in row and row["contender"] != may_fail for row in results["rows"])))
+
 
 def circumstances(stage: Stage) -> dict[str, Any]:
     import torch
@@ -148,6 +182,13 @@ def spawned(rank_of: Callable[..., None], ranks: int, *given: Any, limit_s: floa
     return [int(process.exitcode or 0) for process in made]
 
 
+def over_ranks(rank_of: Callable[..., None], options: SimpleNamespace) -> int:
+    """Run a function of each rank in a process, or as one rank of torchrun; the exit code."""
+    if "RANK" in os.environ:
+        rank_of(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 0, options)
+    return max(map(abs, spawned(rank_of, ranks_of(options), options)))
+
+
 def by_torch(a: Any, b: Any, out: Any, residual: Any = None) -> None:
     """`multiply` of a MeshProduct by PyTorch."""
     import torch
@@ -156,3 +197,12 @@ def by_torch(a: Any, b: Any, out: Any, residual: Any = None) -> None:
         torch.mm(a, b, out=out)
     else:
         torch.addmm(residual, a, b, out=out)
+
+
+def recorded(name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The newest run on each number of GPUs, and its circumstances."""
+    for ranks in GPUS:
+        run = mlir_kernels.latest(f"{name}{ranks}")
+        if run is not None and run["device"] != "CPU":
+            where = mlir_kernels.circumstances(f"{name}{ranks}", run, "torch")
+            yield run, f"**{ranks} GPUs**, {where}, NCCL {run['nccl']}, CUDA {run['cuda']}"

@@ -69,6 +69,32 @@ def assembled(ptx: str, target: str, shared_bytes: int) -> Any:
     return SimpleNamespace(code=sass.disassemble(cubin), resources=resources, shared_bytes=shared_bytes)
 
 
+def counted(code: Sequence[Any], kinds: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many instructions of machine code have one of the names of each kind."""
+    names = [instruction.name for instruction in code]
+    return {kind: sum(names.count(name) for name in among) for kind, among in kinds.items()}
+
+
+def instructions(code: Sequence[Any]) -> int:
+    """All instructions but those that end the code and fill its last line."""
+    return sum(instruction.name not in ("NOP", "BRA") for instruction in code)
+
+
+def by_triton(function: Any, pointers: Sequence[str], constants: Sequence[Any], warps: int, gluon: bool = False) -> Any:
+    """A kernel of Triton, or in Gluon, compiled for sm_90 without a GPU: of aligned pointers, and constants."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    names, first = function.arg_names, len(pointers)
+    signature = dict(zip(names, pointers, strict=False)) | dict.fromkeys(names[first:], "constexpr")
+    values = {(first + k,): value for k, value in enumerate(constants)}
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(first)}
+    source = (GluonASTSource if gluon else ASTSource)(function, signature, values, aligned)
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+
+
 def shared_bytes(compilation: Any) -> int:
     """Static and dynamic shared memory of a block."""
     (facts,) = compilation.kernels
@@ -82,12 +108,24 @@ def blocks_per_sm(row: Any, threads: int, shared_per_sm: int) -> int:
     return max(1, min(64 * 1024 // registers, shared_per_sm // (row["shared_bytes"] + 1024), 2048 // threads, 32))
 
 
+def static_path(name: str, target: str) -> Path:
+    """Where counts without a device are."""
+    return RESULTS / "static" / f"{name}-{target}.json"
+
+
 def static_results(name: str, target: str) -> list[dict[str, Any]]:
     """The rows that the step `static` wrote."""
-    path = RESULTS / "static" / f"{name}-{target}.json"
+    path = static_path(name, target)
     if not path.is_file():
         raise SystemExit(f"{path} is not there; run the step `static`")
     return json.loads(path.read_text())
+
+
+def update_static(name: str, target: str, rows: list[dict[str, Any]]) -> None:
+    """Keep the rows of these cases, after the others that are there."""
+    path, cases = static_path(name, target), [row["case"] for row in rows]
+    others = json.loads(path.read_text()) if path.is_file() else []
+    path.write_text(json.dumps([*(row for row in others if row["case"] not in cases), *rows], indent=1) + "\n")
 
 
 def latest(name: str) -> dict[str, Any] | None:

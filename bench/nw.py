@@ -250,8 +250,9 @@ def compared(n: int, b: int, launches: dict[str, Halves], more: dict[str, dict[s
     import cupy
 
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
-    scores = cupy.empty((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
-    expected = cupy.asarray(in_numpy(substitution.get())) if n <= CHECKED else None
+    scores = cupy.zeros((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
+    fill_border(scores)
+    expected = cupy.asarray(in_numpy(scores.get(), substitution.get(), PENALTY)) if n <= CHECKED else None
     found = []
     for who, (modules, halves, shared, last) in launches.items():
         for function, needed in zip(halves, shared, strict=True):
@@ -271,13 +272,19 @@ def compared(n: int, b: int, launches: dict[str, Halves], more: dict[str, dict[s
     return found
 
 
+def fill_border(scores: Any) -> None:
+    """Scores of gaps alone in the first row and column."""
+    import cupy
+
+    scores[0] = scores[:, 0] = -PENALTY * cupy.arange(scores.shape[0], dtype=cupy.int32)
+
+
 def checked(launch: Callable[[], Any], scores: Any, expected: Any, name: str) -> Any:
     """The expected scores, those of this launch if none are known yet. Raises WrongResultError for other scores."""
     import cupy
 
-    border = -PENALTY * cupy.arange(scores.shape[0], dtype=cupy.int32)
     scores.fill(0)
-    scores[0], scores[:, 0] = border, border
+    fill_border(scores)
     cupy.cuda.get_current_stream().synchronize()
     launch()
     cupy.cuda.Device().synchronize()
@@ -288,19 +295,17 @@ def checked(launch: Callable[[], Any], scores: Any, expected: Any, name: str) ->
     return expected
 
 
-def in_numpy(substitution: Any) -> Any:
-    """The scores, one anti-diagonal at a time."""
+def in_numpy(scores: Any, substitution: Any, penalty: int) -> Any:
+    """The scores, one anti-diagonal at a time; the first row and column are given."""
     import numpy as np
 
-    n = substitution.shape[0] - 1
-    scores = np.zeros((n + 1, n + 1), np.int32)
-    scores[0] = scores[:, 0] = -PENALTY * np.arange(n + 1)
-    for d in range(2, 2 * n + 1):
-        i = np.arange(max(1, d - n), min(n, d - 1) + 1)
+    found, n = scores.copy(), scores.shape[0]
+    for d in range(2, 2 * n - 1):
+        i = np.arange(max(1, d - n + 1), min(d, n))
         j = d - i
-        gap = np.maximum(scores[i, j - 1], scores[i - 1, j]) - PENALTY
-        scores[i, j] = np.maximum(scores[i - 1, j - 1] + substitution[i, j], gap)
-    return scores
+        gap = np.maximum(found[i, j - 1], found[i - 1, j]) - penalty
+        found[i, j] = np.maximum(found[i - 1, j - 1] + substitution[i, j], gap)
+    return found
 
 
 # -- the pages

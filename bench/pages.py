@@ -2,8 +2,8 @@
 
 A page has one plot, of `headlines`, and the tables of the newest run of each benchmark, with its device and its date;
 long tables are files in docs/results/data. `--check` writes nothing and fails where a page or a file would change.
-Tables of counts that need the compiler instead of results (`op_counts`, `order_counts`, `first_day_lines`,
-`layout_tables`) are written by the modules of these names.
+Tables of counts that need the compiler instead of results (`op_counts`, `order_counts`, `layout_tables`,
+the step `lines` of `first_day`) are written by the modules of these names.
 """
 
 from __future__ import annotations
@@ -80,14 +80,10 @@ def _date(device: str, name: str) -> str:
 
 def write() -> None:
     """All pages, in mlir_kernels.DOCS."""
-    for where, *_ in BENCHMARKS:
+    for where, *_ in (*BENCHMARKS, ("structured.page",)):
         module, _, name = where.partition(".")
         table = getattr(importlib.import_module(module), name)
         table(*([[]] if table.__code__.co_argcount else []))
-    if (path := mlir_kernels.latest_path("structured")) is not None:
-        import structured
-
-        mlir_kernels.put_into("results/structured.md", "structured", *structured.table(structured.recorded(path)))
     for page in headlines.HEADLINES:
         mlir_kernels.put_into(f"results/{page}.md", "headline", headlines.pictured(page))
     mlir_kernels.put_into("results/index.md", LISTED, str(listing()))

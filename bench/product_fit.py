@@ -22,7 +22,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from statistics import geometric_mean
@@ -31,6 +31,7 @@ from typing import Any
 import mlir_kernels
 import numpy as np
 import recorded_tiles
+import runner
 from product_runs import SMS
 
 from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
@@ -398,14 +399,14 @@ def _computed_size(row: Measured) -> tuple[int, int, int]:
     return product.m, product.n, product.k
 
 
-def validate(folds: int = FOLDS) -> None:
+def validate(_: Sequence[str]) -> None:
     """Fit the constants of each fold to the sizes outside of it, and record them.
 
     The fit ends at another of some close minima where a processor rounds otherwise: its result is recorded, and pages
     are made from the record.
     """
     rows = recorded()
-    constants = [vector_of(fitted(Runs(there))).tolist() for there, _ in _divided(rows, folds)]
+    constants = [vector_of(fitted(Runs(there))).tolist() for there, _ in _divided(rows, FOLDS)]
     record = {"runs": _runs_digest(rows), "constants": constants}
     HELD_OUT.write_text(json.dumps(record, indent=1) + "\n")
 
@@ -431,7 +432,7 @@ def cross_validated(rows: list[Measured]) -> dict[Any, tuple[Measured, Measured]
     return {row.group: found[row.group] for row in rows if row.group in found}
 
 
-def fit() -> None:
+def fit(_: Sequence[str]) -> None:
     """The constants from all runs."""
     runs = Runs(recorded())
     device = fitted(runs)
@@ -451,7 +452,7 @@ def _rounded(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in pairs}
 
 
-def judge() -> None:
+def judge(_: Sequence[str]) -> None:
     """The choices of cross-validation."""
     found = cross_validated(recorded())
     for (run, product, _, _), (choice, best) in found.items():
@@ -512,10 +513,7 @@ def _label(tile: ProductTile) -> str:
     return f"{tile.family} {tile.m}x{tile.n}x{tile.k}{cluster}, {tile.stages} stages{persistent}"
 
 
-STEPS = {step.__name__: step for step in (fit, validate, judge, table)}
+BENCHMARK = runner.Benchmark("product_fit", table=table, steps={"fit": fit, "validate": validate, "judge": judge})
 
 if __name__ == "__main__":
-    if sys.argv[1:] and sys.argv[1] in STEPS:
-        STEPS[sys.argv[1]]()
-    else:
-        sys.exit(f"give a step: {', '.join(STEPS)}")
+    sys.exit(runner.main(BENCHMARK))

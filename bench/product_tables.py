@@ -8,8 +8,8 @@ from itertools import chain, product
 from statistics import geometric_mean
 from typing import Any
 
+import comparison
 import mlir_kernels
-import recorded_tiles
 from product_cases import AROUND, MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
 from product_runs import PLAIN_TARGET, TARGET, UNFUSED
 
@@ -32,12 +32,9 @@ def mean(values: Sequence[float]) -> str:
 
 def ratios(rows: Iterable[Row], theirs: str = "cuBLAS", ours: str = "chosen", field: str = "ms") -> dict[Any, float]:
     """The time of one kernel relative to that of another, by size, layouts and type."""
-    found: dict[Any, dict[str, float]] = {}
-    for row in rows:
-        if row.get(field):
-            case = tuple(row["size"]), row["layouts"], row.get("dtype", "f16")
-            found.setdefault(case, {})[row["kernel"]] = row[field]
-    return {case: ms[theirs] / ms[ours] for case, ms in found.items() if theirs in ms and ours in ms}
+    typed = [{"dtype": "f16", **row} for row in rows]
+    found: dict[Any, float] = comparison.ratios(typed, ("size", "layouts", "dtype"), [theirs], [ours], field)
+    return found
 
 
 # -- squares, other sizes, and those that nothing was fitted to
@@ -187,7 +184,6 @@ def sizes_between(name: str) -> Callable[[], None]:
         rows = mlir_kernels.newest(name)["rows"]
         ours = {row["kernel"] for row in rows} - {"cuBLAS"}
         best = [{**row, "kernel": "ours" if row["kernel"] in ours else row["kernel"]} for row in rows]
-        best.sort(key=lambda row: -row["ms"])  # the quickest of a case is the last, and stays
         found = ratios(best, ours="ours")
         for called, few in (("rows to 300", True), ("larger", False)):
             mine = {case: ratio for case, ratio in found.items() if (case[0][0] <= AROUND[-1]) == few}
@@ -205,17 +201,6 @@ def sizes_between(name: str) -> Callable[[], None]:
 
 def of_case(rows: Iterable[Row], size: Size, layouts: str) -> list[Row]:
     return [row for row in rows if tuple(row["size"]) == size and row["layouts"] == layouts]
-
-
-def fastest_sync() -> list[tuple[str, Size, Any]]:
-    """The fastest of our kernels by mma.sync at each size and layout of the newest results: layouts, size, choice."""
-
-    rows, found = mlir_kernels.newest("matmul")["rows"], []
-    for size, layouts in product(SYNC_SIZES, ("NN", "NT", "TN", "TT")):
-        ours = [row for row in of_case(rows, size, layouts) if "tile" in row]
-        if ours:
-            found.append((layouts, size, recorded_tiles.of_row(min(ours, key=lambda row: row["ms"]))))
-    return found
 
 
 def matmul() -> None:

@@ -1,33 +1,42 @@
-"""Random tile programs without layouts, compiled by this project and by Triton: instructions and conversions.
+"""The layout engine on random tile programs, next to Triton: instructions, conversions; and its time on the examples.
 
     python bench/random_tiles.py count FIRST LAST      compile programs of these seeds for sm_90, and keep the counts
+    python bench/random_tiles.py choose [FILE ..]      seconds in which the layouts of each example are chosen
     python bench/random_tiles.py table                 the table of docs/results/layout-engine.md
 
 The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes
 that are powers of two, since Triton takes no others. Instructions are those of the machine code, by ptxas for both, of
 one thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR,
 by which it stages operands. No GPU is needed.
+
+`choose` takes the processor's time of the least of REPEATS choices in one process, each with the caches of layouts
+emptied, and compares them. On a busy machine it rises with what shares the core; `loop` is the time of two million
+additions in Python, for comparison.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from statistics import geometric_mean
+from time import process_time
 from typing import Any
 
+import harness
 import mlir_kernels
 import runner
-from layout_tables import COUNTED, IDLE
+from layout_tables import COUNTED, code_counts
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "test"))
 PAGE, TARGET = "results/layout-engine.md", "sm_90"
-KEPT = ROOT / "bench" / "results" / "static" / f"random_tiles-{TARGET}.json"
+KEPT = mlir_kernels.static_path("random_tiles", TARGET)
 POINTERS = {"f32": "*fp32", "f16": "*fp16", "i32": "*i32"}
 HEAD = """import triton
 import triton.language as tl
@@ -125,14 +134,6 @@ def _lines(made: Any, step: tuple[str, tuple[int, ...], Any]) -> Iterator[str]:
 # -- counts
 
 
-def counted(cubin: bytes) -> dict[str, int]:
-    from lego_mlir.toolchain import sass
-
-    names = [i.name.partition(".")[0] for i in sass.disassemble(cubin)]
-    found = {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
-    return {**found, "instructions": sum(name not in IDLE for name in names)}
-
-
 def ours(made: Any) -> dict[str, int]:
     """The counts of this project's kernel."""
     import tile_programs
@@ -145,32 +146,19 @@ def ours(made: Any) -> dict[str, int]:
     cubin = compile_kernel(kernel, target=TARGET, emit="cubin").bytes
     assert kernel.layout_choice is not None
     moves = [plan(a, b, v.node.bits) for v in kernel.layout_choice.values.values() for a, b in v.moved]
-    return {**counted(cubin), "conversions": sum(not isinstance(move, Unchanged | Renamed) for move in moves)}
+    return {**code_counts(cubin), "conversions": sum(not isinstance(move, Unchanged | Renamed) for move in moves)}
 
 
 def tritons(made: Any) -> dict[str, int]:
     """The counts of Triton's kernel."""
-    import importlib.util
-
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tiles.py"
-        path.write_text(triton_text(made))
-        spec = importlib.util.spec_from_file_location("random_tile_program", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        names = module.tiles.arg_names
-        signature = dict.fromkeys(names, POINTERS[str(made.dtype)])
-        aligned = {(k,): [["tt.divisibility", 16]] for k in range(len(names))}
-        text = ASTSource(module.tiles, signature, constexprs={}, attrs=aligned)
-        found = triton.compile(text, target=GPUTarget("cuda", 90, 32), options={"num_warps": made.block // 32})
+        (Path(folder) / "tiles.py").write_text(triton_text(made))
+        kernel = harness.load(Path(folder), "tiles", "tiles")
+        pointers = [POINTERS[str(made.dtype)]] * len(kernel.arg_names)
+        found = mlir_kernels.by_triton(kernel, pointers, [], made.block // 32)
     ir = found.asm["ttgir"]
     return {
-        **counted(found.asm["cubin"]),
+        **code_counts(found.asm["cubin"]),
         "conversions": ir.count("= ttg.convert_layout") + ir.count("= ttg.local_alloc"),
     }
 
@@ -234,7 +222,55 @@ def count(words: Sequence[str]) -> None:
     static(*map(int, words))
 
 
-BENCHMARK = runner.Benchmark("random_tiles", table=table, steps={"count": count})
+# -- the time of the choice
+
+REPEATS, MOST_SECONDS, EXAMPLES = 3, 0.5, ROOT / "examples"
+
+
+def chosen_anew(graph: Any) -> tuple[float, Any]:
+    """Seconds of a choice, and the choice, where functions of layouts remember nothing."""
+    from lego_mlir.engine.layout_choice import chosen_layouts
+
+    for found in gc.get_objects():
+        if isinstance(found, _lru_cache_wrapper) and found.__module__.startswith(("lego_mlir.engine", "lego_mlir.f2")):
+            found.cache_clear()
+    start = process_time()
+    choice = chosen_layouts(graph)
+    return process_time() - start, choice
+
+
+def loop_seconds() -> float:
+    start, total = process_time(), 0
+    for k in range(2_000_000):
+        total += k & 3
+    return process_time() - start
+
+
+def choose(words: Sequence[str]) -> int:
+    """A table of the examples that have tiles without a layout; 1 where a choice is slow, or not the same again."""
+    from lego_mlir import spec
+
+    files = [*map(Path, words)] or [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("second_week/*.py"))]
+    print(f"loop {loop_seconds():.2f} s")
+    print("| example | values | seconds | rounds | the best of its candidates |\n|---|---|---|---|---|")
+    failed = False
+    for name, kernel in ((path.stem, kernel) for path in files for kernel in spec.load(path).kernels.values()):
+        choice = kernel.layout_choice
+        if choice is None:
+            continue
+        found = [chosen_anew(choice.alternatives.graph) for _ in range(REPEATS)]
+        seconds = min(taken for taken, _ in found)
+        chosen = [[(v.computed, v.moved) for v in again.values.values()] for _, again in found]
+        same = all(one == chosen[0] for one in chosen)
+        failed |= seconds > MOST_SECONDS or not same
+        best = "yes" if choice.is_best else f"within {choice.slots / choice.bound - 1:.1%}"
+        taken = f"{seconds:.2f}{'' if same else ', not the same'}"
+        print(f"| {name} | {len(choice.values)} | {taken} | {choice.rounds} | {best} |", flush=True)
+    print(f"loop {loop_seconds():.2f} s")
+    return int(failed)
+
+
+BENCHMARK = runner.Benchmark("random_tiles", table=table, steps={"count": count, "choose": choose})
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

@@ -1,10 +1,13 @@
 """Structured matrices against BLAS libraries, Eigen and compilers: the LGen paper's five cases, and the same in float.
 
-    pip install mkl scipy-openblas32                    the baselines' libraries, wherever --packages points to
-    python bench/structured.py --build DIR              generate, compile and link our kernels and all baselines
-    python bench/structured.py --run DIR                correctness, then times, all baselines of a point interleaved
-    python bench/structured.py --table RESULTS.json     ratios, Markdown
-    python bench/structured.py --points RESULTS.json    every point as Markdown
+    pip install mkl scipy-openblas32                    the baselines' libraries, wherever `packages` is
+    python bench/structured.py build DIR [packages=DIR] [sizes=8,40] [untuned] [one-buffer]
+                                                       generate, compile and link our kernels and all baselines;
+                                                       `one-buffer`: all calls take the same arrays
+    python bench/structured.py run DIR                 correctness, then times, all baselines of a point interleaved;
+                                                       JSON, to be kept in bench/results
+    python bench/structured.py table                   ratios, into docs/results/structured.md
+    python bench/structured.py points RESULTS.json     every point as Markdown
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
@@ -15,7 +18,6 @@ anything else, so each of the two runs several times, on fresh copies of all lib
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -23,10 +25,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import mlir_kernels
+import runner
 
 RIVALS = Path(__file__).parent / "rivals" / "structured"
 SIZES = (4, 5, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 57, 64, 80, 96, 112, 120, 121)
@@ -306,28 +310,28 @@ def points(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, metavar="DIR", help="build everything into this folder")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="time what was built; JSON to standard output")
-    parser.add_argument("--table", type=Path, metavar="JSON", help="ratios of recorded results, as Markdown")
-    parser.add_argument("--points", type=Path, metavar="JSON", help="every point of recorded results, as Markdown")
-    parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
-    parser.add_argument("--one-buffer", action="store_true", help="build a plan whose calls all take the same arrays")
-    args = parser.parse_args()
-    if args.build:
-        build(args.build.resolve(), args.sizes, args.packages, not args.untuned, args.one_buffer)
-    if args.run:
-        folder = args.run.resolve()
-        print(json.dumps({"circumstances": circumstances(folder), "points": run(folder)}))
-    if args.table:
-        print(*table(recorded(args.table)), sep="\n")
-    if args.points:
-        print(points(recorded(args.points)))
-    return 0
+def build_step(words: Sequence[str]) -> None:
+    given = runner.options(words, packages=sys.prefix, sizes="")
+    folder, *forms = given.words
+    sizes = [int(size) for size in given.sizes.split(",") if size] or list(SIZES)
+    build(Path(folder).resolve(), sizes, Path(given.packages), "untuned" not in forms, "one-buffer" in forms)
 
+
+def run_step(words: Sequence[str]) -> None:
+    folder = Path(words[0]).resolve()
+    print(json.dumps({"circumstances": circumstances(folder), "points": run(folder)}))
+
+
+def page() -> None:
+    """The table of the page, from the newest results."""
+    if (path := mlir_kernels.latest_path("structured")) is not None:
+        mlir_kernels.put_into("results/structured.md", "structured", *table(recorded(path)))
+
+
+BENCHMARK = runner.Benchmark(
+    "structured", table=page,
+    steps={"build": build_step, "run": run_step, "points": lambda words: print(points(recorded(Path(words[0]))))},
+)  # fmt: skip
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(runner.main(BENCHMARK))

@@ -8,7 +8,7 @@ of the same bytes, PyTorch's and the driver's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,12 +28,6 @@ COPIES = ("copy", "copy by the driver")
 RIVALS = Path(__file__).parent / "rivals" / "transpose.cu"
 TRITON_TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 TRITON_WARPS = (2, 4, 8)
-WORDS = {
-    (1025, 1025): "64x64-t256-a16-b8-column", (4097, 4097): "128x128-t512-a16-b8-row",
-    (5003, 6007): "128x128-t512-a16-b8-column", (8190, 8190): "128x128-t512-a16-b8-column",
-    (8191, 8191): "128x128-t512-a16-b8-column", (8192, 8191): "128x128-t512-a16-b8-column",
-}  # fmt: skip
-"""The tile, threads, alignment and order of words of two rows, f16, in a study of them at these sizes."""
 
 
 def compiled(variant: str, size: int, dtype: str) -> Any:
@@ -97,19 +91,13 @@ class Case:
         addresses = (self.taken.data.ptr, self.given.data.ptr, self.given.nbytes, cp.cuda.runtime.memcpyDeviceToDevice)
         ways = (lambda: self.target.copy_(self.source), lambda: by_driver(*addresses, cp.cuda.get_current_stream().ptr))
         copies = [harness.contender(run, kernel=name, **self.facts) for name, run in zip(COPIES, ways, strict=True)]
-        return [*copies, *(self.right(name, run) for name, run in self.ways().items())]
+        turned = self.source.t()
+        ways = [harness.exact(run, self.target, turned, kernel=k, **self.facts) for k, run in self.ways().items()]
+        return [*copies, *ways]
 
     @property
     def facts(self) -> dict[str, Any]:
         return {"dtype": self.dtype, "size": self.size}
-
-    def right(self, kernel: str, run: Any) -> harness.Contender:
-        """A contender, after one launch into an empty result that must be equal."""
-        self.target.zero_()
-        run()
-        if not bool((self.target == self.source.t()).all()):
-            raise harness.WrongResultError(f"{kernel} {self.facts}: wrong; nothing is timed")
-        return harness.contender(run, kernel=kernel, **self.facts)
 
     def ways(self) -> dict[str, Any]:
         import cupy as cp
@@ -171,8 +159,6 @@ def table() -> None:
     mlir_kernels.put_into(PAGE, "static", text)
     mlir_kernels.put_into(PAGE, "measured", *shares(NAME, SIZES))
     mlir_kernels.put_into(PAGE, "odd", *shares(NAME if measured(NAME, ODD) else f"{NAME}_odd", ODD))
-    mlir_kernels.put_into(PAGE, "words", *words())
-    mlir_kernels.put_into(PAGE, "small", *small())
 
 
 def measured(name: str, sizes: Sequence[int]) -> bool:
@@ -180,38 +166,7 @@ def measured(name: str, sizes: Sequence[int]) -> bool:
     return bool({row["size"] for row in (mlir_kernels.latest(name) or {"rows": ()})["rows"]} & set(sizes))
 
 
-Shown = tuple[str] | tuple[str, mlir_kernels.Table]
-
-
-def words() -> Shown:
-    """Words of two rows and what was chosen before, as shares of the copy."""
-    kernels = {size: (f"pairs-{chosen}", "current", "Triton") for size, chosen in WORDS.items()}
-    return of_copies(f"{NAME}_words", kernels, "words of two rows|vectors of memory|Triton")
-
-
-def small() -> Shown:
-    """Words of two rows of matrices that L2 holds, by tile, and what was chosen before, as shares of the copy."""
-    rows = [] if (results := mlir_kernels.latest(f"{NAME}_small")) is None else results["rows"]
-    ways = ("pairs-64x64-t512-row", "pairs-128x64-t512-row", "Triton", "chosen")
-    kernels = dict.fromkeys(sorted({(r["m"], r["n"]) for r in rows if "ms" in r}), ways)
-    return of_copies(f"{NAME}_small", kernels, "64 x 64|128 x 64|Triton|before")
-
-
-def of_copies(name: str, kernels: Mapping[tuple[int, int], Sequence[str]], columns: str) -> Shown:
-    """The kernels of each size as shares of the copy."""
-    results = mlir_kernels.latest(name)
-    if results is None:
-        return ("Not measured yet.\n\n",)
-    ms = {((r["m"], r["n"]), r["kernel"]): r["ms"] for r in results["rows"] if "ms" in r}
-    cells = []
-    for size, ways in kernels.items():
-        copy = min(ms[size, way] for way in COPIES)
-        times = [ms.get((size, way)) for way in ways]
-        cells.append([" x ".join(map(str, size)), *("" if t is None else f"{copy / t:.3f}" for t in times)])
-    return f"{mlir_kernels.circumstances(name, results)}.\n\n", mlir_kernels.table(f"size, f16|{columns}", cells)
-
-
-def shares(name: str, sizes: Sequence[int]) -> Shown:
+def shares(name: str, sizes: Sequence[int]) -> tuple[str, mlir_kernels.Table]:
     """The copy's time divided by each kernel's, for each element type."""
     results = mlir_kernels.latest(name)
     rows = [] if results is None else results["rows"]

@@ -3,8 +3,6 @@
     python bench/tuned_templates.py pack [few] [NAME ..]     into artifacts/tuned_templates, one folder a tunable
                                                              (stencils whole, as a space that pruning is tested on)
     python bench/tuned_templates.py time [few] [NAME ..]     where a GPU, NumPy and Triton are
-    python bench/tuned_templates.py devices                  where two GPUs are: 40 sizes of `transposed` on one, and
-                                                             on two, as `lego-mlir tune FOLDER --gpus 2` runs them
     python bench/tuned_templates.py table                    the tables of docs/how-to/tuning-measuring.md
 
 This file is a spec as well: `lego-mlir tune bench/tuned_templates.py --kernel softmax --size N=1000`. With `few`, one
@@ -14,11 +12,9 @@ small size of each tunable, for a first launch.
 from __future__ import annotations
 
 import sys
-import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -28,14 +24,12 @@ sys.path.insert(0, str(BENCH))
 
 import harness  # noqa: E402
 import mlir_kernels  # noqa: E402
+import nw  # noqa: E402
 import runner  # noqa: E402
 
 NAME, TARGET, ROWS = "tuned_templates", "sm_90", 4096
 FOLDER = harness.ARTIFACTS / NAME
-DEVICES_OF, DEVICES, LIVE = "transposed", (1, 2), 6
-"""The tunable that is raced on this many GPUs, in this order, by so many processes each."""
 SIZES = {
-    "transposed": [{"M": 1000 + 69 * i, "N": 900 + 93 * (17 * i % 40)} for i in range(40)],
     "rowwise": [{"N": n} for n in (1000, 384, 1536, 6144, 12288)],
     "multiplied": [{"M": m} for m in (1024, 2048, 4096)],
     "grouped": [{"M": m} for m in (512, 1024)],
@@ -48,7 +42,7 @@ SIZES = {
 
 def _spec() -> dict[str, Any]:
     import lego_mlir as lego
-    from lego_mlir import Row, f16, f32, gallery, i32
+    from lego_mlir import Row, f16, f32, i32
     from lego_mlir.templates.library import matmul as products
     from lego_mlir.templates.library import nw as wavefronts
     from lego_mlir.templates.library import rows, stencil
@@ -126,7 +120,7 @@ def _spec() -> dict[str, Any]:
         given = {"scores": scores, "substitution": scores, "penalty": 3, "diagonal": 0}
         shared = wavefronts.shared_bytes(wavefronts.buffer(kind, b))
         return lego.TemplateLaunch(
-            wavefronts.nw(N, b, kind), "nw_growing", 1, given, writes=["scores"], reference=scores_in_numpy, block=b,
+            wavefronts.nw(N, b, kind), "nw_growing", 1, given, writes=["scores"], reference=nw.in_numpy, block=b,
             shared_bytes=shared if shared > 48 * 1024 else 0, then=[*growing, *shrinking],
         )  # fmt: skip
 
@@ -147,36 +141,7 @@ def _spec() -> dict[str, Any]:
             block=block[::-1],
         )  # fmt: skip
 
-    @lego.tune(
-        space={"tile": [16, 32, 64], "down": [4, 8, 16], "stage": [gallery.padded, gallery.xor_swizzle]},
-        where=["tile % down == 0", "tile * down >= 128"],
-        key=["M", "N"],
-    )
-    def transposed(tile: int, down: int, stage: Any) -> Any:
-        M, N = lego.size("M"), lego.size("N")
-        tiles = (lego.cdiv(M, tile), lego.cdiv(N, tile))
-        X, Y = lego.Tensor(f32, Row(M, N)), lego.Tensor(f32, Row(N, M))
-
-        @lego.kernel(grid=tiles[::-1], block=(tile, down))
-        def transpose(src: X, dst: Y) -> None:  # type: ignore[valid-type]
-            j, i, tx, ty = *lego.block_id[:2], *lego.thread_id[:2]
-            shared = lego.shared(f32, stage(tile, tile))
-            source, result = src.tile_by(tiles, [tile, tile]), dst.tile_by(tiles[::-1], [tile, tile])
-            for r in lego.unroll(0, tile, down):
-                with lego.when(source.layout.mask(i, j, ty + r, tx)):
-                    shared[ty + r, tx] = source[i, j, ty + r, tx]
-            lego.barrier()
-            for r in lego.unroll(0, tile, down):
-                with lego.when(result.layout.mask(j, i, ty + r, tx)):
-                    result[j, i, ty + r, tx] = shared[tx, ty + r]
-
-        @transpose.reference
-        def expected(src: Any) -> Any:
-            return src.T
-
-        return transpose
-
-    return {"transposed": transposed, "rowwise": rowwise, "normalised": normalised, "multiplied": multiplied,
+    return {"rowwise": rowwise, "normalised": normalised, "multiplied": multiplied,
             "grouped": grouped, "aligned": aligned, "diffused": diffused}  # fmt: skip
 
 
@@ -186,17 +151,6 @@ def stencil_counts(values: Any, n: int) -> Any:
 
     block, each = (values["depth"], values["y"], values["x"]), (values["planes"], values["width"])
     return template_counts.stencil(n, "7-point", block=block, each=each, bricks=values["layout"] == "bricks")
-
-
-def scores_in_numpy(scores: Any, substitution: Any, penalty: int) -> Any:
-    """Needleman-Wunsch, one anti-diagonal after the other; the first row and column are given."""
-    found, n = scores.copy(), scores.shape[0]
-    for d in range(2, 2 * n - 1):
-        i = np.arange(max(1, d - n + 1), min(d, n))
-        j = d - i
-        gap = np.maximum(found[i, j - 1], found[i - 1, j]) - penalty
-        found[i, j] = np.maximum(found[i - 1, j - 1] + substitution[i, j], gap)
-    return found
 
 
 def stencil_in_numpy(**arrays: Any) -> Any:
@@ -212,15 +166,15 @@ def stencil_in_numpy(**arrays: Any) -> Any:
 
 def pack(words: Sequence[str]) -> None:
     from lego_mlir.tuning import packed
-    from lego_mlir.tuning.gpu_workbench import Preparing, template_toolchain, toolchain
+    from lego_mlir.tuning.gpu_workbench import Preparing, template_toolchain
     from lego_mlir.tuning.work_units import SizedProblem
 
     names, few = _chosen(words)
     for name in names:
-        tunable, of_kernel = _spec()[name], name == DEVICES_OF
+        tunable = _spec()[name]
         sizes = SIZES[name][:1] if few else SIZES[name]
         problems = [SizedProblem(_candidates(tunable, name, at, few), at) for at in sizes]
-        tools, prepare = (toolchain if of_kernel else template_toolchain)(TARGET), Preparing(TARGET, small=of_kernel)
+        tools, prepare = template_toolchain(TARGET), Preparing(TARGET)
         folder = _folder(name, few)
         found = packed.write(folder, tunable, problems, TARGET, tools, prepare.trial)
         rows = [row for job in found.rows for row in job["candidates"]]
@@ -230,8 +184,8 @@ def pack(words: Sequence[str]) -> None:
 
 
 def _chosen(words: Sequence[str]) -> tuple[list[str], bool]:
-    """The tunables that are named, or all templates, and whether `few` of their candidates are wanted."""
-    names = [word for word in words if word != "few"] or [name for name in SIZES if name != DEVICES_OF]
+    """The tunables that are named, or all, and whether `few` of their candidates are wanted."""
+    names = [word for word in words if word != "few"] or list(SIZES)
     if unknown := set(names) - set(SIZES):
         raise SystemExit(f"no tunable {', '.join(unknown)}; there are {', '.join(SIZES)}")
     return names, "few" in words
@@ -295,29 +249,7 @@ def _row(timings: Sequence[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def devices(words: Sequence[str]) -> int:
-    """All sizes of the transposes on one GPU and on two; exit code 1 where a candidate fails."""
-    from lego_mlir.tuning import packed
-    from lego_mlir.tuning.several_devices import halve_on_devices
-
-    found, runs = packed.read(_folder(DEVICES_OF, few=False)), []
-    problems = found.problems
-    first = [found.workbench(number, LIVE) for number in range(max(DEVICES))]
-    halve_on_devices(first, found.tunable, problems[: len(first)])
-    for count in DEVICES:
-        workbenches = [found.workbench(number, LIVE) for number in range(count)]
-        began = clock.perf_counter()
-        timings = halve_on_devices(workbenches, found.tunable, problems)
-        seconds = clock.perf_counter() - began
-        runs.append({"gpus": count, "seconds": seconds, "sizes": [_row(timed) for timed in timings]})
-        print(f"{count} GPUs: {seconds:.1f} s", flush=True)
-        about = {"device": harness.device_name(), "candidates": sum(len(p.candidates) for p in problems)}
-        harness.save("tuning_devices", {**about, "runs": runs})
-    return int(any(row["failed"] for run in runs for row in run["sizes"]))
-
-
 def table() -> None:
-    devices_table()
     results = mlir_kernels.newest(NAME)
     cells = [
         [row["tunable"], " ".join(f"{n}={v}" for n, v in row["sizes"].items()), str(len(row["us"])),
@@ -333,25 +265,7 @@ def table() -> None:
     mlir_kernels.put_into("how-to/tuning-measuring.md", "templates", text)
 
 
-def devices_table() -> None:
-    results = mlir_kernels.newest("tuning_devices")
-    by_count = {run["gpus"]: run for run in results["runs"]}
-    one, several = by_count[1], by_count[max(by_count)]
-    took = [mean(r["seconds"] for r in results["runs"] if r["gpus"] == count) for count in (1, several["gpus"])]
-    ratios = [
-        here["us"][there["best"]] / here["us"][here["best"]]
-        for here, there in zip(one["sizes"], several["sizes"], strict=True)
-    ]
-    text = (
-        f"{len(one['sizes'])} sizes of transposes with {results['candidates']} candidates on {results['device']}: "
-        f"{took[0]:.1f} s on one GPU, {took[1]:.1f} s on {several['gpus']}, "
-        f"{took[1] / took[0]:.2f} of the time.\nThe choices with several GPUs are at most "
-        f"{max(ratios) - 1:.1%} slower than those of one GPU, by the times taken on one.\n"
-    )
-    mlir_kernels.put_into("how-to/tuning-measuring.md", "devices", text)
-
-
-BENCHMARK = runner.Benchmark(NAME, table=table, steps={"pack": pack, "time": time, "devices": devices})
+BENCHMARK = runner.Benchmark(NAME, table=table, steps={"pack": pack, "time": time})
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

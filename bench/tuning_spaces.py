@@ -283,7 +283,7 @@ def table() -> None:
         kept, least, first = pruned(rows)
         cells.append([kind, " x ".join(map(str, sizes)), str(len(rows)), str(kept), f"{least:.3f}", f"{first:.3f}"])
     columns = "space|sizes|candidates|kept|best kept / best|the model's first / best"
-    mlir_kernels.put_into("how-to/tuning.md", "recorded", "\n", mlir_kernels.table(columns, cells), "\n")
+    mlir_kernels.put_into("how-to/tuning.md", "recorded", "\n", mlir_kernels.table(columns, cells), "")
 
 
 BENCHMARK = runner.Benchmark(

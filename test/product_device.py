@@ -14,8 +14,9 @@ from lego_mlir.runtime import driver, first_calls
 from lego_mlir.runtime.data import concrete
 from lego_mlir.runtime.products import backends, kernels, known
 
-compiled_copy = cache(kernels.compiled_copy)
-"""The copies into and out of aligned rows, which the name and the target define: compiled once for all tests."""
+compiled_copy, compiled_product = cache(kernels.compiled_copy), cache(kernels.compiled)
+"""The copies into and out of aligned rows, which the name and the target define, and products: compiled once for all
+tests."""
 
 
 def run_launch(compilation, entry, parameters, grid=None):
@@ -47,8 +48,7 @@ class Device:
         self.machine = Machine().plug_in(monkeypatch)
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
-        real = kernels.compiled
-        monkeypatch.setattr(kernels, "compiled", lambda p: self.compiled.setdefault(p, real(p)))
+        monkeypatch.setattr(kernels, "compiled", lambda p: self.compiled.setdefault(p, compiled_product(p)))
         monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
         monkeypatch.setattr(kernels, "compiled_copy", lambda *given: self.run_copies(compiled_copy(*given)))
 

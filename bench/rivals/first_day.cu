@@ -1,5 +1,5 @@
 // The kernels of examples/first_day in plain CUDA C++, a namespace for each file: the same algorithm, blocks, sizes and
-// masks. bench/first_day_lines.py compares their lines with those of the examples.
+// masks. bench/first_day.py compares their lines with those of the examples.
 
 #include <cuda_fp16.h>
 #include <mma.h>

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lego_mlir.choices.product_tile import Family
 from lego_mlir.hardware import devices
 from lego_mlir.hardware.device_numbers import DeviceNumbers
-from lego_mlir.hardware.devices import constants_of, numbers_of
+from lego_mlir.hardware.devices import REFERENCE, constants_of, numbers_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -177,9 +177,7 @@ def _value(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-REFERENCE: Final = "NVIDIA H200"
-"""The device whose constants stand for those of a device without a file."""
-H200: Final = device_from(constants_of(REFERENCE, "products"))
+H200: Final = device_from(devices.reference("products"))
 
 
 @cache

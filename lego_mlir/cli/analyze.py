@@ -24,7 +24,7 @@ from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
-from lego_mlir.runtime.manifest import sizes_of
+from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -146,7 +146,6 @@ def _of_module(args: argparse.Namespace, observer: Callable[[], RecordedRequests
 
 def _of_spec(args: argparse.Namespace, observer: Callable[[], RecordedRequests]) -> dict[str, list[Json]]:
     from lego_mlir import spec
-    from lego_mlir.runtime import data
 
     mlir_files.refuse_extents(args)
     loaded = spec.load(args.spec)
@@ -158,7 +157,7 @@ def _of_spec(args: argparse.Namespace, observer: Callable[[], RecordedRequests])
     _refuse_idle_options(args, loaded, kernels, layouts)
     with spec.blame(*loaded.files):
         of_layouts = {name for layout in layouts for name in layout.sizes}
-        data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
+        refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
         file = options.input_of(args, kernels)
     results: dict[str, list[Json]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):

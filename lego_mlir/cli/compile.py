@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.manifest import sizes_of
+from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -176,7 +176,7 @@ def _data(args: argparse.Namespace, entries: Sequence[Runnable]) -> bytes:
     if not entries or not _has_manifest(args, "mlir"):
         raise UsageError("--with-data requires a spec, --emit ptx or cubin, and an output file")
     given = sizes_of(args.size)
-    data.refuse_unknown_sizes(given, entries)
+    refuse_unknown_sizes(given, entries)
     file = options.input_of(args, entries)
     arrays: dict[str, Any] = {}
     with Progress("computing the test data") as progress, spec.blame(Path(args.spec)):

@@ -21,7 +21,7 @@ from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.several import add_specs
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import LayoutError, LegoError, UsageError
-from lego_mlir.runtime.manifest import sizes_of
+from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Json
@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
     """Run and compare; return 1 if a value is wrong or a fault was found."""
     from lego_mlir import spec
     from lego_mlir.cli import files, structured
-    from lego_mlir.runtime import data
 
     if structured.require_program(args.spec):
         return structured.run_program(args)
@@ -91,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     _refuse_for_backend(args)
     given = sizes_of(args.size)
     with spec.blame(*loaded.files):
-        data.refuse_unknown_sizes(given, kernels)
+        refuse_unknown_sizes(given, kernels)
         file = options.input_of(args, kernels)
     outcomes = []
     for kernel in kernels:

@@ -15,7 +15,7 @@ Unchanged()
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.banks import WORD_BITS
@@ -23,17 +23,19 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, independent, solve
 from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan, within_warps
 from lego_mlir.f2.swizzle import LANE, REGISTER, SwizzlePlan, matrix_swizzle, swizzle
+from lego_mlir.hardware.devices import reference
 
-BARRIER_SLOTS = 4
-"""Issue slots that other warps leave empty while a block waits; fitted to times of an H200 with 16 warps on an SM."""
-WARP_BARRIER_SLOTS = 1
+FITTED: Final = reference("conversions")
+BARRIER_SLOTS: Final[float] = FITTED["barrier"]
+"""Issue slots that other warps leave empty while a block waits."""
+WARP_BARRIER_SLOTS: Final[float] = FITTED["warp_barrier"]
 """The same for a barrier of the warp."""
-SELECT_SLOTS = 0.5
-BYTE_SLOTS = 2
+SELECT_SLOTS: Final[float] = FITTED["select"]
+BYTE_SLOTS: Final[float] = FITTED["byte"]
 """Further issue slots of a shuffled word of 8-bit elements, which are packed and unpacked one by one."""
-ACCESS_SLOTS = 0.25
+ACCESS_SLOTS: Final[float] = FITTED["access"]
 """Issue slots of the address of an access."""
-SLICES_BYTES = 16 * 1024
+SLICES_BYTES: Final[int] = FITTED["slices_bytes"]
 """Slices that hold copies of one element take no more memory than this: further memory would cost occupancy."""
 
 

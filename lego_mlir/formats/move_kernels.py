@@ -147,7 +147,7 @@ def _units(move: Move) -> int:
 
 
 def _copy(x: View, y: View, move: Move, number: IndexLike) -> None:
-    """One unit of a move: 1 % faster on an H100 than four for each thread."""
+    """One unit of a move, the work of a thread."""
     bits = x.dtype.bits
     with lego.when(number < _units(move)):
         at = unflatten(number, [n for n, _, _ in move.digits]) if move.digits else ()

@@ -22,14 +22,16 @@ from math import gcd, prod
 from typing import Final
 
 from lego_mlir.formats.field_moves import UNIT_BITS, Digit, Move
+from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import LINE_BYTES
 from lego_mlir.layout.canonical import unflatten
 
-RUN_BITS: Final = 8 * 2 * LINE_BYTES
-"""Runs of a tile on both sides: two lines, 3 % faster than one for transpositions on an H100."""
-TILE_BITS: Final = 8 * 16384
+FITTED: Final = reference("moves")
+RUN_BITS: Final[int] = 8 * LINE_BYTES * FITTED["run_lines"]
+"""Runs of a tile on both sides."""
+TILE_BITS: Final[int] = 8 * FITTED["tile_bytes"]
 """Bits that a tile grows to, so that each of a block's threads has work."""
-MOST_TILE_BITS: Final = 8 * 32768
+MOST_TILE_BITS: Final[int] = 8 * FITTED["most_tile_bytes"]
 MOST_REGISTER_BITS: Final = 32 * 32
 """Bits that a thread permutes in registers."""
 WORD_BITS: Final = 32

@@ -19,6 +19,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import reference
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
 
 if TYPE_CHECKING:
@@ -151,8 +152,10 @@ class AttentionTile:
 
 LARGE: Final = AttentionTile(4, 64, 4)
 """Of heads of 64 features."""
-COSTS: Final = {LARGE: 1.0, AttentionTile(2, 128, 4, turns=True): 1.23}
-"""The time for a score that is computed, under a causal mask with 64 features; on an H200 at 512 to 3,001 positions."""
+COSTS: Final[dict[AttentionTile, float]] = {
+    AttentionTile(**one["tile"]): one["time"] for one in reference("attention")["scores"]
+}
+"""The time for a score that is computed, with a causal mask and 64 features."""
 
 
 def default_tile(form: AttentionForm) -> AttentionTile:

@@ -29,8 +29,9 @@ from typing import Any, Final
 
 import lego_mlir as lego
 from lego_mlir import GenP, Kernel, Row, gallery
-from lego_mlir.aliases import IndexLike, Traced
+from lego_mlir.aliases import IndexLike, Json, Traced
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.kernels.visiting import visit
@@ -41,31 +42,37 @@ from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.words.staging import thread_chunks
 from lego_mlir.tracing.words.tensor import View
 
+
+def _sides(fitted: Json) -> tuple[int, int]:
+    """The tile of a row of constants."""
+    rows, columns = fitted["tile"]
+    return rows, columns
+
+
 SIDE: Final = 32
 """The tile's side for scalar accesses: a warp covers one row."""
 THREADS: Final = 256
 MICRO_TILES: Final = 16
 """Micro-tiles along a side of the vectorised tile: one for each thread, and 256 bytes on both sides of the copy."""
-BLOCKS: Final = 2048
-"""With fewer tiles than this, smaller tiles are faster: 16 per multiprocessor of an H200, as measured."""
+FITTED: Final = reference("transposes")
+BLOCKS: Final[int] = FITTED["blocks"]
+"""With fewer tiles than this, smaller tiles are faster."""
 WORD: Final = 4
 """Bytes that a lane transfers at once: single elements of this size fill a warp's accesses."""
-LARGE: Final = ((128, 64), 1024)
-"""The tile and threads of single words, as measured at 4097, 5003 x 6007 and 8191 in f32; LEAST for few tiles."""
-LEAST: Final = ((64, 32), 512)
-REALIGNED: Final = (((256, 64), 512, 4), ((128, 64), 512, 2), ((64, 64), 512, 2))
-"""Tiles, threads and widths of `realigned`: the first that makes BLOCKS tiles, as measured in f16 and i8."""
-PAIRED: Final = {(128, 128): 512, (128, 64): 512, (64, 64): 512}
+SINGLE: Final = [(_sides(one), one["threads"]) for one in FITTED["single"]]
+"""Tiles and threads of single words: the first that makes BLOCKS tiles, or the last."""
+REALIGNED: Final = [(_sides(one), one["threads"], one["width"]) for one in FITTED["realigned"]]
+"""Tiles, threads and widths of `realigned`, likewise."""
+PAIRED: Final = {_sides(one): one["threads"] for one in FITTED["paired"]}
 """Tiles and threads of words of two rows: for results of more than PAIRED_BYTES, of as many blocks of the second as
-PAIRED_BLOCKS, and smaller ones, as measured at 1025 to 8191."""
-PAIRED_BLOCKS: Final = 512
-PAIRED_BYTES: Final = 40 * 2**20
-"""The largest result of words of two rows that is better written with contiguous reads, as measured at 4097."""
-ENOUGH_BLOCKS: Final = 768
-"""Blocks of 128 x 64 from which words of two rows beat wider vectors that write parts of sectors, as measured at 2500
-and 3000."""
-CACHED_BYTES: Final = 16 * 2**20
-"""The largest result that fits in the L2 cache, 50 MB on an H200, together with its source."""
+PAIRED_BLOCKS, and smaller ones."""
+PAIRED_BLOCKS: Final[int] = FITTED["paired_blocks"]
+PAIRED_BYTES: Final[int] = FITTED["paired_bytes"]
+"""The largest result of words of two rows that is better written with contiguous reads."""
+ENOUGH_BLOCKS: Final[int] = FITTED["enough_blocks"]
+"""Blocks of 128 x 64 from which words of two rows beat wider vectors that write parts of sectors."""
+CACHED_BYTES: Final[int] = FITTED["cached_bytes"]
+"""The largest result that fits in the L2 cache together with its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +203,7 @@ def _narrow(M: SizeLike, N: SizeLike, dtype: DType) -> tuple[str, tuple[int, int
     """The variant, tile, threads and width for sizes that no vector divides; None where the variant chooses."""
     if dtype.bytes < WORD:
         return "realigned", None, None, None
-    tile, threads = next((given for given in (LARGE, LEAST) if _blocks(M, N, given[0]) >= BLOCKS), LEAST)
+    tile, threads = next((given for given in SINGLE if _blocks(M, N, given[0]) >= BLOCKS), SINGLE[-1])
     return "padded", tile, threads, 1
 
 
@@ -272,7 +279,7 @@ class _Plan:
         """Load all micro-tiles of a thread before the first is transposed; `stage` has the result's orientation.
 
         Only the first barrier is needed for correctness. With one before each store a block's threads write the same
-        rows of the result at the same time, which is up to 1.5 % faster on an H200.
+        rows of the result at the same time, which is up to 1.5 % faster.
         """
         (rows, columns), w = self.tile, self.w
         places = [(i * w, j) for i, j in self.chunks((rows // w, columns), w)]

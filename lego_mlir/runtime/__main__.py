@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.runtime import cuda, data_files
-from lego_mlir.runtime.manifest import KernelEntry, sizes_of
+from lego_mlir.runtime.manifest import KernelEntry, refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         data = data_files.read(Path(args.code).with_suffix(".npz"))
         given = sizes_of(args.size)
         launchers = _launchers(module, args.kernel, data)
-        _refuse_unknown(given, [launcher.kernel for launcher in launchers])
+        refuse_unknown_sizes(given, [launcher.kernel for launcher in launchers])
         results = [_check(launcher, data, given) for launcher in launchers]
         return 0 if all(results) else 1
     except LegoError as error:
@@ -59,15 +59,6 @@ def _launchers(module: cuda.Module, name: str | None, data: Mapping[str, Array])
 
 def _has_data(entry: str, data: Mapping[str, Array]) -> bool:
     return any(name.startswith(f"{entry}/") for name in data)
-
-
-def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[KernelEntry]) -> None:
-    known = {size.name for kernel in kernels for size in kernel.sizes}
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
-            )
 
 
 def _check(launcher: AnyLauncher, data: Mapping[str, Array], given: Mapping[str, int]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,16 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones
-
-
-def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Runnable]) -> None:
-    """Raise UsageError for a size that no kernel has."""
-    known = {size.name for kernel in kernels for size in kernel.sizes}
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
-            )
 
 
 def sizes_of_kernel(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:

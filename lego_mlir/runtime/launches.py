@@ -21,7 +21,7 @@ from lego_mlir.runtime.manifest import Argument, KernelEntry
 from lego_mlir.runtime.plans import Plan, known_library, require_no_gradient, stored_number
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Foreign, Given, Returned
+    from lego_mlir.aliases import Foreign, Given, Returned
 
 BLOCK_ALIGNMENT: Final = 256
 """Bytes to which the parts of a block of memory are aligned, as an allocation is."""
@@ -182,18 +182,11 @@ class CudaPlan(Plan):
     ) -> None:
         super().__init__(backend.entry, bound, given, library)
         self.backend = backend
-        self.readers = [(span.position, self._reader(span.position, given)) for span in bound.spans]
+        self.readers = [(span.position, self.reader(span.position, given)) for span in bound.spans]
         self.numbers = [(i, a) for i, a in enumerate(backend.entry.arguments) if a.kind != "tensor"]
         self.require = AddressCheck(backend.entry, bound)
         self.waits = library is not None and library.waits
         self.frames: list[Frame] = [self.new_frame()]
-
-    def _reader(self, position: int, given: Sequence[Given]) -> Callable[[AnyArray], int]:
-        """How the address of a tensor is read."""
-        source = self.sources[position]
-        library = self.library if source is None else known_library(given[source])
-        assert library is not None  # results are allocated by a library
-        return library.pointer
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         return self.launch(given, stream, checked=True)

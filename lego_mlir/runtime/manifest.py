@@ -10,7 +10,7 @@ at the launch has a name and facts; grids and element counts are texts over thos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from lego_mlir.store import from_json
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
+    from lego_mlir.tracing.definition.program import Runnable
 
 FORMAT: Final = 1
 Extent = int | str
@@ -282,3 +283,13 @@ def sizes_of(given: Sequence[str]) -> dict[str, int]:
             raise UsageError(f"--size {text}: a size is at most {LARGEST_SIZE}, which no memory holds")
         sizes[name] = int(value)
     return sizes
+
+
+def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[KernelEntry | Runnable]) -> None:
+    """Raise UsageError for a size that no kernel has."""
+    known = {size.name for kernel in kernels for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
+            )

@@ -23,7 +23,7 @@ from lego_mlir.runtime.value_ranges import require_arguments, require_distinct_e
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import Given, Returned
+    from lego_mlir.aliases import AnyArray, Given, Returned
     from lego_mlir.runtime.cpu_kernels import HostKernel
     from lego_mlir.runtime.table_checks import CheckedTables
     from lego_mlir.tracing.definition.kernel import Parameter
@@ -157,6 +157,13 @@ class Plan:
         for position, make in self.makers.items():
             found.insert(position, make())
         return found
+
+    def reader(self, position: int, given: Sequence[Given]) -> Callable[[AnyArray], int]:
+        """How the address of a tensor is read."""
+        source = self.sources[position]
+        library = self.library if source is None else known_library(given[source])
+        assert library is not None  # results are allocated by a library
+        return library.pointer
 
     def _makers(self) -> dict[int, MakeArray]:
         """How each result is allocated, by its position, in the order of positions."""

@@ -1,7 +1,8 @@
 """Options of LLVM's code generator that differ from its defaults, each chosen by measurement over all examples.
 
-`python bench/llvm_options.py` compares sets of them. With LLVM 22.1 and ptxas 13.0 for sm_90a, of the 45 kernels of the
-examples, instructions and registers against those without (geometric means; no kernel spills):
+`python bench/llvm_options.py compare` of commit 6acfe75e compared sets of them. With LLVM 22.1 and ptxas 13.0 for
+sm_90a, of the 45 kernels of the examples, instructions and registers against those without (geometric means; no kernel
+spills):
 
 | option | instructions | registers | largest changes of registers |
 |---|---|---|---|

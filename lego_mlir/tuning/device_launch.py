@@ -66,7 +66,7 @@ class DeviceBuffers:
         flat = numpy.ascontiguousarray(array)
         address = self.empty(flat.nbytes) if address is None else address
         arguments = ctypes.c_uint64(address), ctypes.c_void_p(flat.ctypes.data), ctypes.c_size_t(flat.nbytes)
-        self._call("cuMemcpyHtoD_v2", *arguments)
+        _call(self.driver, self.device, "cuMemcpyHtoD_v2", *arguments)
         return address
 
     def get(self, address: int, like: Array) -> Array:
@@ -75,12 +75,14 @@ class DeviceBuffers:
 
         found = numpy.empty_like(numpy.ascontiguousarray(like))
         arguments = ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(found.nbytes)
-        self._call("cuMemcpyDtoH_v2", *arguments)
+        _call(self.driver, self.device, "cuMemcpyDtoH_v2", *arguments)
         return found
 
-    def _call(self, function: str, *arguments: object) -> None:
-        call = getattr(self.driver.library, function)
-        self.driver.within(self.device, lambda: self.driver.check(call(*arguments), function))
+
+def _call(driver: Driver, device: int, function: str, *arguments: object) -> None:
+    """Call a function of the driver's library on a device, checked."""
+    call = getattr(driver.library, function)
+    driver.within(device, lambda: driver.check(call(*arguments), function))
 
 
 def frame(
@@ -141,7 +143,7 @@ class Stopwatch:
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver, self.device = driver, device
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        _call(self.driver, self.device, "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         self.flushed = min(FLUSHED_BYTES, max(total.value // FLUSHED_PART, 2 * driver.attribute(device, L2_BYTES)))
         self.buffer = driver.allocate(self.flushed, device, 0)
 
@@ -160,9 +162,9 @@ class Stopwatch:
         pairs = [(self._event(), self._event()) for _ in range(count)]
         for start, end in pairs:
             self._flush()
-            self._call("cuEventRecord", start, None)
+            _call(self.driver, self.device, "cuEventRecord", start, None)
             launch()
-            self._call("cuEventRecord", end, None)
+            _call(self.driver, self.device, "cuEventRecord", end, None)
         self.driver.synchronise(self.device, 0)
         return [self._elapsed(start, end) for start, end in pairs]
 
@@ -173,20 +175,16 @@ class Stopwatch:
             ctypes.c_size_t(self.flushed),
             ctypes.c_void_p(None),
         )
-        self._call("cuMemsetD8Async", *arguments)
+        _call(self.driver, self.device, "cuMemsetD8Async", *arguments)
 
     def _event(self) -> ctypes.c_void_p:
         event = ctypes.c_void_p()
-        self._call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
+        _call(self.driver, self.device, "cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
         return event
 
     def _elapsed(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         milliseconds = ctypes.c_float()
-        self._call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        _call(self.driver, self.device, "cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
         for event in (start, end):
-            self._call("cuEventDestroy_v2", event)
+            _call(self.driver, self.device, "cuEventDestroy_v2", event)
         return milliseconds.value / 1000
-
-    def _call(self, function: str, *arguments: object) -> None:
-        call = getattr(self.driver.library, function)
-        self.driver.within(self.device, lambda: self.driver.check(call(*arguments), function))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
 
 FOLDER: Final = Path(__file__).parent
+REFERENCE: Final = "NVIDIA H200"
+"""The device whose constants stand for those of a device without a file, and of kernels for any device."""
 
 
 def path_of(device: str) -> Path:
@@ -54,6 +56,11 @@ def constants_of(device: str, what: str) -> Json:
         known = ", ".join(one["device"] for one in having(what))
         raise UsageError(f"no constants of {what} were fitted to {device}; there are those of {known}")
     return found[what]["constants"]
+
+
+def reference(what: str) -> Json:
+    """The constants of the reference."""
+    return constants_of(REFERENCE, what)
 
 
 def numbers_of(device: str) -> DeviceNumbers:

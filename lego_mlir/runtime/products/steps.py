@@ -16,7 +16,7 @@ it leaves them so: a product with counters keeps a block for each stream from it
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,10 +26,10 @@ from lego_mlir.runtime.binding import HELD_BY, Bound
 from lego_mlir.runtime.driver import Driver
 from lego_mlir.runtime.launches import AddressCheck, CudaBackend, LaunchChain
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
-from lego_mlir.runtime.plans import Backend, Plan, known_library
+from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Given, Returned
+    from lego_mlir.aliases import Given, Returned
 
 ALIGNMENT: Final = 256  # bytes: of each scratch tensor, as cuMemAlloc aligns
 KEPT: Final = 1 << 26
@@ -74,7 +74,7 @@ class StepsPlan(Plan):
     ) -> None:  # fmt: skip
         super().__init__(entry, bound, given, library)
         names = [argument.name for argument in entry.arguments]
-        self.readers = [(span.position, self._pointer(span.position, given)) for span in bound.spans]
+        self.readers = [(span.position, self.reader(span.position, given)) for span in bound.spans]
         self.require = AddressCheck(entry, bound)
         extents: dict[str, int] = {}
         for step in steps:
@@ -92,13 +92,6 @@ class StepsPlan(Plan):
         self.kept: dict[int, int] = {}
         self.waits = library is not None and library.waits
         self._keeping = threading.Lock()
-
-    def _pointer(self, position: int, given: Sequence[Given]) -> Callable[[AnyArray], int]:
-        """How the address of a tensor is read."""
-        source = self.sources[position]
-        library = self.library if source is None else known_library(given[source])
-        assert library is not None  # results are allocated by a library
-        return library.pointer
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         arrays = self.arrays(given)

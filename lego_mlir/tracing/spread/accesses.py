@@ -323,18 +323,13 @@ class _Tile:
 
     def _divided(self, group: list[int], stored: bool) -> Iterator[Group]:
         """One access for the group, or for each half if its width is not proved."""
-        place = self.view.place(*self._index(group[0]), stored=stored)
+        place = self.view.place(*self.elements.of_tensor(group[0], self.at), stored=stored)
         if len(group) == 1 or place.fits(len(group)):
             yield group, place.access(len(group))
             return
         half = len(group) // 2
         yield from self._divided(group[:half], stored)
         yield from self._divided(group[half:], stored)
-
-    def _index(self, register: int) -> tuple[Index, ...]:
-        inner = self.elements.of_register(register)
-        outer = len(self.at) - len(inner)
-        return (*self.at[:outer], *(a + i for a, i in zip(self.at[outer:], inner, strict=True)))
 
     def _run(self) -> list[int]:
         """The bits of consecutive elements along the last axis that registers alone hold: 1, 2, 4, .. of that axis."""

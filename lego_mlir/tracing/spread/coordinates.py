@@ -65,6 +65,12 @@ class ThreadElements:
         """The index of the element in a register."""
         return self.at(self.offset(register))
 
+    def of_tensor(self, register: int, first: Sequence[Index]) -> tuple[Index, ...]:
+        """The index of a register's element in a tensor in which the layout spans the last axes from `first` on."""
+        inner = self.of_register(register)
+        outer = len(first) - len(inner)
+        return (*first[:outer], *(a + i for a, i in zip(first[outer:], inner, strict=True)))
+
     def at(self, flat: int) -> list[Index]:
         """The index of the element whose flat bits differ by `flat` from the thread's first."""
         base = self.base(flat & self.support)

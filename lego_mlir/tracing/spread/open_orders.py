@@ -21,7 +21,7 @@ from lego_mlir.tracing.spread import axis_exchange, filled, scans, sorts
 from lego_mlir.tracing.spread import gather as gathers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of
-from lego_mlir.tracing.spread.open_tiles import OpenTile, aligned
+from lego_mlir.tracing.spread.open_tiles import OpenTile, aligned, replaceable
 from lego_mlir.tracing.trace.dtypes import DType, i32
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words.scalar import Scalar
@@ -177,15 +177,7 @@ def _operands(
     """The tiles among operands in one shape, and the operands with tiles replaced."""
     tile = open_tile(*given)
     assert tile is not None
-    values = [x.get() if isinstance(x, Spread) else x for x in given]
-    at = [k for k, x in enumerate(values) if isinstance(x, Spread)]
-    tiles = aligned(tile.layouts, [values[k] for k in at])
-
-    def filled_in(replaced: Sequence[Spread]) -> list[Operand]:
-        known = dict(zip(at, replaced, strict=True))
-        return [known.get(k, x) for k, x in enumerate(values)]
-
-    return tile.layouts, tiles, filled_in
+    return tile.layouts, *replaceable(tile.layouts, [x.get() if isinstance(x, Spread) else x for x in given])
 
 
 def _numbers(called: str, tiles: Spread | Sequence[Spread]) -> list[OpenTile]:

@@ -122,13 +122,8 @@ class OpenTile(Spread):
         self, on_spread: Callable[..., Operand], on_element: Callable[..., object], operands: Sequence[object]
     ) -> OpenTile:
         values = [o.get() if isinstance(o, Spread | control.Cell) else o for o in operands]
-        tiles = aligned(self.layouts, [v for v in values if isinstance(v, Spread)])
-        at = [k for k, v in enumerate(values) if isinstance(v, Spread)]
+        tiles, filled_in = replaceable(self.layouts, values)
         counted: list[float] = []
-
-        def filled_in(replaced: Sequence[object]) -> list[object]:
-            given = dict(zip(at, replaced, strict=True))
-            return [given.get(k, v) for k, v in enumerate(values)]
 
         def sample() -> Operand:
             with self.layouts.tracer.recorded() as statements:
@@ -532,6 +527,19 @@ def aligned(layouts: OpenLayouts, tiles: Sequence[Spread]) -> list[OpenTile]:
         )
     grown = tuple(map(max, zip(*shapes, strict=True)))
     return [layouts.as_open(tile).grown_to(grown) for tile in tiles]
+
+
+def replaceable(
+    layouts: OpenLayouts, values: Sequence[Operand]
+) -> tuple[list[OpenTile], Callable[[Sequence[Operand]], list[Operand]]]:
+    """The tiles among values, in one shape, and the values with others in place of the tiles."""
+    at = [k for k, v in enumerate(values) if isinstance(v, Spread)]
+
+    def filled_in(replaced: Sequence[Operand]) -> list[Operand]:
+        given = dict(zip(at, replaced, strict=True))
+        return [given.get(k, v) for k, v in enumerate(values)]
+
+    return aligned(layouts, [values[k] for k in at]), filled_in
 
 
 def _is_free(node: TileNode) -> bool:

@@ -124,9 +124,7 @@ class _PackedTile:
 
     def index(self, register: int) -> tuple[Index, ...]:
         """The index of a register's element."""
-        inner = self.elements.of_register(register)
-        outer = len(self.at) - len(inner)
-        return (*self.at[:outer], *(a + i for a, i in zip(self.at[outer:], inner, strict=True)))
+        return self.elements.of_tensor(register, self.at)
 
     def groups(self) -> Iterator[list[int]]:
         """The registers of neighbours along the packed axis, in order."""

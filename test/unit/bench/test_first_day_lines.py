@@ -1,12 +1,11 @@
 """The kernels of examples/first_day take at most 1.3 times the lines of the same kernels in CUDA C++.
 
-The counting rule is that of bench/first_day_lines.py. Lines with code count: no blank lines, comments, docstrings or
+The counting rule is that of bench/first_day.py. Lines with code count: no blank lines, comments, docstrings or
 imports. Ours are the kernels and programs with their decorators, and the functions and constants of the file that they
 use. Those of CUDA are the kernels of the example's namespace in bench/rivals/first_day.cu, its constants and functions,
 the body of its `launch`, and the shared functions that it uses.
 """
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -14,20 +13,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-BENCH = ROOT / "bench" / "first_day_lines.py"
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
+import first_day as LINES  # noqa: N812  (bench/ is a folder of scripts, not a package)
 
-def load():
-    if "first_day_lines" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("first_day_lines", BENCH)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["first_day_lines"] = module
-        spec.loader.exec_module(module)
-    return sys.modules["first_day_lines"]
-
-
-LINES = load()
 ROWS = LINES.rows()
 
 SPEC = '''"""Head."""
@@ -112,7 +101,7 @@ def test_ours_takes_at_most_1_3_times_the_lines_of_cuda(row):
 
 
 def test_documented_table_is_current():
-    assert LINES.table(ROWS) == LINES.DATA.read_text(), "run python bench/first_day_lines.py"
+    assert LINES.lines_table(ROWS) == LINES.DATA.read_text(), "run python bench/first_day.py lines"
 
 
 def test_lines_of_python_are_those_of_the_kernels_and_what_they_use():

@@ -14,10 +14,10 @@ sys.path.insert(0, str(BENCH))
 import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import runner  # noqa: E402
 
-DOCUMENTS = {"op_counts", "first_day_lines", "layout_tables"}
+DOCUMENTS = {"op_counts", "layout_tables"}
 """Programs that write a document by `runner.document`."""
-OTHERS = {"engine_time", "pages", "product_fit", "schedule_model", "structured"}
-"""Programs with a command line of their own: all pages, fits, models of caches, and what a CPU takes."""
+OTHERS = {"pages", "schedule_model"}
+"""Programs with a command line of their own: all pages, and models of caches."""
 
 
 def assigned(path):
@@ -38,7 +38,7 @@ def benchmarks(name):
 def test_what_launches_kernels_is_over_the_runner():
     """A program that takes times of a GPU by itself is one of the mesh, or calls of a process."""
     timed = {path.stem for path in BENCH.glob("*.py") if "harness.times_ms" in path.read_text()}
-    assert timed <= {"first_calls"}
+    assert not timed
 
 
 def test_every_program_is_over_the_runner():

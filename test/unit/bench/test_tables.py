@@ -23,7 +23,7 @@ def pages(tmp_path, monkeypatch):
     (docs / "results").mkdir(parents=True)
     markers = {
         "results/matmul-mma.md": ("static", "measured", "study"),
-        "results/transpose.md": ("static", "measured", "odd", "small", "words"),
+        "results/transpose.md": ("static", "measured", "odd"),
     }
     for page, names in markers.items():
         places = "".join(f"<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
@@ -83,12 +83,10 @@ def test_measured_transposes_become_a_table(pages):
 def test_a_long_table_of_a_page_of_results_is_a_file(pages, monkeypatch):
     monkeypatch.setattr(mlir_kernels, "SHOWN", 1)
     page, long, short = "results/transpose.md", mlir_kernels.table("a|b", [["1, 2", "3"], ["4", "5"]]), ["6", "7"]
-    mlir_kernels.put_into(page, "small", "About.\n\n", long, mlir_kernels.table("c|d", [short]))
+    mlir_kernels.put_into(page, "odd", "About.\n\n", long, mlir_kernels.table("c|d", [short]))
     text = (pages / page).read_text()
-    assert (
-        "About.\n\n[2 rows](data/transpose-small.csv): a, b.\n\n| c | d |\n|---|---|\n| 6 | 7 |\n<!-- end -->" in text
-    )
-    assert (pages / "results/data/transpose-small.csv").read_text() == 'a,b\n"1, 2",3\n4,5\n'
+    assert "About.\n\n[2 rows](data/transpose-odd.csv): a, b.\n\n| c | d |\n|---|---|\n| 6 | 7 |\n<!-- end -->" in text
+    assert (pages / "results/data/transpose-odd.csv").read_text() == 'a,b\n"1, 2",3\n4,5\n'
     (pages / "how-to.md").write_text("<!-- small -->\n<!-- end -->\n")
     mlir_kernels.put_into("how-to.md", "small", long)
     assert "| 4 | 5 |" in (pages / "how-to.md").read_text(), "only pages of results have data files"

@@ -49,7 +49,7 @@ def test_a_device_reads_back_as_it_is_written():
 
 
 def test_every_file_says_what_was_fitted_by_what_and_when():
-    for what in ("products", "caches", "tuning"):
+    for what in ("products", "caches", "tuning", "transposes", "conversions", "moves", "attention"):
         files = devices.having(what)
         assert files
         for file in files:

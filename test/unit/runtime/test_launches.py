@@ -241,7 +241,7 @@ def test_compiling_without_arrays():
     assert add.compile("sm_86").manifest["kernels"][0]["entry"] == "add"
 
 
-def test_a_transform_script_for_tiles_of_a_matrix_unit(machine, monkeypatch):
+def test_a_transform_script_for_tiles_of_a_matrix_unit(machine, monkeypatch, fresh_cache):
     kernel = matmul.build(32, 32, 32, f16, tiling=matmul.ProductTile(32, 32, 32, (1, 1)))
     scripts = []
     compiled = type(kernel).compile

@@ -1,6 +1,6 @@
 """Mutants of the corpus's synchronisation: one barrier, fence or wait is removed at a time.
 
-    python bench/sanitizer_mutants.py sweep FOLDER OUT [seeds=5] [most=40] [jobs=N]     most: mutants of one launch
+    python test/sanitizer_mutants.py FOLDER OUT [--seeds 5] [--most 40] [--jobs N]     most: mutants of one launch
 
 FOLDER has the launches that `corpus/cases.py` kept. Each is first run as it is, under every seed; a kernel whose values
 depend on the seed has no value to be compared with. Then each mutant: is it reported, does it change a value? The rows
@@ -9,6 +9,7 @@ go to OUT (JSON). Needs NumPy and ml_dtypes, no GPU, compiler or Triton.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -16,15 +17,13 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))  # the package, which need not be installed here
-
-import runner
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the package, which need not be installed here
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions
@@ -185,14 +184,17 @@ def summary(found: dict[str, Any]) -> Iterator[str]:
     yield from (f"  not reported, no value changed: {n}, {why}" for why, n in sorted(reasons.items()))
 
 
-def sweep(words: Sequence[str]) -> None:
-    given = runner.options(words, seeds=5, most=40, jobs=os.cpu_count() or 1)
-    folder, out = map(Path, given.words)
-    for line in summary(swept(folder, out, given.seeds, given.most, given.jobs)):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--most", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    for line in summary(swept(given.folder, given.out, given.seeds, given.most, given.jobs)):
         print(line)
 
 
-BENCHMARK = runner.Benchmark("sanitizer_mutants", steps={"sweep": sweep})
-
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    main()

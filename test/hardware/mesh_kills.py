@@ -1,5 +1,8 @@
 """A rank that is killed in the middle of a move or a product: what the others say, and what still works.
 
+    python bench/mesh.py render               where MLIR is: the kernels of the moves
+    python test/hardware/mesh_kills.py kill   on the GPU machine, or on a CPU in small; results as JSON
+
 exchange   lego.mesh.Exchange, with a limit of time
 peers      lego.mesh.PeerExchange between two checked barriers
 product    lego.mesh.MeshProduct, with a limit of time
@@ -13,13 +16,19 @@ import os
 import signal
 import sys
 import time as clock
+from collections.abc import Sequence
 from multiprocessing import get_context
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import mesh_pairs
-from mesh_kernels import SIZE, SMALL, Kept, whole_matrix
-from mesh_stage import Stage, by_torch, keep, ranks_of, spawned
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+import mesh_pairs  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import runner  # noqa: E402
+from mesh import SIZE, SMALL, Kept, whole_matrix  # noqa: E402
+from mesh_stage import Stage, by_torch, keep, parsed, ranks_of, spawned  # noqa: E402
 
 WAYS = ("exchange", "peers", "product")
 LIMIT_S = 10
@@ -112,8 +121,9 @@ def works_after(rank: int, ranks: int, port: int) -> None:
     sys.exit(0 if bool((found == ranks * (ranks + 1) / 2).all()) else 1)
 
 
-def kill(options: SimpleNamespace) -> int:
+def kill(words: Sequence[str]) -> int:
     """A message on every other rank within the limit, the old part whole, and devices that work after."""
+    options = parsed(words)
     ranks = ranks_of(options)
     results: dict[str, Any] = {"ranks": ranks, "limit_s": LIMIT_S, "ways": {}}
     for way in options.words or WAYS:
@@ -130,3 +140,9 @@ def kill(options: SimpleNamespace) -> int:
         print(way, "good" if good else "NOT good", json.dumps(results["ways"][way]), flush=True)
     keep(f"kill-{ranks}", results)
     return 0 if all(way["good"] for way in results["ways"].values()) else 1
+
+
+BENCHMARK = runner.Benchmark("mesh_kills", steps={"kill": kill})
+
+if __name__ == "__main__":
+    sys.exit(runner.main(BENCHMARK))

@@ -1,9 +1,9 @@
 """The emulator's values and counts against a GPU's: launches of the corpus, bit by bit.
 
-    python bench/sanitizer_hardware.py render FOLDER [WORD ..]   no GPU: cubins, arguments, the emulator's results
-    python bench/sanitizer_hardware.py run                       on the GPU machine: the same launches, compared
-    python bench/sanitizer_hardware.py count                     there, with ncu: wavefronts and sectors
-    python bench/sanitizer_hardware.py table                     the tables of docs/results/sanitizer.md
+    python test/hardware/sanitizer_hardware.py render FOLDER [WORD ..]   no GPU: cubins, arguments, emulated results
+    python test/hardware/sanitizer_hardware.py run                       on the GPU machine: the same launches, compared
+    python test/hardware/sanitizer_hardware.py count                     there, with ncu: wavefronts and sectors
+    python test/hardware/sanitizer_hardware.py table                     the tables of docs/results/sanitizer.md
 
 FOLDER has launches that `corpus/cases.py` kept. A launch takes part if its buffers hold no addresses. `exact` are the
 kernels without approximate functions and without atomics on floats: their values must be equal bit by bit; of others
@@ -24,10 +24,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import harness
-import mlir_kernels
 import numpy as np
-import runner
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import mlir_kernels  # noqa: E402
+import runner  # noqa: E402
 
 NAME = "sanitizer_hardware"
 SPARSE = "sanitizer_sparse"
