@@ -130,6 +130,24 @@ class RolePath:
     wait: float
 
 
+@dataclass(frozen=True, slots=True)
+class ScaledPath:
+    """What products with scales of blocks take besides those of `RolePath`, 8-bit products at twice the rate.
+
+    `products` and `line` are factors on its clocks; a step takes `step` clocks more, `total` for each total that a
+    thread adds to, and `select` where the scale of a column is chosen among those of several blocks. `wait` and `parts`
+    are factors on the clocks around a tile, and on the microseconds that parts of K take.
+    """
+
+    products: float
+    line: float
+    step: float
+    total: float
+    select: float
+    wait: float
+    parts: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductDevice:
     """A device: its SMs, clocks a microsecond, bytes a microsecond of DRAM, lines a microsecond of L2 and its bytes.
@@ -157,6 +175,7 @@ class ProductDevice:
     reached: Mapping[int, float]
     choice: ChoiceRules
     roles: RolePath
+    scaled: ScaledPath
 
 
 def device_from(constants: Json) -> ProductDevice:
@@ -166,7 +185,13 @@ def device_from(constants: Json) -> ProductDevice:
     rules: Json = {name: _value(value) for name, value in constants["choice"].items()}
     given: Json = {"launches": launches, "paths": paths, "reached": _value(constants["reached"])}
     return ProductDevice(
-        **{**constants, **given, "choice": ChoiceRules(**rules), "roles": RolePath(**constants["roles"])}
+        **{
+            **constants,
+            **given,
+            "choice": ChoiceRules(**rules),
+            "roles": RolePath(**constants["roles"]),
+            "scaled": ScaledPath(**constants["scaled"]),
+        }
     )
 
 

@@ -6,19 +6,20 @@ cluster have parts of K (`parts`).
 
 >>> from lego_mlir.choices.role_tiles import label
 >>> label(choose("dense", (4096, 1, 4096, 7168)))
-'128x112x6'
+'64x256x4'
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import gcd
 from typing import Final
 
 from lego_mlir.choices.product_device import H200, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import BARRIER_BYTES, GROUPS, ROWS, Rows, height_of, part_of
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.hardware.tensor_maps import LINE
 
 BLOCK: Final = 128
@@ -36,6 +37,8 @@ PARTED: Final = {64: (32, 64, 80, 96, 112, 128, 144), 128: (64, 96, 112, 128)}
 """Columns of tiles whose cluster divides K, by their rows."""
 
 
+MOST_PARTS: Final = 4
+"""Blocks for each multiprocessor of a product whose K is divided: more have not been timed."""
 SUMS: Final = 1024
 """Sums of parts that the model counts as one."""
 
@@ -61,27 +64,38 @@ def shapes(form: str = "dense") -> Iterator[ProductTile]:
     yield from (scaled_tile(m, n, parts=parts) for m, known in PARTED.items() for n in known for parts in (2, 4, 8))
 
 
+def most_blocks(columns: int) -> int:
+    """The most blocks of b that a part of this width meets; parts begin at multiples of their width.
+
+    >>> [most_blocks(n) for n in (64, 96, 128, 144, 160)]
+    [1, 2, 1, 2, 2]
+    """
+    return 1 + -(-(columns - gcd(columns, BLOCK)) // BLOCK)
+
+
 @lru_cache(1024)
 def choose(form: str, size: Rows, device: ProductDevice = H200, *, whole: bool = True) -> ProductTile:
     """The tile of the least time for all rows, groups, N and K; if not `whole`, threads store parts of whole lines."""
     found = [t for t in shapes(form) if whole or t.parts > 1 or part_of(t)[1] % LINE == 0 or part_of(t)[1] == ROWS]
-    return min(found, key=lambda tile: microseconds(size, tile, device))
+    rows, _, n, _ = size
+    few = [t for t in found if t.parts == 1 or -(-rows // t.m) * -(-n // t.n) * t.parts <= MOST_PARTS * device.sms]
+    return min(few, key=lambda tile: microseconds(size, tile, device))
 
 
 def microseconds(size: Rows, tile: ProductTile, device: ProductDevice) -> float:
-    """The time of a product: of its products or copies joined with that of DRAM, and what comes around them.
-
-    The constants are those of 16-bit products; the unit multiplies 8-bit numbers at twice the rate.
-    """
-    (rows, groups, n, k), roles, path = size, device.roles, device.paths["warpgroups"]
+    """The time of a product: of its products or copies joined with that of DRAM, and what comes around them."""
+    (rows, groups, n, k), roles, scaled, path = size, device.roles, device.scaled, device.paths["warpgroups"]
     tiles = groups * -(-rows // (groups * height_of(tile))) * -(-n // tile.n)
-    blocks = tile.clustered
+    blocks, (height, width) = tile.clustered, part_of(tile)
     clusters = int(device.sms * device.reached.get(blocks, 1.0)) // blocks
     rounds, steps = -(-tiles // clusters), -(-k // (BLOCK * tile.parts))
-    products = tile.m * tile.n * BLOCK / (2 * roles.products)
-    lines = (tile.m + tile.n / tile.sharing) * roles.line
-    computed = rounds * (steps * max(products, lines) + roles.wait) / device.frequency
+    totals = height * width / (WARPGROUP * WARP)
+    products = scaled.products * tile.m * tile.n * BLOCK / (2 * roles.products) + scaled.step + scaled.total * totals
+    products += scaled.select * totals * (most_blocks(width) > 1)
+    lines = scaled.line * (tile.m + tile.n / tile.sharing) * roles.line
+    computed = rounds * (steps * max(products, lines) + scaled.wait * roles.wait) / device.frequency
     read = rows * k + groups * n * k + 2 * rows * n
     memory = read / min(device.dram, blocks * min(tiles, clusters) * path.reach)
-    parts = (tile.parts > 1) * (path.arrival * (tile.parts - 1) + path.sum * tile.m * tile.n / SUMS)
-    return float((computed**path.limits + memory**path.limits) ** (1 / path.limits) + parts)
+    parts = path.arrival * (tile.parts - 1) + path.sum * tile.m * tile.n / SUMS
+    joined = (computed**path.limits + memory**path.limits) ** (1 / path.limits)
+    return float(joined + scaled.parts * parts * (tile.parts > 1))

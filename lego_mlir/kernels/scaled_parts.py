@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from math import gcd
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, gallery
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import part_of, threads_of
-from lego_mlir.choices.scaled_tiles import BLOCK, PAD
+from lego_mlir.choices.scaled_tiles import BLOCK, PAD, most_blocks
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.role_products import OutputTile, bound
 
@@ -90,15 +89,6 @@ class ScaleRings:
             return found
 
         return take
-
-
-def most_blocks(columns: int) -> int:
-    """The most blocks of b that a part of this width meets; parts begin at multiples of their width.
-
-    >>> [most_blocks(n) for n in (64, 96, 128, 144, 160)]
-    [1, 2, 1, 2, 2]
-    """
-    return 1 + -(-(columns - gcd(columns, BLOCK)) // BLOCK)
 
 
 class PartialSums:

@@ -3,8 +3,12 @@
 Operands are small integers and scales powers of two, so that sums of f32 are exact, in any order.
 """
 
+import json
 import re
+from collections import defaultdict
 from functools import cache
+from pathlib import Path
+from statistics import geometric_mean
 
 import ml_dtypes
 import numpy as np
@@ -13,20 +17,19 @@ import pytest
 import lego_mlir
 from lego_mlir import bf16, f32
 from lego_mlir.choices import scaled_tiles
-from lego_mlir.choices.role_tiles import height_of
-from lego_mlir.choices.scaled_tiles import BLOCK, scaled_tile
+from lego_mlir.choices.scaled_tiles import BLOCK, most_blocks, scaled_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import scaled_products
-from lego_mlir.kernels.scaled_parts import most_blocks
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 from lego_mlir.runtime.products import scaled
 from lego_mlir.runtime.products.fused import ProductOptions
 from lego_mlir.runtime.products.operands import read
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 
+RESULTS = Path(__file__).parents[3] / "bench" / "results" / "NVIDIA-H200"
 BLOCKS, UNTOUCHED = 4, 7
 WIDE, PARTED, PAIRED = scaled_tile(128, 160, 2), scaled_tile(64, 64, 2, parts=4), scaled_tile(64, 96, 2, cluster=2)
 
@@ -139,8 +142,22 @@ def test_the_choice_fills_the_device():
     for n, k in ((2112, 7168), (4096, 7168), (7168, 2048)):
         tile = scaled_tiles.choose("dense", (64, 1, n, k))
         assert -(-n // tile.n) * tile.parts <= 132
-    assert height_of(scaled_tiles.choose("dense", (4096, 1, 4096, 7168))) >= 128
     assert all(tile.parts == tile.sharing == 1 for tile in scaled_tiles.shapes("masked"))
+
+
+def test_the_choice_is_near_the_best_of_the_tiles_that_were_timed():
+    """Times of all tiles of 18 products; the choice is of the model, which has seven numbers of them."""
+    times = defaultdict(dict)
+    for row in json.loads((RESULTS / "2026-11-29-scaled_tiles.json").read_text())["rows"]:
+        times[tuple(map(int, row["case"][2:]))][row["tile"]] = row["ms"]
+    slower = []
+    for (m, n, k), of_tile in times.items():
+        t = scaled_tiles.choose("dense", (m, 1, n, k))
+        chosen = f"dense-{t.m}x{t.n}x{t.stages}-cluster{t.sharing}-parts{t.parts}"
+        slower.append(of_tile[chosen] / min(ms for name, ms in of_tile.items() if name != "DeepGEMM"))
+    assert len(slower) == 18
+    assert max(slower) < 1.16
+    assert geometric_mean(slower) < 1.02
 
 
 @pytest.mark.parametrize(("form", "tile", "more", "words"), [
