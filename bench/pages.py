@@ -31,6 +31,7 @@ product_tables.small_products | matmul-shapes | small_products | products of few
 grouped_products.table | grouped-products | grouped_products | grouped and batched products, against PyTorch's
 product_fit.table | product-choices | product_tuning | the tiles of products that the model chooses, at 39 sizes
 scheduled_products.table | scheduled-products | scheduled_products | products of a user, scheduled, against PyTorch's
+scaled_products.table | scaled-products | scaled_products | f8 products with scales of blocks, against DeepGEMM
 second_week.table | second-week | second_week | the kernels of a second week against nvcc
 layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes

@@ -1,6 +1,6 @@
 """Products of f8 with scales of blocks next to DeepGEMM, on an H200.
 
-    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time
+    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time, table
 
 A case is a form of `lego_mlir.kernels.scaled_products`, the number of matrices, and the sizes of a product: rows of
 each matrix are drawn around M, multiples of 128 for `tiles`. Ours is timed in the tile that the choice takes, and in
@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 import mlir_kernels
 import runner
@@ -153,9 +154,21 @@ def chosen(form: str, rows: int, groups: int, n: int, k: int) -> list[Any]:
     return [t for t in few if t.parts == 1 or -(-rows // t.m) * -(-n // t.n) * t.parts < 600]
 
 
+def table() -> None:
+    """The times of each case next to DeepGEMM's, and the tile that the choice took."""
+    rows, lines = comparison.rows_of(NAME), []
+    for form, groups, m, n, k in dict.fromkeys((r["form"], r["groups"], r["m"], r["n"], r["k"]) for r in rows):
+        facts = {"form": form, "groups": groups, "m": m, "n": n, "k": k}
+        ours = comparison.find(rows, kernel="ours", **facts)
+        more = {"tile": "" if ours is None else ours["tile"].removeprefix(f"{form}-")}
+        case = (form, str(groups), f"{m} x {n} x {k}")
+        lines.append(comparison.Line(case, ours, {THEIRS: comparison.find(rows, kernel=THEIRS, **facts)}, more))
+    comparison.write(NAME, ["form", "matrices", "M x N x K"], lines, ours="ours")
+
+
 PROTOCOL = harness.Protocol("steady", turn_s=0.02, graphs=True, patience_ms=1500)
 BENCHMARK = runner.Benchmark(
-    NAME, DENSE + GROUPED, timed, None, render, target=TARGET, protocol=PROTOCOL, draw=draw,
+    NAME, DENSE + GROUPED, timed, table, render, target=TARGET, protocol=PROTOCOL, draw=draw,
     groups={"dense": DENSE, "grouped": GROUPED},
 )  # fmt: skip
 

@@ -69,6 +69,7 @@ SIZES: Final[dict[str, tuple[dict[str, int], ...]]] = {
 TOLERANCE: Final = {
     "rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gemm": 0.01, "w4a16": 0.01, "paged_decode": 0.005,
     "radix_sort": 0.0, "adamw": 0.01, "reshape_and_cache": 0.08, "swiglu_gradients": 0.01,
+    "quantize_q8_1": 0.001,
 }  # fmt: skip
 """Of the largest value; 1e-4 of the others."""
 
@@ -285,17 +286,21 @@ def table() -> None:
     cells.append(["geometric mean", "", "", "", f"{geometric_mean(ratios):.2f}"])
     known = mlir_kernels.circumstances(NAME, results, "torch")
     known += f", sizes drawn by seed {results['seed']}" if "seed" in results else ""
-    made = mlir_kernels.table("kernel|sizes|us|nvcc, us|nvcc / ours", cells)
+    made = mlir_kernels.table("kernel|sizes|us, single|nvcc, us, single|nvcc / ours", cells)
     mlir_kernels.put_into(f"results/{NAME.replace('_', '-')}.md", NAME, f"{known}:\n\n", made)
 
 
 def cases_of(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, float]]:
-    """Milliseconds by kernel and sizes; a case once had its sizes as a record, and is words now."""
+    """Milliseconds of a single launch by kernel and sizes.
+
+    Back to back the host is timed as well: CuPy launches nvcc's kernels, and most of these take few microseconds.
+    A case once had its sizes as a record, and is words now.
+    """
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in results["rows"]:
         name, sizes = row["case"]
         text = sizes if isinstance(sizes, str) else str(Sizes(sizes))
-        found.setdefault((name, text), {})[row["kernel"]] = row["ms"]
+        found.setdefault((name, text), {})[row["kernel"]] = row.get("single_ms", row["ms"])
     return found
 
 
