@@ -120,6 +120,21 @@ def test_skipped_tiles_and_parts_by_length_in_the_interpreter(causal, sizes):
     attend(AttentionForm(causal=causal), sizes, "interp", tile=tile, blocks=2)
 
 
+@pytest.mark.parametrize("skips", [True, False])
+def test_values_that_are_masked_for_all_rows_of_a_group_are_multiplied_only_without_skips(skips):
+    form, rows = AttentionForm(causal=True), 64
+    q, k, v, do = drawn(form, 1, 1, 2 * rows, 2 * rows)
+    o, lse = np.full_like(q, 7), np.full(q.shape[:3], 7, np.float32)
+    wanted = expected(form, q, k, v, do)[0]
+    v[:, :, rows:] = np.nan
+    arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+    run(forward(form, tile=AttentionTile(2, rows, skips=skips)), arrays, (1, 1, 2 * rows, 2 * rows), "interp")
+    if skips:
+        close(o[:, :, :rows], wanted[:, :, :rows], TOLERANCE[f16])
+    else:
+        assert np.isnan(o[:, :, :rows].astype(np.float32)).all()
+
+
 @pytest.mark.parametrize(("form", "sizes", "options"), [
     (AttentionForm(causal=True), (2, 2, 100, 100), {"constant": False}), (*FORMS[1], {"gain": 60.0}),
 ], ids=["sizes of the launch", "maxima that grow"])  # fmt: skip
