@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +44,14 @@ NARROW: Final = 128
 """Features up to which a tile has 128 keys."""
 SECTIONS: Final = (96, 192)
 """Features of heads whose causal parts come by length from several heads."""
-SEVERAL: Final = {96: 8, 128: 8, 192: 1, 256: 4}
-"""Keys, in units of SHORT, up to which a block computes several causal parts, by features of a head."""
+SEVERAL: Final = {96: 4, 128: 8, 192: 1, 256: 4}
+"""Keys, in units of SHORT, up to which a block computes several causal parts head by head, by features of a head."""
+BY_LENGTH: Final = (96, 128, 256)
+"""Features of heads whose parts come by length from sections of heads where there are more keys than that."""
+SECTION_TURNS: Final = 8
+"""Parts of such a section for each block: as the order of lengths, measured like `fastest`."""
+SKIPPING: Final = {256: 4}
+"""Keys, in units of SHORT, up to which groups skip tiles that are masked for all of their rows."""
 LOG2_E: Final = math.log2(math.e)
 
 
@@ -125,7 +131,10 @@ class AttentionTile:
     """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
 
     Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
-    With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies.
+    With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies. With
+    `skips`, a group leaves out tiles that are masked for all of its rows, under a causal mask. Blocks that compute
+    several parts take them by length from sections of heads that have at least `sections` parts for each block.
+    Raises UsageError for groups that skip tiles and multiply in turns.
     """
 
     groups: int = 2
@@ -133,6 +142,12 @@ class AttentionTile:
     stages: int = 2
     polynomials: int = 0
     turns: bool = False
+    skips: bool = False
+    sections: int = 0
+
+    def __post_init__(self) -> None:
+        if self.turns and self.skips:
+            raise UsageError(f"attention: {self}: groups that skip tiles have no turns; leave out turns or skips")
 
     @property
     def rows(self) -> int:
@@ -170,8 +185,8 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
 
     Blocks of several parts copy the next queries during the present part, which pays wherever they get like shares:
     with a causal mask parts differ, and where a head has as many as there are blocks, or nearly, some blocks get the
-    long ones of every head. With 64 features exponentials take as long as products: four groups of 64 keys, but for
-    causal lengths whose last tile would be mostly empty (`with_least_work`).
+    long ones of every head, unless parts come by length (`in_parts`). With 64 features exponentials take as long as
+    products: four groups of 64 keys, but for causal lengths whose last tile would be mostly empty (`with_least_work`).
     (Measured on an H200 at 512 to 16,384 positions.)
     """
     keys, tile, several = sizes.keys, default_tile(form), True
@@ -183,9 +198,29 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
         elif keys <= 4 * SHORT:
             tile = LARGE
     elif form.causal:
-        several = keys <= SEVERAL[form.features] * SHORT
+        several = keys <= SEVERAL[form.features] * SHORT or form.features in BY_LENGTH
     parts = -(-sizes.queries // tile.rows) * sizes.batch * sizes.heads * form.group
-    return tile, multiprocessors if several and parts > multiprocessors else None
+    if not several or parts <= multiprocessors:
+        return tile, None
+    return in_parts(form, tile, keys), multiprocessors
+
+
+def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTile:
+    """The tile of blocks that compute several parts each, which skip tiles or take parts by length where it pays.
+
+    Parts by length read keys and values of several heads at a time, which costs more than it gains where heads have few
+    parts. A tile of the diagonal is masked for a whole group where it has at most half as many keys as the block has
+    rows. (Measured on an H200, bf16: with 64 and 192 features neither has a clear gain from 2,048 positions on.)
+
+    >>> form = AttentionForm(256, causal=True)
+    >>> [(tile.skips, tile.sections) for tile in (in_parts(form, default_tile(form), n) for n in (2048, 8192))]
+    [(True, 0), (False, 8)]
+    """
+    if not form.causal or form.window is not None:
+        return tile
+    by_length = form.features in BY_LENGTH and keys > SEVERAL[form.features] * SHORT
+    skips = keys <= SKIPPING.get(form.features, 0) * SHORT and not tile.turns
+    return replace(tile, skips=skips, sections=SECTION_TURNS if by_length else 0)
 
 
 def with_least_work(form: AttentionForm, sizes: HeadSizes) -> AttentionTile:

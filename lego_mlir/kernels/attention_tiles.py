@@ -17,6 +17,7 @@ from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import AXES, CHUNK, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.visiting import in_turns
+from lego_mlir.schedule import by_length
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ class PartOrder:
     """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
 
     The long parts of a `causal` head come first. With `together`, those of so many heads do, then the parts before
-    them. Blocks take several parts in turns of alternating direction (`visiting.in_turns`).
+    them. Blocks take several parts in turns of alternating direction (`visiting.in_turns`), then in an order in which
+    sections of heads alternate too (`schedule.by_length`).
     """
 
     count: Operand
@@ -138,10 +140,19 @@ class PartOrder:
         if self.together is None:
             place = number % self.count
             return number // self.count, self.count - 1 - place if self.causal else place
+        if self.blocks is not None:
+            head, place = by_length(self.heads, self.count, together=self.together).inv(number)
+            return head, held(place, self.count)
         section = self.count * self.together
         first, rest = number // section * self.together, number % section
         width = lego.maximum(lego.minimum(self.together, self.heads - first), 1)
         return first + rest % width, lego.maximum(self.count - 1 - rest // width, 0)
+
+
+def held(index: Operand, end: Operand) -> Operand:
+    """An index from 0 to `end` - 1 as a number in a register, whose range is known without its expression."""
+    number = lego.maximum(lego.minimum(lego.i32(index), lego.i32(end - 1)), 0)
+    return Index(current("an order of parts").index(number))
 
 
 def heads_in_cache(form: AttentionForm, keys: Operand) -> Operand:

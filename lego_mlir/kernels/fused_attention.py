@@ -24,6 +24,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
@@ -117,8 +118,12 @@ def build(
     of_rows = of.of_rows
     threads = 32 * (tile.warps + WARPS)
 
-    together = heads_in_cache(form, N) * form.group if is_by_sections(form) and blocks is None else None
-    order = PartOrder(lego.cdiv(M, tile.rows), B * H * form.group, form.causal, together, blocks)
+    count, together = lego.cdiv(M, tile.rows), None
+    if blocks is None and is_by_sections(form):
+        together = heads_in_cache(form, N) * form.group
+    elif blocks is not None and tile.sections:
+        together = lego.cdiv(tile.sections * blocks, count)
+    order = PartOrder(count, B * H * form.group, form.causal, together, blocks)
 
     @lego.kernel(grid=order.grid, block=threads)
     def attention(q: of_q, k: of_k, v: of_v, o: of_o, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
@@ -163,6 +168,7 @@ class AttentionRows:
 
     def __init__(self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand) -> None:
         self.form, self.tile, self.first, self.keys = form, tile, first, keys
+        self.skips = tile.skips and form.causal
         parent = f2.MmaSync((WARPS, 1))
         self.left = f2.MmaOperand(0, parent).layout((ROWS, tile.keys))
         self.zeros = lego.zeros(f32, parent.layout((ROWS, tile.keys)))
@@ -197,25 +203,51 @@ class AttentionRows:
         for start, stop, mask in span.segments():
             for j in lego.range(start, stop):
                 t = before + j - span.begin
-                following = rings.take(0, t)
-                rings.turns.begin(t)
-                scores = lego.mma(queries, following.T, self.zeros)
-                added = lego.mma(self.weights, rings.take(1, t - 1), self.out)
-                rings.turns.end(t)
-                self.weigh(self.masked(scores, j) if mask else scores)
-                large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
-                self.out.set(added)
-                with lego.when(large):
-                    again = self.again(queries, rings.part(0, t))
-                    self.renew(self.masked(again, j) if mask else again)
-                self.total.set(self.total + self.sums)
-                self.round()
+                if mask and self.skips:
+                    self.visit_needed(queries, rings, t, j)
+                else:
+                    self.visit(queries, rings, rings.take, t, j, mask)
                 rings.empty[0][t].arrive()
                 rings.empty[1][t - 1].arrive()
         last = before + span.end - 1 - span.begin
-        self.out.set(lego.mma(self.weights, rings.take(1, last), self.out))
+        values = rings.take(1, last)
+        with lego.when(self.needs(span.end - 1)) if self.skips else nullcontext():
+            self.out.set(lego.mma(self.weights, values, self.out))
         rings.empty[1][last].arrive()
         used.add(span)
+
+    def visit_needed(self, queries: Operand, rings: KeyRings, t: Operand, j: Operand) -> None:
+        """Visit a tile, the use t of the rings, as far as it has keys for these rows: all groups wait for it."""
+        rings.take(0, t)
+        values = rings.take(1, t - 1)
+        with lego.when(self.needs(j - 1)):
+            with lego.when(self.needs(j)):
+                self.visit(queries, rings, rings.part, t, j, True)
+            with lego.otherwise():
+                self.out.set(lego.mma(self.weights, values, self.out))
+
+    def needs(self, j: Operand) -> Operand:
+        """Whether some row reaches tile j, with `causal`."""
+        return j * self.tile.keys < self.first + ROWS
+
+    def visit(
+        self, queries: Operand, rings: KeyRings, take: Callable[[int, Operand], Operand], t: Operand, j: Operand,
+        mask: bool,
+    ) -> None:  # fmt: skip
+        """Weights of tile j, which is the use t of the rings, while the values of the one before are added."""
+        following = take(0, t)
+        rings.turns.begin(t)
+        scores = lego.mma(queries, following.T, self.zeros)
+        added = lego.mma(self.weights, take(1, t - 1), self.out)
+        rings.turns.end(t)
+        self.weigh(self.masked(scores, j) if mask else scores)
+        large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
+        self.out.set(added)
+        with lego.when(large):
+            again = self.again(queries, rings.part(0, t))
+            self.renew(self.masked(again, j) if mask else again)
+        self.total.set(self.total + self.sums)
+        self.round()
 
     def masked(self, scores: Operand, j: Operand) -> Operand:
         """The scores, without those of keys that a query does not attend to."""

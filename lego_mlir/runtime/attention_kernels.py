@@ -56,7 +56,8 @@ class AttentionKernel:
         words += ["causal"] * f.causal + [f"window{f.window}"] * (f.window is not None) + [str(f.group)]
         words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
         if t is not None:
-            words.append(f"{t.groups}x{t.keys}x{t.stages}p{t.polynomials}{'t' * t.turns}")
+            marks = "t" * t.turns + "s" * t.skips + f"by{t.sections}" * (t.sections > 0)
+            words.append(f"{t.groups}x{t.keys}x{t.stages}p{t.polynomials}{marks}")
         words += ["x".join(map(str, astuple(self.sizes)))] if self.sizes is not None else []
         words += [str(self.blocks)] * (self.blocks is not None) + [f"heads{self.heads}"] * (self.heads > 0)
         return "-".join(words)

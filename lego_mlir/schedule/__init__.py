@@ -9,6 +9,7 @@ the tiles of a matrix product; it prints to MLIR, Triton and CUDA like any other
 | `columns(h, w, width=32)` | columns of `width`, the last one narrower; `zigzag`, `up_down` |
 | `prepared_columns(h, w, width=c)` | columns of a run-time width, with reciprocals as arguments |
 | `grouped(m, n, rows=8)` | groups of rows, column by column |
+| `by_length(m, n, together=8)` | parts of rows that grow with their number, next to parts of like length |
 | `tiles(h, w, tile=(8, 32))` | tiles, those at the ends smaller |
 | `Cuts([h, w], [(2, 128), (1, 8), (2, 32)])` | any sequence of cuts, for example columns of tiles |
 | `morton`, `hilbert`, `generalised_hilbert` | space-filling curves of a rectangle |
@@ -17,7 +18,7 @@ the tiles of a matrix product; it prints to MLIR, Triton and CUDA like any other
 
 from lego_mlir.schedule.cuts import Cuts
 from lego_mlir.schedule.named import ORDERS, tile_order
-from lego_mlir.schedule.orders import columns, grouped, nested, tiles
+from lego_mlir.schedule.orders import by_length, columns, grouped, nested, tiles
 from lego_mlir.schedule.prepared import arguments, prepared_columns
 from lego_mlir.schedule.rectangles import generalised_hilbert, hilbert, morton
 
@@ -25,6 +26,7 @@ __all__ = [
     "ORDERS",
     "Cuts",
     "arguments",
+    "by_length",
     "columns",
     "generalised_hilbert",
     "grouped",

@@ -24,6 +24,8 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Verdict
 from lego_mlir.layout.base import Layout, all_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.chain import OrderBy
+from lego_mlir.layout.gallery.plain import reverse
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import Constructor, GenP
 from lego_mlir.layout.values import show
@@ -113,6 +115,21 @@ def _grouped(dims: tuple[Size, ...], rows: Size, snake: bool = False, columns: S
     plain = isinstance(rows, int) and not (snake or several)
     made: Constructor = (partial(grouped, rows=rows), dims) if plain else (_grouped, (dims, rows, snake, columns))
     return Cuts(dims, [(1, rows), (2, columns, "odd") if snake else (2, columns)], text=text, made=made)
+
+
+def by_length(rows: SizeLike, parts: SizeLike, *, together: SizeLike) -> Layout:
+    """Parts of rows, of which each takes longer than the part before it in its row, next to parts of like length.
+
+    Sections of `together` rows are visited part by part: the last section from the longest parts to the shortest, the
+    one before it in the other direction, and so on. So lengths have no jump, and the shortest parts come at the end.
+    Blocks that take parts in turns of alternating direction (`kernels.visiting.in_turns`) get like shares where a
+    section is several turns.
+
+    >>> list(map(by_length(3, 2, together=2).inv, range(6)))
+    [(2, 0), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0)]
+    """
+    order = grouped(rows, parts, rows=together, snake=True)
+    return OrderBy(reverse(product(order.dims()))).OrderBy(order).GroupBy(order.dims())
 
 
 def tiles(*sizes: SizeLike, tile: Sequence[SizeLike], inner: Sequence[SizeLike] | None = None) -> GenP:

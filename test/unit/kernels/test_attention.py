@@ -112,6 +112,29 @@ def test_forms_in_the_interpreter(form, sizes):
     attend(form, sizes, "interp")
 
 
+@pytest.mark.parametrize(("causal", "sizes"), [
+    (True, (1, 2, 150, 150)), (True, (1, 1, 200, 70)), (False, (1, 1, 70, 100)),
+])  # fmt: skip
+def test_skipped_tiles_and_parts_by_length_in_the_interpreter(causal, sizes):
+    tile = AttentionTile(2, 64, skips=True, sections=1)
+    attend(AttentionForm(causal=causal), sizes, "interp", tile=tile, blocks=2)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_values_that_are_masked_for_all_rows_of_a_group_are_multiplied_only_without_skips(skips):
+    form, rows = AttentionForm(causal=True), 64
+    q, k, v, do = drawn(form, 1, 1, 2 * rows, 2 * rows)
+    o, lse = np.full_like(q, 7), np.full(q.shape[:3], 7, np.float32)
+    wanted = expected(form, q, k, v, do)[0]
+    v[:, :, rows:] = np.nan
+    arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+    run(forward(form, tile=AttentionTile(2, rows, skips=skips)), arrays, (1, 1, 2 * rows, 2 * rows), "interp")
+    if skips:
+        close(o[:, :, :rows], wanted[:, :, :rows], TOLERANCE[f16])
+    else:
+        assert np.isnan(o[:, :, :rows].astype(np.float32)).all()
+
+
 @pytest.mark.parametrize(("form", "sizes", "options"), [
     (AttentionForm(causal=True), (2, 2, 100, 100), {"constant": False}), (*FORMS[1], {"gain": 60.0}),
 ], ids=["sizes of the launch", "maxima that grow"])  # fmt: skip
@@ -138,9 +161,13 @@ def test_scores_are_computed_again_by_single_warps():
     (AttentionForm(causal=True), (1, 2, 140, 140),
      {"tile": AttentionTile(2, 128, 4, turns=True), "blocks": 3, "constant": False}),
     (AttentionForm(causal=False), (1, 1, 260, 130), {"tile": AttentionTile(4, 64, 3)}),
+    (AttentionForm(causal=True), (1, 1, 300, 260), {"tile": AttentionTile(4, 64, 4, skips=True)}),
+    (AttentionForm(causal=True), (5, 1, 200, 200),
+     {"tile": AttentionTile(2, 64, skips=True, sections=1), "blocks": 3, "gain": 60.0}),
     (AttentionForm(causal=True), (1, 1, 150, 150), {"gain": 3.0, "tile": AttentionTile(2, 64, 2, 4)}),
 ], ids=["3 blocks", "1 block", "3 blocks of groups", "1 block of groups", "turns", "turns of 3 blocks",
-        "causal turns of 3 blocks", "four groups", "weights by polynomials"])  # fmt: skip
+        "causal turns of 3 blocks", "four groups", "four groups that skip tiles",
+        "parts of 3 blocks by length", "weights by polynomials"])  # fmt: skip
 def test_tiles_and_blocks(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
 
@@ -200,6 +227,11 @@ def test_forms_that_are_refused(options, words):
         AttentionForm(**options)
 
 
+def test_tiles_that_are_refused():
+    with pytest.raises(UsageError, match=r"groups that skip tiles have no turns; leave out turns or skips"):
+        AttentionTile(turns=True, skips=True)
+
+
 def test_windows_that_leave_queries_without_keys():
     form = AttentionForm(causal=True, window=30)
     words = "attention of 130 queries to 100 keys with window=30: the last 1 queries would attend to no key"
@@ -223,11 +255,12 @@ def machine_code(kernel, folder):
 
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-@pytest.mark.parametrize(("causal", "length", "spilled"), [
-    (True, 4096, 80), (False, 4096, 64), (False, 16384, 0),
+@pytest.mark.parametrize(("features", "causal", "length", "spilled"), [
+    (64, True, 4096, 80), (64, False, 4096, 64), (64, False, 16384, 0),
+    (96, True, 16384, 24), (128, True, 16384, 0), (256, True, 4096, 0), (256, True, 16384, 0),
 ])  # fmt: skip
-def test_the_fastest_tiles_of_64_features_keep_all_but_a_few_addresses_in_registers(causal, length, spilled, tmp_path):
-    form = AttentionForm(causal=causal)
+def test_the_fastest_tiles_keep_all_but_a_few_addresses_in_registers(features, causal, length, spilled, tmp_path):
+    form = AttentionForm(features, causal=causal)
     tile, blocks = fastest(form, HeadSizes(1, 128, length, length), 132)
     assert machine_code(fused_attention.build(form, tile, blocks=blocks), tmp_path).spill_stores <= spilled
 

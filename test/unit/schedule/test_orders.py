@@ -47,6 +47,17 @@ def test_up_and_down_turns_at_the_end_of_a_column():
     assert np.all(abs(np.diff(y)) <= 1)
 
 
+@pytest.mark.parametrize(("rows", "parts", "together"), [(1, 2, 1), (7, 5, 2), (6, 4, 3), (5, 3, 9), (9, 1, 2)])
+def test_parts_by_length_have_no_jump_and_end_with_the_shortest(rows, parts, together):
+    order = schedule.by_length(rows, parts, together=together)
+    row, part = order.inv(np.arange(rows * parts))
+    assert len(set(zip(row.tolist(), part.tolist(), strict=True))) == rows * parts
+    assert np.array_equal(order.apply(row, part), np.arange(rows * parts))
+    assert part[-1] == 0 and np.all(abs(np.diff(part)) <= 1)
+    sections = row[np.r_[True, np.diff(row // together) != 0]] // together
+    assert np.array_equal(sections, np.arange(-(-rows // together))[::-1])
+
+
 def test_more_axes_are_the_rows_of_a_column():
     """Section 4.1.2; a zigzag alternates with the row of all axes, so that it goes on across planes."""
     deep, flat = (schedule.columns(*sizes, width=4, zigzag=True) for sizes in ((3, 5, 10), (15, 10)))
@@ -66,6 +77,7 @@ def test_more_axes_are_the_rows_of_a_column():
         lambda width: schedule.columns(H, W, width=width, zigzag=True, up_down=True),
         lambda width: schedule.grouped(H, W, rows=width),
         lambda width: schedule.grouped(H, W, rows=width, columns=2),
+        lambda width: schedule.by_length(H, W, together=width),
         lambda width: schedule.tiles(H, W, tile=(8, width)),
         lambda width: schedule.tiles(H, W, tile=(64, 64), inner=(8, width)),
         lambda width: Cuts([H, W], [(2, 256), (1, 16), (2, width)]),

@@ -59,6 +59,11 @@ def long(name, *given):
     ("form", "tile"),
     [
         pytest.param(AttentionForm(causal=True), AttentionTile(4, 64, 4), id="causal of four groups"),
+        pytest.param(
+            AttentionForm(features=256, causal=True),
+            AttentionTile(2, 64, 2, skips=True, sections=8),
+            id="tiles skipped and parts by length",
+        ),
         long("plain", AttentionForm(), None),
         long("plain in turns", AttentionForm(), IN_TURNS),
         long("causal", AttentionForm(causal=True), None),
