@@ -19,8 +19,8 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
     resident(blocks)      registers of several blocks fit a multiprocessor
     dependent             the kernel begins while the one before it ends
 
-`scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings`, `staged_uses` and `sides` serve `pipeline` and `roles`,
-`own_numbers` writes statements a second time, `composition` reads the text.
+`scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings`, `staged_uses` and `sides` serve `pipeline`
+and `roles`, `own_numbers` writes statements a second time, `composition` reads the text.
 
 Sections:
 
