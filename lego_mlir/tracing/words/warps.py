@@ -166,7 +166,7 @@ def match_any(value: Scalar) -> Scalar:
         raise tracer.error(f"lego.match_any takes one integer, got {value!r}; convert it, such as x.to(lego.i32)")
     word = convert(value, i32 if value.dtype.bits <= i32.bits else i64)
     result = tracer.value(u32)
-    operands = (_whole_warp(tracer), tracer.use(word.value))
+    operands = (_whole_warp(tracer), tracer.use(word.entry))
     attributes = (("kind", "#nvvm<match_sync_kind any>"),)
     tracer.append(MlirOperation((result,), "nvvm.match.sync", operands, attributes, tracer.here()))
     return Scalar(result)
@@ -210,7 +210,7 @@ def shuffle_word(mode: str, value: Scalar, offset: Operand) -> Scalar:
 
 
 def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, width: int) -> Scalar:
-    given = tracer.use(value.value)
+    given = tracer.use(value.entry)
     distance = as_value(convert(offset, i32) if is_symbolic(offset) else offset, i32)
     span = _constant(tracer, width)
     result, valid = tracer.value(value.dtype, value.width), tracer.value(i1)
