@@ -179,6 +179,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.tensor import Tensor as Tensor
     from lego_mlir.tracing.words.tensor import shared as shared
     from lego_mlir.tracing.words.warp_roles import warps as warps
+    from lego_mlir.tracing.words.warps import activemask as activemask
     from lego_mlir.tracing.words.warps import group_id as group_id
     from lego_mlir.tracing.words.warps import lane_id as lane_id
     from lego_mlir.tracing.words.warps import match_any as match_any
@@ -264,8 +265,8 @@ _MODULES = {
     "lego_mlir.tracing.words.barrier_rings": "barriers",
     "lego_mlir.tracing.words.warp_roles": "warps",
     "lego_mlir.tracing.words.warps": (
-        "group_id lane_id match_any shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id "
-        "warp_sync"
+        "activemask group_id lane_id match_any shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any "
+        "warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.attention_calls": "attention",
     "lego_mlir.runtime.products.groups": "grouped_matmul",

@@ -65,7 +65,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.shuffle_xor(v, mask)": ("shfl_xor", "shfl_xor_sync", "__shfl_xor_sync", "butterfly"),
     "write lego.warp_ballot(condition)": ("ballot", "__ballot_sync", "ballot_sync", "vote"),
     "write lego.match_any(v)": ("match", "match_any_sync", "__match_any_sync"),
-    "write lego.warp_ballot(condition) before the branch: the lanes that take it": ("activemask", "__activemask"),
+    "write lego.activemask()": ("__activemask", "active_mask"),
     "write lego.warp_any(condition)": ("any_sync", "__any_sync", "any"),
     "write lego.warp_all(condition)": ("all_sync", "__all_sync", "all"),
     "write lego.warp_sync()": ("syncwarp", "__syncwarp", "sync_warp"),

@@ -18,9 +18,10 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.role_products import OutputTile, bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.words.barrier_rings import BarrierRing
 
 UNIT: Final = 8
 """Columns of the unit's pieces, which are in one block of b."""
@@ -48,7 +49,7 @@ class ScaleRings:
         self.of_blocks = lego.shared(f32, Row(tile.stages, self.blocks), "block_scales")
 
     def copies(
-        self, place: OutputTile, sa: Operand, sb: Operand, full: Sequence[Operand]
+        self, place: OutputTile, sa: Operand, sb: Operand, full: BarrierRing
     ) -> Callable[[Operand, Operand], None]:
         """What fills the stage of a use with the scales of a step of a tile."""
         start, end, first = place.start // BLOCK, sa.dims()[-2] - 1, place.column // BLOCK

@@ -323,7 +323,8 @@ class Reader:
                 self._exchange("load of matrices", access.source, scope, WARP, WARP)
                 yield self._row(access, scope)
             case MlirOperation(name=name, source=source) if name in OF_WARPS:
-                self._exchange(OF_WARPS[name], source, scope, *self._lanes_read(statement))
+                if name not in (VOTE, MATCH) or self._constants.get(statement.operands[0].number) == -1:  # no members
+                    self._exchange(OF_WARPS[name], source, scope, *self._lanes_read(statement))
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.hardware.limits import refusal
 from lego_mlir.runtime.arrays import ArrayFacts, Device, dense_strides, spanned
-from lego_mlir.runtime.derived_sizes import Equation, derive, names_in
+from lego_mlir.runtime.derived_sizes import Equation, derive, names_in, result_strides
 from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, evaluate
 
 if TYPE_CHECKING:
@@ -279,7 +279,8 @@ def _sizes(
     given = {name: int(value) for name, value in named.items()}
     sizes = derive([*equations, *_strides(pairs, multiples)], given, multiples)
     for result in absent:
-        sizes |= _row_strides(result, sizes, multiples)
+        if result.shape is not None and result.strides is not None:
+            sizes |= result_strides(result.shape, result.strides, sizes, {size.name: size for size in entry.sizes})
     for size in entry.sizes:
         if size.name not in sizes:
             raise UsageError(
@@ -307,21 +308,6 @@ def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]], multiples: Mapping[st
                 step = multiples.get(str(stride), 1) if n <= 1 else 1
                 found.append((n, (stride, max(-(-steps // step), 1) * step, argument.name)))
     return [equation for n, equation in found if n > 1] + [equation for n, equation in found if n <= 1]
-
-
-def _row_strides(result: Argument, sizes: Mapping[str, int], multiples: Mapping[str, int]) -> dict[str, int]:
-    """The strides of a result that is allocated, where they are sizes that nothing else gives: those of rows."""
-    if result.shape is None or result.strides is None:
-        return {}
-    found, reach = dict(sizes), 1
-    for n, stride in zip(reversed(result.shape), reversed(result.strides), strict=True):
-        name = str(stride)
-        if name in multiples and name not in found:
-            found[name] = -(-reach // multiples[name]) * multiples[name]
-        if not names_in(f"{n} + {stride}") <= found.keys():
-            return {}
-        reach = max(reach, evaluate(n, found) * evaluate(stride, found))
-    return found
 
 
 def _shapes(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> str:

@@ -394,10 +394,15 @@ def target_for(capability: str) -> str:
 
 def calls_of(kernel: Kernel | KernelProgram) -> Calls:
     """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
+    from lego_mlir.tracing.definition.absent import optional_names
     from lego_mlir.tracing.definition.program import KernelProgram
 
     if isinstance(kernel, KernelProgram):
         from lego_mlir.runtime.program_calls import ProgramCalls
 
         return ProgramCalls(kernel)
+    if optional_names(kernel):
+        from lego_mlir.runtime.optional_calls import OptionalCalls
+
+        return OptionalCalls(kernel)
     return TracedKernelCalls(kernel)

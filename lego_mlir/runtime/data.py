@@ -344,7 +344,11 @@ def expected(
             f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
             "NumPy function of its parameters"
         )
-    known = {**sizes, **{name: _exact(value, precision) for name, value in arguments.items()}}
+    known = {
+        **sizes,
+        **dict.fromkeys(kernel.absent),
+        **{name: _exact(value, precision) for name, value in arguments.items()},
+    }
     result = kernel.expected(**{name: known[name] for name in inspect.signature(kernel.expected).parameters})
     written = [parameter for parameter in kernel.params if parameter.written]
     results = result if isinstance(result, tuple) else (result,)

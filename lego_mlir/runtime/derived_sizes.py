@@ -14,11 +14,12 @@ another size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.runtime.manifest import Extent, evaluate
+from lego_mlir.runtime.manifest import Extent, LaunchSize, evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.expr.text import IndexText
@@ -68,6 +69,45 @@ def _solution(extent: str, name: str, value: int, known: Mapping[str, int], step
     found = [times for times in range(near - 2, near + 4) if at(times) == value]
     alone = len(found) == 1 and value not in (at(found[0] - 1), at(found[0] + 1))
     return step * found[0] if alone else None
+
+
+def result_strides(
+    shape: Sequence[Extent], strides: Sequence[Extent], known: Mapping[str, int], sizes: Mapping[str, LaunchSize]
+) -> dict[str, int]:
+    """Values for the sizes that the strides of a result have and that nothing else gives: {} where they have none.
+
+    The axes whose strides are known stay; of the others the last one is the closest, each as close as its size may be.
+
+    >>> sizes = {name: LaunchSize(name, 1, None, 8) for name in ("row", "column")}
+    >>> result_strides(("M", "N"), ("row", 1), {"M": 3, "N": 5}, sizes)
+    {'row': 8}
+    >>> result_strides(("M", "N"), (1, "column"), {"M": 3, "N": 5}, sizes)
+    {'column': 8}
+    """
+    found, values = dict(known), {}
+    axes = list(zip(shape, strides, strict=True))
+    if not names_in(" + ".join(f"({n})" for n in shape)) <= known.keys():
+        return {}
+    open_ = [(n, s) for n, s in axes if not names_in(str(s)) <= known.keys()]
+    reach = max((evaluate(n, known) * evaluate(s, known) for n, s in axes if (n, s) not in open_), default=1)
+    for n, stride in reversed(open_):
+        unknown = names_in(str(stride)) - found.keys()
+        name = next(iter(unknown), "")
+        if len(unknown) > 1 or (name and not _is_monotone(str(stride), name)):
+            return {}
+        if name:
+            found[name] = values[name] = _least(str(stride), sizes[name], found, reach)
+        reach = max(reach, evaluate(n, found) * evaluate(stride, found))
+    return values
+
+
+def _least(extent: str, size: LaunchSize, known: Mapping[str, int], bound: int) -> int:
+    """The least value of a size, as it is declared, for which an extent that rises with it reaches the bound."""
+    step = size.multiple_of
+    first = max(-(-size.min // step), 1)
+    times = range(first, max(first, bound) + 1)
+    at = bisect_left(times, bound, key=lambda t: evaluate(extent, {**known, size.name: step * t}))
+    return step * times[min(at, len(times) - 1)]
 
 
 @cache

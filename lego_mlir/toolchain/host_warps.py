@@ -21,12 +21,13 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Op, Type, Value
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.allocate_shared import declare
 from lego_mlir.transforms.passes.operations import create
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
 MATRICES: Final = "nvgpu.ldmatrix"
+ACTIVE: Final = "llvm.call_intrinsic"
 _OFFSETS: Final = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi", "idx": "arith.addi"}
 _JOINED: Final = {"any": "arith.ori", "all": "arith.andi", "ballot": "arith.ori"}
 _AXES: Final = "xyz"
@@ -38,6 +39,7 @@ def expand(function: Op, block: tuple[int, ...]) -> None:
         "gpu.shuffle": _shuffle,
         "nvvm.vote.sync": _vote,
         "nvvm.match.sync": _match,
+        ACTIVE: _own_lane,
         WARP_BARRIER: _barrier,
         MATRICES: _matrices,
     }
@@ -89,6 +91,7 @@ def _shuffle(function: Op, operation: Op, thread: WarpThread) -> tuple[Value, ..
 
 def _vote(function: Op, operation: Op, thread: WarpThread) -> tuple[Value, ...]:
     """The conditions of the threads of a warp, combined one by one."""
+    _require_all(operation)
     kind = str(operation.attributes["kind"]).removeprefix("#nvvm<vote_sync_kind ").removesuffix(">")
     type_, number = operation.results[0].type, thread.number()
     holds = create("arith.extui", [bits(8)], [operation.operands[1]]).results[0]
@@ -105,6 +108,7 @@ def _vote(function: Op, operation: Op, thread: WarpThread) -> tuple[Value, ...]:
 
 def _match(function: Op, operation: Op, thread: WarpThread) -> tuple[Value, ...]:
     """The lanes of a warp whose value is this thread's, compared one by one."""
+    _require_all(operation)
     own, type_, number = operation.operands[1], operation.results[0].type, thread.number()
     values = _published(function, own, number, thread.threads)
 
@@ -114,6 +118,21 @@ def _match(function: Op, operation: Op, thread: WarpThread) -> tuple[Value, ...]
         return make("arith.shli", create("arith.extui", [type_], [equal]).results[0], place)
 
     return (_over_lanes(thread, number, type_, "arith.ori", f"0 : {type_}", same),)
+
+
+def _own_lane(_: Op, operation: Op, thread: WarpThread) -> tuple[Value, ...]:
+    """The lanes that run together with this thread, which runs alone."""
+    type_ = operation.results[0].type
+    lane = make("arith.remui", thread.number(), index(WARP))
+    one = create("arith.constant", [type_], [], {"value": f"1 : {type_}"}).results[0]
+    return (make("arith.shli", one, create("arith.index_cast", [type_], [lane]).results[0]),)
+
+
+def _require_all(operation: Op) -> None:
+    """Raise ModuleError for an exchange among some lanes, which a CPU does not run together."""
+    made = operation.operands[0].owner
+    if "value" not in made.attributes or bindings.load().ir.IntegerAttr(made.attributes["value"]).value != -1:
+        raise ModuleError(f"{operation.name} among the members of a warp has no form on a CPU")
 
 
 def _over_lanes(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lego_mlir.hardware.targets import Target
 
 _FROM_80: Final = (
-    "bar.warp.sync", "cp.async.cg.shared.global.16", "cp.async.cg.shared.global.16.s", "cp.async.commit.group",
+    "activemask", "bar.warp.sync",
+    "cp.async.cg.shared.global.16", "cp.async.cg.shared.global.16.s", "cp.async.commit.group",
     "cp.async.mbarrier.arrive.shared", "cp.async.wait.group", "ff2bf16x2.rn", "ff2f16x2.rn",
     "ldmatrix.sync.aligned.m8n8.x4.b16.p3", "ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3", "mbarrier.arrive.shared",
     "match.any.sync.i32", "match.any.sync.i64", "mbarrier.init.shared", "mma.m16n8k16.row.col.bf16",

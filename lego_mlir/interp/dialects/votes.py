@@ -1,46 +1,79 @@
-"""`nvvm`: votes of a warp, and the lanes with equal values."""
+"""`nvvm`: votes of a warp, the lanes with equal values, and those that run together."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, require_whole_warps
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.warp_shuffles import VOTES, matching_lanes
+from lego_mlir.interp.report import Kind, SourceLocation
+from lego_mlir.interp.values import Array
+from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits
+
+
+@implements("llvm.call_intrinsic")
+def active_lanes(op: Operation) -> Step:
+    """`llvm.nvvm.activemask`, the lanes of a warp that execute it; no other intrinsic is known."""
+    result, name = op.result, str(op.operation.attributes["intrin"].value)
+    if name != "llvm.nvvm.activemask":
+        op.fail(f"the intrinsic {name} is not known to the interpreter")
+
+    def step(m: Machine) -> None:
+        active = active_by_warp(m) & by_warp(m, np.ones((1, m.threads), bool))
+        bits = np.broadcast_to(lane_bits(active)[..., None], active.shape)
+        m.values[result] = from_warp(m, bits.view(np.int32))
+
+    return step
 
 
 @implements("nvvm.vote.sync")
 def vote_sync(op: Operation) -> Step:
-    """The condition in all lanes of a warp that the mask names; only the mask of the whole warp is supported."""
+    """The condition in all lanes of a warp that the mask names."""
     mask, condition = op.operands
     kind, result, place = op.keyword("kind"), op.result, op.place
 
     def step(m: Machine) -> None:
-        if not (m.values[mask] == -1).all():
-            op.fail("only votes of the whole warp are supported: the mask must be -1")
-        require_whole_warps(m, f"vote {kind}", place)
-        holds = by_warp(m, m.values[condition])
-        active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(holds.shape, active_by_warp(m).shape))
-        found = VOTES[kind](np.broadcast_to(holds, active.shape), active)
-        found = found.view(np.int32) if kind == "ballot" else found
-        m.values[result] = from_warp(m, np.repeat(found[:, :, None], active.shape[2], axis=2))
+        holds, groups = by_warp(m, m.values[condition]), _taking_part(m, m.values[mask], f"vote {kind}", place)
+        found = VOTES[kind](holds[..., None, :], groups)
+        m.values[result] = from_warp(m, found.view(np.int32) if kind == "ballot" else found)
 
     return step
 
 
 @implements("nvvm.match.sync")
 def match_sync(op: Operation) -> Step:
-    """The lanes of a warp with the same value, as bits; only the mask of the whole warp is supported."""
+    """The lanes of a warp that the mask names and that have the same value, as bits."""
     mask, value = op.operands
     kind, result, place = op.keyword("kind"), op.result, op.place
 
     def step(m: Machine) -> None:
-        if kind != "any" or not (m.values[mask] == -1).all():
-            op.fail("only match any of the whole warp is supported: the mask must be -1")
-        require_whole_warps(m, "match", place)
-        lanes = by_warp(m, m.values[value])
-        active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(lanes.shape, active_by_warp(m).shape))
-        m.values[result] = from_warp(m, matching_lanes(np.broadcast_to(lanes, active.shape), active).view(np.int32))
+        if kind != "any":
+            op.fail("only match any is supported")
+        lanes, groups = by_warp(m, m.values[value]), _taking_part(m, m.values[mask], "match", place)
+        same = lanes[..., :, None] == lanes[..., None, :]
+        m.values[result] = from_warp(m, lane_bits(same & groups).view(np.int32))
 
     return step
+
+
+def _taking_part(m: Machine, mask: Array, what: str, place: SourceLocation) -> Array:
+    """For each lane the lanes that it exchanges with, as (blocks, warps, 32, 32): those that its mask names.
+
+    A lane that a mask names and that is elsewhere, or has another mask, is a fault.
+    """
+    active = active_by_warp(m) & by_warp(m, np.ones((1, m.threads), bool))
+    if (mask == -1).all():
+        require_whole_warps(m, what, place)
+        return np.broadcast_to(active[..., None, :], (*active.shape, WARP))
+    masks = by_warp(m, mask)
+    named = (masks.astype(np.int32).view(np.uint32)[..., None] >> LANES.astype(np.uint32) & 1).astype(bool)
+    alike = (masks[..., :, None] == masks[..., None, :]) & active[..., None, :]
+    wrong = active & ((named & ~alike).any(axis=-1) | ~named[..., LANES, LANES])
+    if wrong.any():
+        row, warp, lane = (int(i) for i in np.argwhere(wrong)[0])
+        block, thread = m.name_lane(row, warp * WARP + lane)
+        text = f"the members of this {what} are not the lanes that reach it together with the same members"
+        m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(wrong.sum()))
+    return named & active[..., None, :]

@@ -1,7 +1,7 @@
 """Second names of registers: a warning where a register that later changes was given another name.
 
     old = best                 `old` is the register too, not its value at this point
-    best.set(x)                and has changed: the snapshot is `old = best.get()`
+    best.set(x)                and has changed: the snapshot is `old = best.value`
 
 Python binds a name without a trace, so that the function's text is read: a name that `lego.register(..)` was assigned
 to, or an entry of a list, tuple or dict of registers, assigned as it is to another name, and changed afterwards.
@@ -33,7 +33,7 @@ def warn_of_second_names(function: Callable[..., object]) -> None:
     for name, register, line in _found(code):
         message = (
             f"{Source(code.co_filename, line)}: {name} is a second name of the register {register}, and changes with "
-            f"it; for its present value write {name} = {register}.get()"
+            f"it; for its present value write {name} = {register}.value"
         )
         warnings.warn(message, RegisterWarning, stacklevel=2)
 

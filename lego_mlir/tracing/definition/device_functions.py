@@ -118,7 +118,7 @@ class _Calling:
         here = self.tracer.here()
         passed = [value for value in bound.arguments.values() if _is_passed(value)]
         arguments = tuple(
-            self.tracer.use(v.value) if isinstance(v, Scalar) else self.tracer.simplified(self.tracer.index(v))
+            self.tracer.use(v.entry) if isinstance(v, Scalar) else self.tracer.simplified(self.tracer.index(v))
             for v in passed
         )
         results = tuple(self._result(one) for one in traced.results)
@@ -128,7 +128,7 @@ class _Calling:
     def _passable(self, value: Operand) -> Operand:
         """A register as its value, a condition as an i1."""
         if isinstance(value, Scalar):
-            return Scalar(value.value)
+            return Scalar(value.entry)
         return Scalar(self.tracer.condition_value(value, dtypes.i1)) if isinstance(value, Condition) else value
 
     def _kind(self, value: Operand) -> Hashable:
@@ -188,7 +188,7 @@ class _Calling:
         def place(value: Operand) -> Operand:
             if isinstance(value, (Scalar, Condition)):
                 passed = self._passable(value)
-                ends.append(self.tracer.use(passed.value))
+                ends.append(self.tracer.use(passed.entry))
             elif is_symbolic(value):
                 ends.append(self.tracer.simplified(self.tracer.index(value)))
             elif isinstance(value, (tuple, list)):

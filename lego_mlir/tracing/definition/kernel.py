@@ -186,6 +186,12 @@ class Kernel(Referenced, OnArrays):
         self.trace()
         return self._choice
 
+    def without(self, *names: str) -> Kernel:
+        """The kernel without tensors that may be None, which its function gets as None: see `definition.absent`."""
+        from lego_mlir.tracing.definition.absent import without
+
+        return without(self, names)
+
     def placed(self, choice: LayoutChoice) -> Kernel:
         """The kernel with its tiles without a layout in those of another choice for the same graph."""
         found = self._untraced()
@@ -261,7 +267,8 @@ class Kernel(Referenced, OnArrays):
                 tracer.require_divisors(as_expr(n), self.source)
             maps.ranges = tracer.ranges
             with maps.current():
-                record(tracer, self.function, arguments)
+                given = dict(zip(self.signature, arguments, strict=True))
+                record(tracer, self.function, [given.get(name) for name in inspect.signature(self.function).parameters])
         except LegoError as error:
             raise located(error, self.source) from error
         except RecursionError as error:

@@ -30,6 +30,8 @@ class Referenced:
     name: str
     source: Source
     signature: dict[str, Tensor | DType]
+    absent: frozenset[str] = frozenset()
+    """Tensors that are None: `definition.absent`."""
 
     def __init__(self) -> None:
         self.expected: Callable[..., Any] | None = None

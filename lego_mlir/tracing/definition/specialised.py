@@ -71,11 +71,7 @@ def _with_ones(kind: Any, ones: frozenset[str]) -> Any:
     own = ones & sizes_of(kind.layout).keys()
     if not own:
         return kind
-    found = object.__new__(Tensor)
-    for name in ("dtype", "values", "packed"):
-        object.__setattr__(found, name, getattr(kind, name))
-    object.__setattr__(found, "layout", kind.layout.subs(**dict.fromkeys(own, 1)))
-    return found
+    return kind.with_layout(kind.layout.subs(**dict.fromkeys(own, 1)))
 
 
 def _replaced(n: Any, by: Mapping[Size, Any]) -> Any:

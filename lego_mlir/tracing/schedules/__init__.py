@@ -19,13 +19,13 @@ order that its input allows. What it returns is a kernel: it is printed, interpr
     resident(blocks)      registers of several blocks fit a multiprocessor
     dependent             the kernel begins while the one before it ends
 
-`scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings` and `sides` serve `pipeline` and `roles`,
-`own_numbers` writes statements a second time, `composition` reads the text.
+`scheduled` is a kernel made by a schedule, `replay` copies a trace, `rings`, `staged_uses` and `sides` serve `pipeline`
+and `roles`, `own_numbers` writes statements a second time, `composition` reads the text.
 
 Sections:
 
 - mechanism: `composition`, `scheduled`, `replay`, `own_numbers`
-- rings and roles: `ring_pipeline`, `rings`, `sides`, `copying_roles`, `side_by_side`, `overlay`
+- rings and roles: `ring_pipeline`, `staged_uses`, `rings`, `sides`, `copying_roles`, `side_by_side`, `overlay`
 - clusters: `common_copies`, `cluster_values`, `one_way`
 - accumulators: `block_sums`, `promoted_sums`, `copied_out`
 - when blocks run: `persistent`, `resident`, `ahead`, `dependent`, `producer_lockstep`

@@ -251,7 +251,7 @@ class _Copied(OwnNumbers):
         """The program's statements for some elements; outside of the tensor nothing is loaded and no variable set."""
         self.begin()
         self.moved = {s.register: s.register for s in program.body if isinstance(s, Write)}
-        self.renamed = {old.number: new.value for old, new in zip(program.given, given, strict=True)}
+        self.renamed = {old.number: new.entry for old, new in zip(program.given, given, strict=True)}
         self.replaced = {program.row: place[0], program.column: place[1]}
         for statement in program.body:
             own = self.own_statement(statement)

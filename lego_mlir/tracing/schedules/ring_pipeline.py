@@ -39,6 +39,7 @@ from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
+from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
 from lego_mlir.tracing.trace.dtypes import f32
 from lego_mlir.tracing.trace.marks import (
     COPIES,
@@ -54,13 +55,16 @@ from lego_mlir.tracing.trace.marks import (
 )
 from lego_mlir.tracing.trace.shared_lines import lines_of, panel, ring_layout
 from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
     Barrier,
     Buffer,
     For,
     If,
     Load,
+    MatrixLoad,
     Statement,
     Store,
+    TensorAccess,
     ToIndex,
     While,
     accesses_of,
@@ -120,17 +124,19 @@ class _Pipelined(Replay):
     def run(self) -> None:
         self.words = {StagedTile: self._alone, TileProduct: self._other_product}
         body = self.trace.body
-        self.operands = {r.buffer.name for _, p in words_in(body, TileProduct) for r in (p.a, p.b)}
-        self.loops = {id(s): s for s in self.trace.statements() if isinstance(s, For) and self._is_staged(s)}
-        self.tiles = frozenset(n for loop in self.loops.values() for s in loop.body for n in self._written(s))
+        self.staged = StagedUses(self.trace)
+        self.loops, self.tiles = self.staged.loops, self.staged.tiles
+        self._products = {n: p for n, p in self._products.items() if not p.buffers & self.tiles}
+        self.slot = Index(0)
         self.rings: dict[str, TileRing] = {}
         if not self.loops:
             raise refused(
                 self.trace.source,
-                "no loop stages a tile and multiplies it; write lego.stage, lego.barrier and lego.mma in a lego.range",
+                "no loop copies a tile and uses it in its body; write lego.stage or lego.copy_async, lego.barrier, and "
+                "lego.mma or loads of the tile in a lego.range",
             )
-        self._require_order()
         self._require_uses()
+        self._require_order()
         self.shared(self.tiles)
         self.pairs = self._pairs() if self.joined else {}
         second = {pair.names[1]: pair.names[0] for pair in self.pairs.values()}
@@ -150,24 +156,6 @@ class _Pipelined(Replay):
         self.body(body)
 
     # -- what is staged
-
-    def _written(self, statement: Statement) -> set[str]:
-        """The operands of products that a statement fills."""
-        inside = statements_in((statement,))
-        return {a.buffer.name for s in inside if isinstance(s, Store) for a in accesses_of(s)} & self.operands
-
-    def _read(self, statement: Statement) -> set[str]:
-        return {r.buffer.name for _, p in words_in((statement,), TileProduct) for r in (p.a, p.b)}
-
-    def _is_staged(self, loop: For) -> bool:
-        read = {n for s in loop.body if isinstance(s, If) and isinstance(s.mark, TileProduct) for n in self._read(s)}
-        return bool(read & {n for s in loop.body for n in self._written(s)})
-
-    def _fills(self, body: Sequence[Statement]) -> list[int]:
-        return [n for n, s in enumerate(body) if self._written(s)]
-
-    def _multiplies(self, body: Sequence[Statement]) -> list[int]:
-        return [n for n, s in enumerate(body) if self._read(s) & self.tiles]
 
     def _pairs(self) -> dict[int, SideBySide]:
         """The products that are made one, by the ids of their statements."""
@@ -202,18 +190,18 @@ class _Pipelined(Replay):
 
     # -- rows outside of a tensor
 
-    def _source(self, mark: StagedTile) -> tuple[View, tuple[Expr, Expr]]:
+    def _source(self, mark: StagedTile) -> tuple[View, tuple[Expr, ...]]:
         """What is copied into a ring, and from which index on, as the ring has it."""
         ring, source, at = self.rings[mark.tile.buffer.name], self.view(mark), mark.at
-        return (source.T, at[::-1]) if ring.transposed != ring.is_turned(mark.tile.layout) else (source, at)
+        return (source.T, (at[1], at[0])) if ring.transposed != ring.is_turned(mark.tile.layout) else (source, at)
 
     def _filled(self) -> dict[str, int]:
         """The rows that are copied of each stage of a ring, where all its tiles have rows outside."""
         found: dict[str, int] = {}
         for _, mark in words_in(self.loops.values(), StagedTile):
             (source, at), name = self._source(mark), mark.tile.buffer.name
-            whole, rows = self.rings[name].whole(Index(0)), source.dims()[0]
-            few = isinstance(rows, int) and isinstance(self.tracer.prove(Eq(at[0], 0)), Proved)
+            whole, rows = self.rings[name].whole(Index(0)), source.dims()[-2]
+            few = isinstance(rows, int) and isinstance(self.tracer.prove(Eq(at[-2], 0)), Proved)
             found[name] = max(found.get(name, 1), self._shared(rows, whole) if few else whole.shape[0])
         return {name: rows for name, rows in found.items() if rows < self.rings[name].whole(Index(0)).shape[0]}
 
@@ -242,16 +230,17 @@ class _Pipelined(Replay):
             if not isinstance(s, Load) and a is accesses_of(s)[-1] and a.buffer.space == "global"
         }
         for staged in self.loops.values():
-            fills, multiplies = self._fills(staged.body), self._multiplies(staged.body)
-            if fills[-1] > multiplies[0]:
+            fills, uses = self.staged.fills(staged.body), self.staged.uses(staged.body)
+            if fills[-1] > uses[0]:
                 raise refused(
                     staged.body[fills[-1]].source,
-                    "a tile is filled after the product of its step; move lego.stage in front of lego.mma",
+                    "a tile is filled after it is used in this step; move lego.stage in front of lego.mma, or of the "
+                    "other use",
                 )
-            if not any(isinstance(s, Barrier) for s in staged.body[fills[-1] : multiplies[0]]):
+            if not any(isinstance(s, Barrier) for s in staged.body[fills[-1] : uses[0]]):
                 raise refused(
-                    staged.body[multiplies[0]].source,
-                    "no lego.barrier() is between the copies and the product; add it, or elements are read too early",
+                    staged.body[uses[0]].source,
+                    "no lego.barrier() is between the copies and the first use; add it, or elements are read too early",
                 )
             for s, mark in words_in(staged.body, StagedTile):
                 if mark.tensor.name in stored:
@@ -263,23 +252,25 @@ class _Pipelined(Replay):
 
     def _require_uses(self) -> None:
         inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}
-        products = {id(s) for w, _ in words_in(self.trace.body, TileProduct) for s in statements_in(w.then)}
+        copies = {id(s) for w, _ in words_in(self.trace.body, StagedTile) for s in statements_in(w.then)}
         for s in self.trace.statements():
-            names = shared_in(s) & self.tiles if _is_single(s) else set()
+            names = ", ".join(sorted(shared_in(s) & self.tiles)) if _is_single(s) else ""
             if names and id(s) not in inside:
                 raise refused(
                     s.source,
-                    f"{', '.join(sorted(names))} is used outside of the loop that stages it; use another shared tile "
-                    "there",
+                    f"{names} is used outside of the loop that stages it; use another shared tile there",
                 )
-            if names and isinstance(s, Load) and id(s) not in products:
+            if names and isinstance(s, AsyncCopy) and id(s) not in copies:
                 raise refused(
                     s.source,
-                    f"elements of the staged tile {', '.join(sorted(names))} are loaded; a ring serves copies and "
-                    "products alone: load them from the tensor, or stage them in a tile that no product reads",
+                    f"lego.copy_async of gathered rows, or of a part of {names}; a ring is filled by copies of whole "
+                    "tiles from one index on",
                 )
 
     def _alone(self, statement: If, mark: StagedTile) -> None:
+        if any(isinstance(s, AsyncCopy) for s in statement.then):
+            self.branch(statement)
+            return
         raise refused(
             statement.source,
             f"lego.stage of {mark.tensor.name} is outside of a loop that multiplies its tile; load the tile by "
@@ -309,6 +300,8 @@ class _Pipelined(Replay):
             self._steps(loop.body, Index(loop.symbol), Index(loop.lo), kept)
         self.tracer.append(For(loop.symbol, loop.lo, loop.hi, loop.step, tuple(body), loop.source))
         self.tracer.at = loop.source
+        if not self._stay_in_flight(loop.body):
+            return
         if isinstance(self.tracer.prove(Lt(loop.lo, loop.hi)), Proved):
             self._word("arrive", self.empty, self.turn.previous(), PRODUCTS)
             return
@@ -321,7 +314,7 @@ class _Pipelined(Replay):
         Loads are under way while the stage is waited for, and a tile copy while threads store. A step is left as it is
         where a statement between its fills has an effect, or reads what the kernel writes.
         """
-        fills = self._fills(body)
+        fills = self.staged.fills(body)
         begin, end = fills[0], fills[-1] + 1
         between = [s for n, s in enumerate(body[begin:end], begin) if n not in fills]
         if any(not self._is_movable(s) for s in between):
@@ -336,29 +329,37 @@ class _Pipelined(Replay):
             return False
         return not isinstance(s, Load) or s.access.buffer.name not in self.stored
 
+    def _stay_in_flight(self, body: Sequence[Statement]) -> bool:
+        """Whether the uses of a step are products alone, so that the next step's first product releases its stage."""
+        return all(isinstance(s := body[n], If) and isinstance(s.mark, TileProduct) for n in self.staged.uses(body))
+
     def _steps(self, statements: Sequence[Statement], k: Index, first: Index, kept: bool) -> None:
         statements = self._loads_first(statements)
         use, last = self.turn.use(), self.turn.previous()
-        fills, multiplies = self._fills(statements), self._multiplies(statements)
+        self.slot = use % self.stages
+        fills, uses = self.staged.fills(statements), self.staged.uses(statements)
+        in_flight, ungrouped = self._stay_in_flight(statements), self.staged.waits_for_none(self.inside)
         for number, statement in enumerate(statements):
             self.tracer.at = getattr(statement, "source", None)
             if number == fills[0]:
                 self._word("wait", self.empty, use - self.stages, COPIES)
-            if number == multiplies[0]:
+            if number == uses[0]:
                 self._word("wait", self.full, use, PRODUCTS)
-            if isinstance(statement, Barrier) and not kept:
+            if (isinstance(statement, Barrier) and not kept) or (ungrouped and is_group(statement)):
                 continue
             if number in fills:
                 self._fill(statement, use)
-            elif number in multiplies:
-                self._multiply(statement, use)
+            elif number in uses:
+                self._use(statement)
             else:
                 self.statement(statement)
             if number == fills[-1]:
                 self._word("arrive", self.full, use, COPIES)
-            if number == multiplies[0]:  # what was issued before this product, all of the step before, is complete
+            if number == uses[0] and in_flight:  # what was issued before, all of the step before, is complete
                 with when(k > first):
                     self._word("arrive", self.empty, last, PRODUCTS, "previous")
+            if number == uses[-1] and not in_flight:
+                self._word("arrive", self.empty, use, PRODUCTS)
         self.turn.next()
 
     def _word(self, kind: str, ring: BarrierRing, use: IndexLike, side: str, products: bool | str = True) -> None:
@@ -377,7 +378,7 @@ class _Pipelined(Replay):
             (source, at), part = self._source(mark), ring.whole(slot)
             part = replace(part, shape=(self.filled.get(mark.tile.buffer.name, part.shape[0]), part.shape[1]))
             expr, tile = self.tracer.simplified(self.tracer.index(use)), part.rectangle(self.tracer)
-            rounded, since = self._is_rounded(statement, mark), self._since(mark, at[0])
+            rounded, since = self._is_rounded(statement, mark), self._since(mark, at[-2])
             with self.tracer.word(
                 RingCopy(mark.tensor, source.layout, at, tile, self.full.group, expr, rounded=rounded,
                          below=ring.below, since=since)
@@ -406,7 +407,7 @@ class _Pipelined(Replay):
         """The steps since the loop began, less the stages, where all of them copy the same rows into a ring."""
         loop, name = self.inside, mark.tile.buffer.name
         made = {s.symbol for s in statements_in(loop.body) if isinstance(s, For | ToIndex)} | {loop.symbol}
-        fills = sum(name in self._written(s) for s in loop.body)
+        fills = sum(name in self.staged.written(s) for s in loop.body)
         if loop.step != 1 or fills > 1 or sympy.sympify(row).free_symbols & made:
             return None
         return self.tracer.simplified(loop.symbol - loop.lo - self.stages)
@@ -425,7 +426,7 @@ class _Pipelined(Replay):
         def fill(body: Sequence[Statement]) -> None:
             for statement in body:
                 self.tracer.at = getattr(statement, "source", None)
-                if self._written(statement):
+                if self.staged.written(statement):
                     self._fill(statement, use)
                 else:
                     self.statement(statement)
@@ -441,21 +442,51 @@ class _Pipelined(Replay):
             fill(outer.otherwise)
         self.tracer.append(replace(outer, then=tuple(then), otherwise=tuple(otherwise)))
 
-    def _multiply(self, statement: Statement, use: IndexLike) -> None:
+    def _use(self, statement: Statement) -> None:
+        """A product of tiles in their stage, or a statement that loads elements there."""
         if not isinstance(statement, If) or not isinstance(mark := statement.mark, TileProduct):
-            raise refused(statement.source, "a staged tile is multiplied in a branch; multiply it in the loop's body")
+            if product := next(words_in((statement,), TileProduct), None):
+                raise refused(
+                    product[0].source, "a staged tile is multiplied in a branch; multiply it in the loop's body"
+                )
+            self.statement(statement)
+            return
         self._require_layout(statement, mark)
-        slot, pair = use % self.stages, self.pairs.get(id(statement))
+        pair = self.pairs.get(id(statement))
 
         def here(given: Rectangle) -> Rectangle:
             ring = self.rings.get(given.buffer.name)
-            return given if ring is None else ring.of(slot, given).rectangle(self.tracer)
+            return given if ring is None else ring.of(self.slot, given).rectangle(self.tracer)
 
         if pair is None:
             self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
         elif mark is pair.first:
-            both = self.rings[mark.b.buffer.name].all(slot).rectangle(self.tracer)
+            both = self.rings[mark.b.buffer.name].all(self.slot).rectangle(self.tracer)
             self.product(pair.product(here(mark.a), both))
+
+    def copy(self, statement: Statement) -> None:
+        """A statement as it is; an element of a staged tile is loaded from the stage."""
+        if isinstance(statement, Load | MatrixLoad) and statement.access.buffer.name in self.tiles:
+            statement = replace(statement, access=self._staged(statement, statement.access))
+        super().copy(statement)
+
+    def _staged(self, statement: Load | MatrixLoad, access: TensorAccess) -> TensorAccess:
+        """An access to a staged tile in its stage: of the same elements, whose index a matrix load does not have."""
+        ring, layout = self.rings[access.buffer.name], access.layout
+        if (layout != ring.tile and not ring.is_turned(layout)) or (access.axis is None and access.width > 1):
+            raise refused(
+                statement.source,
+                f"elements of {access.buffer.name} are loaded through another view of it than .T, or in vectors of "
+                "several rows; load them by their row and column in the tile",
+            )
+        index = layout.inv(Index(access.position)) if isinstance(statement, MatrixLoad) else access.index
+        row, column = (self.tracer.simplified(self.tracer.index(i)) for i in index)
+        across = access.width > 1 and not self.view(access).place(Index(row), Index(column)).fits(access.width)
+        shape = (access.width, 1) if across else (1, access.width)
+        part = ring.of(self.slot, Rectangle(access.buffer, layout, (row, column), shape))
+        part = part.T if across else part  # a vector follows the last axis
+        found = part.view.place(*part.at).access(access.width)
+        return replace(found, mask=access.mask, by_warp=access.by_warp, source=access.source)
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
         """Whether the body's barriers may be needed: by shared tiles that are no rings, nor ordered by a word."""

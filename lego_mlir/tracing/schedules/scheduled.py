@@ -56,7 +56,7 @@ class Scheduled(Kernel):
         Referenced.__init__(self)
         self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
         self.name, self.function, self.source = name or origin.name, origin.function, origin.source
-        self.signature, self.bounds = origin.signature, origin.bounds
+        self.signature, self.bounds, self.absent = origin.signature, origin.bounds, origin.absent
         update_wrapper(self, origin.function, updated=())
         self._texts = {}
         self.block = origin.block if rewriter.block is None else rewriter.block

@@ -13,7 +13,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
-from lego_mlir.tracing.schedules.scheduled import refused
+from lego_mlir.tracing.schedules.scheduled import refused, words_in
 from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.trace.symbols import expressions
 from lego_mlir.tracing.trace.trace import (
@@ -25,6 +25,7 @@ from lego_mlir.tracing.trace.trace import (
     If,
     KernelTrace,
     Load,
+    MatrixLoad,
     MlirOperation,
     Read,
     Register,
@@ -136,6 +137,7 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
         for inner in statements_in(s.then)
     }
     computed = kept - words
+    copied = {mark.tile.buffer.name for _, mark in words_in(body, RingCopy)}
     for s in statements_in(body):
         if id(s) not in computed or isinstance(s, If | For | While):
             continue
@@ -152,8 +154,8 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
                 f"the copies need the result of this {type(s).__name__}, which the warps of the products compute; "
                 "compute it from what the kernel loads",
             )
-        if isinstance(s, TileLoad):
-            raise refused(s.source, "the copies need an element of shared memory that the warps of the products fill")
+        if isinstance(s, TileLoad) or (isinstance(s, Load | MatrixLoad) and s.access.buffer.name in copied):
+            raise refused(s.source, "the copies need an element of a tile that they fill; read it from the tensor")
 
 
 class _Slice:

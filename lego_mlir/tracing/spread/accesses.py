@@ -185,7 +185,7 @@ def _matrices(tracer: Tracer, tile: _Tile, value: Spread) -> MatrixStores | None
     each, rows = [], RowPositions(tracer, accesses)
     for access in accesses.each:
         words = [[value.registers[element[0]] for element in word] for word in access.registers]
-        made = [tuple(v.value.number for v in word) for word in words if word[0] is not None]
+        made = [tuple(v.entry.number for v in word) for word in words if word[0] is not None]
         if (
             made
             and len(made) & (len(made) - 1) == 0

@@ -177,7 +177,7 @@ def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scal
         elements = [to_dtype(0, view.dtype) if v is None else v for v in held]
         stored = elements[0] if len(elements) == 1 else vector(*elements)
         where = place.access(view, access.offset, side.vector, mask)
-        tracer.append(Store(tracer.use(stored.value), where, where.source))
+        tracer.append(Store(tracer.use(stored.entry), where, where.source))
 
 
 def load_registers(memory: Scratch, plan: SwizzlePlan, wanted: Sequence[int]) -> list[Scalar | None]:
@@ -189,7 +189,7 @@ def load_registers(memory: Scratch, plan: SwizzlePlan, wanted: Sequence[int]) ->
         for start, width in _runs([not made.isdisjoint(held) for held in access.registers]):
             where = place.access(view, access.offset + start, width, sympy.true)
             loaded = Scalar(tracer.value(view.dtype, None if width == 1 else width))
-            tracer.append(Load(loaded.value, where, None, where.source))
+            tracer.append(Load(loaded.entry, where, None, where.source))
             for k, held in enumerate(access.registers[start : start + width]):
                 element = loaded if width == 1 else loaded[k]
                 found.update(dict.fromkeys(held, element))

@@ -111,6 +111,11 @@ class Spread(PerElement):
         return self
 
     @property
+    def value(self) -> Spread:
+        """What `get()` returns."""
+        return self.get()
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the tile."""
         return shape_of(self.layout)

@@ -129,7 +129,7 @@ def _reduced_by_warp(tracer: Tracer, operation: str, value: Operand, copies: int
     result = tracer.value(value.dtype)
     attributes = (("op", f"#gpu<all_reduce_op {operation}>"), ("uniform", "unit"))
     tracer.append(
-        MlirOperation((result,), "gpu.subgroup_reduce", (tracer.use(value.value),), attributes, tracer.here())
+        MlirOperation((result,), "gpu.subgroup_reduce", (tracer.use(value.entry),), attributes, tracer.here())
     )
     return Scalar(result)
 

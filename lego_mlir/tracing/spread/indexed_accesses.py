@@ -228,7 +228,7 @@ def _distance(a: Operand, b: Operand) -> int | None:
     if a is b:
         return 0
     if isinstance(a, Scalar) or isinstance(b, Scalar):
-        same = isinstance(a, Scalar) and isinstance(b, Scalar) and a.value.number == b.value.number
+        same = isinstance(a, Scalar) and isinstance(b, Scalar) and a.entry.number == b.entry.number
         return 0 if same else None
     difference = sympy.expand(as_expr(cast(Index, b)) - as_expr(cast(Index, a)))
     return int(difference) if difference.is_Integer else None

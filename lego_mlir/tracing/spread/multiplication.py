@@ -196,7 +196,7 @@ def _multiplied(
     left = operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
     right = operand(tracer, 1, b, acc, kind, {(k, column) for _, column in pieces for k in range(steps)})
     totals = {
-        block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
+        block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].entry for r in registers])
         for block, registers in pieces.items()
     }
     sums = dict(totals)
@@ -228,7 +228,7 @@ def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Va
     if kind.rows == PIECE[0]:
         return product(a, c)
     halves = [product(_rows_of(tracer, a, half), _rows_of(tracer, c, half)) for half in range(2)]
-    return composed(tracer, kind.result, (2, 2), [x.value for half in halves for x in taken_apart(tracer, half)])
+    return composed(tracer, kind.result, (2, 2), [x.entry for half in halves for x in taken_apart(tracer, half)])
 
 
 def _rows_of(tracer: Tracer, fragment: Value, half: int) -> Value:

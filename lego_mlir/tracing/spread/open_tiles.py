@@ -87,6 +87,11 @@ class OpenTile(Spread):
         """This tile; of a variable, the current one."""
         return self
 
+    @property
+    def value(self) -> OpenTile:
+        """What `get()` returns."""
+        return self.get()
+
     def __repr__(self) -> str:
         return f"<{' x '.join(map(str, self.shape))} {self.dtype}, its layout open>"
 
@@ -419,7 +424,7 @@ def load(
             return PackedNumbers(view.dtype, [(Scalar(tracer.value(u32)), 0)], None)
         result = Scalar(tracer.value(view.dtype, None if access.width == 1 else access.width))
         with tracer.recorded():
-            tracer.append(Load(result.value, access, None, access.source))
+            tracer.append(Load(result.entry, access, None, access.source))
             return result if access.width == 1 else result[0]
 
     def operation() -> LoadTile:

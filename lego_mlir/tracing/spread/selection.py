@@ -134,5 +134,5 @@ def _cast(value: Scalar, dtype: DType) -> Scalar:
     """The same bits as another type."""
     tracer = current("topk")
     result = tracer.value(dtype)
-    tracer.append(MlirOperation((result,), "arith.bitcast", (tracer.use(value.value),), (), tracer.here()))
+    tracer.append(MlirOperation((result,), "arith.bitcast", (tracer.use(value.entry),), (), tracer.here()))
     return Scalar(result)

@@ -88,7 +88,7 @@ def sparse_product(tracer: Tracer, a: Operands, b: Operands, acc: Spread, metada
         right = operand(tracer, 1, b, acc, whole, {(step, column) for _, column in pieces for step in steps})
         words = _words(tracer, metadata, acc, dtype.bits)
         totals = {
-            block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
+            block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].entry for r in registers])
             for block, registers in pieces.items()
         }
         sums = dict(totals)

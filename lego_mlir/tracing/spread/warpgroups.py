@@ -76,7 +76,7 @@ def of_warpgroups(
     if left is None or right is None:
         return None
     blocks = [[(row, column) for column in range(columns // 8)] for row in parts.rows]
-    made = {register: value.value.number for register, value in enumerate(results) if value is not None}
+    made = {register: value.entry.number for register, value in enumerate(results) if value is not None}
     return WarpgroupProduct(
         dtype,
         columns,

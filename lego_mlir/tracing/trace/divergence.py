@@ -203,7 +203,7 @@ class Divergence:
             _, lane, width = operation.operands
             whole = self._constants.get(width.number) == WARP
             return dict(operation.attributes)["mode"] == FROM_LANE and whole and lane.number not in self.values
-        return operation.name == "nvvm.vote.sync"
+        return operation.name == "nvvm.vote.sync" and self._constants.get(operation.operands[0].number) == -1
 
     def _result_differs(self, statement: Statement) -> bool:
         match statement:

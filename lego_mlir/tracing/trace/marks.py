@@ -89,11 +89,14 @@ class Rectangle:
 
 @dataclass(frozen=True, slots=True)
 class StagedTile:
-    """`lego.stage`: the tile of the view `layout` of `tensor` from the element `at` on, into a whole shared tile."""
+    """`lego.stage`, `lego.copy_async`: a tile of the view `layout` of `tensor`, from the element `at` on.
+
+    It fills a whole shared tile, and spans the last two dimensions of the view.
+    """
 
     tensor: Buffer
     layout: Layout
-    at: tuple[Any, Any]
+    at: tuple[Any, ...]
     tile: Rectangle
 
 

@@ -18,14 +18,15 @@ the tensor copy unit makes it: see `tile_copies`, which also copies from shared 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Literal
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index
-from lego_mlir.tracing.trace.trace import AsyncCopy, MlirOperation
-from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.trace.marks import StagedTile
+from lego_mlir.tracing.trace.trace import AsyncCopy, MlirOperation, TensorAccess
+from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words import tile_copies
 from lego_mlir.tracing.words.copy_plans import copies_of_threads, copy_by_rows, rows_from, shared_part
 from lego_mlir.tracing.words.mma import Part
@@ -82,14 +83,31 @@ def copy_async(
         )
     tracer.require_common("lego.copy_async", (*(first or ()), *tile.at))
     if first is not None:
-        with suppress(LayoutError):
-            for read, written in copies_of_threads(tracer, source, first, tile):
-                tracer.append(AsyncCopy(read, written, tracer.here()))
-            return
-    rows = at if callable(at) else rows_from(first or ())
-    copy_by_rows(
-        tracer, source, rows, tile, lambda read, written: tracer.append(AsyncCopy(read, written, tracer.here()))
-    )
+        with _whole_tile(tracer, source, first, tile):
+            _copy(tracer, source, first, tile)
+        return
+    assert callable(at)
+    copy_by_rows(tracer, source, at, tile, _appended(tracer))
+
+
+def _copy(tracer: Tracer, source: View, first: Sequence[IndexLike], tile: Part) -> None:
+    with suppress(LayoutError):
+        for read, written in copies_of_threads(tracer, source, first, tile):
+            tracer.append(AsyncCopy(read, written, tracer.here()))
+        return
+    copy_by_rows(tracer, source, rows_from(first), tile, _appended(tracer))
+
+
+def _appended(tracer: Tracer) -> Callable[[TensorAccess, TensorAccess], None]:
+    return lambda read, written: tracer.append(AsyncCopy(read, written, tracer.here()))
+
+
+def _whole_tile(tracer: Tracer, source: View, first: Sequence[IndexLike], tile: Part) -> AbstractContextManager[object]:
+    """The word that schedules read, around the copy of a whole tile."""
+    at, into = (tuple(tracer.simplified(tracer.index(i)) for i in index) for index in (first, tile.at))
+    if any(into) or tile.shape != tile.view.dims():
+        return nullcontext()
+    return tracer.word(StagedTile(source.buffer, source.layout, at, tile.rectangle(tracer)))
 
 
 def commit_copies() -> None:

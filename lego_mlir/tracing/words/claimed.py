@@ -68,7 +68,7 @@ def assume(value: Scalar, aligned: int, range: Sequence[IndexLike] | None = None
     if not hasattr(value, "dtype") or value.width is not None or value.dtype.family != "int":
         raise tracer.error(f"lego.assume takes one integer of the kernel's data, got {value!r}")
     if range is None:
-        known = tracer.data.range_of(tracer.use(value.value))
+        known = tracer.data.range_of(tracer.use(value.entry))
         range = (-(-as_expr(known.lo) // aligned) * aligned, known.hi)
     elif len(range) == 2 and not isinstance(tracer.prove(Eq(FloorMod(as_expr(range[0]), aligned), 0)), Proved):
         raise tracer.error(
@@ -86,7 +86,7 @@ def claim(given: Scalar, within: Sequence[IndexLike], step: int = 1) -> Index:
     if not hasattr(given, "dtype") or given.width is not None or given.dtype.family != "int":
         raise tracer.error(f"lego.index with a range takes one integer of the kernel's data, got {given!r}")
     lo, hi = (tracer.simplified(tracer.index(end)) for end in within)
-    value = tracer.use(given.value)
+    value = tracer.use(given.entry)
     symbol = sympy.Symbol(f"v{value.number}c{len(tracer.data.claimed)}", integer=True)
     tracer.define_data(symbol, value, Range(lo, hi, step))
     tracer.data.claimed[symbol] = Range(lo, hi, step)

@@ -7,7 +7,7 @@
 | `for i in lego.unroll(lo, hi, step):` | the body once for each int, while tracing |
 | `with lego.when(condition):` | the body where the condition holds |
 | `with lego.otherwise():` | right after it: the body where it does not |
-| `acc = lego.register(f32, 0.0)` | a mutable variable; `acc += x`, `acc.set(x)` change it, in loops too |
+| `acc = lego.register(f32, 0.0)` | a mutable variable; `acc += x`, `acc.set(x)` change it, `acc.value` reads it now |
 | `with lego.while_(running):` | the body as long as a register of i1 is true (`while_loops`) |
 | `with lego.rounded():` | the body, in which each product and sum rounds by itself (`contraction`) |
 | `lego.barrier()` | every thread of the block arrives before any continues |
@@ -288,8 +288,8 @@ class Cell(Scalar):
         self._register = register
 
     @property
-    def value(self) -> Value:  # type: ignore[override]
-        """The current value: reading it is a statement."""
+    def entry(self) -> Value:  # type: ignore[override]
+        """The current value, as the trace has it: reading it is a statement."""
         tracer = current("a register")
         register = tracer.use_register(self._register)
         result = tracer.value(register.dtype, register.width)
@@ -314,7 +314,12 @@ class Cell(Scalar):
 
     def get(self) -> Scalar:
         """The current value; later changes of the register do not affect it."""
-        return Scalar(self.value)
+        return Scalar(self.entry)
+
+    @property
+    def value(self) -> Scalar:
+        """What `get()` returns."""
+        return self.get()
 
     def set(self, value: object) -> None:
         """Replace the value."""
@@ -347,6 +352,11 @@ class CellTuple(Uncompared):
     def get(self) -> tuple[Scalar | Spread, ...]:
         """The current values."""
         return tuple(cell.get() for cell in self.cells)
+
+    @property
+    def value(self) -> tuple[Scalar | Spread, ...]:
+        """What `get()` returns."""
+        return self.get()
 
     def set(self, values: Sequence[object]) -> None:
         """Replace all values, which are read before any is replaced. Raises TraceError for another number of them."""

@@ -73,5 +73,5 @@ def programs(tracer: Tracer, by: ElementFunction, dtypes: Sequence[DType], targe
                     result = elements(by(*map(Scalar, given), place), target.dtype, width)
             except (LegoError, TypeError):  # it takes no such vector; if it takes none, its call says why
                 continue
-            found.append(ElementProgram(tuple(given), row, column, width, tuple(body), result.value))
+            found.append(ElementProgram(tuple(given), row, column, width, tuple(body), result.entry))
     return tuple(found)

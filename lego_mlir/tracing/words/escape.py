@@ -57,7 +57,7 @@ def mlir_op(
 
 def _operand(tracer: Tracer, name: str, given: Operand) -> Value:
     if isinstance(given, Scalar):
-        return tracer.use(given.value)
+        return tracer.use(given.entry)
     if isinstance(given, Condition):
         return as_value(given, i1)
     if is_symbolic(given):

@@ -135,7 +135,7 @@ class Accumulator(Uncompared):
         for (row, column), cell in self.cells.items():
             place = (as_expr(target.at[0] + row), as_expr(target.at[1] + column))
             value = convert(cell, view.dtype) if view.dtype != self.dtype else cell
-            tracer.append(TileStore(value.value, view.buffer, place, lines.stride, tracer.here()))
+            tracer.append(TileStore(value.entry, view.buffer, place, lines.stride, tracer.here()))
 
 
 def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
@@ -227,7 +227,7 @@ def _multiplied(tracer: Tracer, a: Part, b: Part, acc: Accumulator) -> None:
             for column, y in right if (step + turn) % 2 == 0 else reversed(right):
                 cell = acc.cells[row, column]
                 total = tracer.value(acc.dtype, SHAPE[:2])
-                tracer.append(Contract(total, x, y, cell.value, tracer.here()))
+                tracer.append(Contract(total, x, y, cell.entry, tracer.here()))
                 cell.set(Scalar(total))
 
 

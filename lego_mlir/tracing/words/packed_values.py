@@ -110,10 +110,10 @@ def decoded_each(source: DType, codes: Sequence[Code], dtype: DType) -> list[Sca
         return [cast(Scalar, convert(_integer(source, *code), dtype)) for code in codes]
     taken: dict[int, set[int]] = {}
     for word, shift in codes:
-        taken.setdefault(word.value.number, set()).add(shift)
+        taken.setdefault(word.entry.number, set()).add(shift)
     found: dict[tuple[int, int], Scalar] = {}
     for word, shift in codes:
-        number, low = word.value.number, shift % HALF
+        number, low = word.entry.number, shift % HALF
         if (number, shift) in found:
             continue
         both = {low, low + HALF} <= taken[number]
@@ -122,7 +122,7 @@ def decoded_each(source: DType, codes: Sequence[Code], dtype: DType) -> list[Sca
         found[number, low if both else shift] = wide[0]
         if both:
             found[number, low + HALF] = wide[1]
-    return [found[word.value.number, shift] for word, shift in codes]
+    return [found[word.entry.number, shift] for word, shift in codes]
 
 
 def _pair(source: DType, word: Scalar, both: bool, dtype: DType) -> Scalar:
@@ -215,7 +215,7 @@ def _float_codes(given: Scalar, dtype: DType) -> Scalar:
     """The codes nearest to f32, each in a u32: a conversion of MLIR, for which a target may have an instruction."""
     tracer = current(f"lego.{dtype}(..)")
     number, code = ENCODED[dtype]
-    value = tracer.use(given.value)
+    value = tracer.use(given.entry)
     for kind, operation in ((number, "arith.truncf"), (code, "arith.bitcast"), (u32, "arith.extui")):
         result = tracer.value(kind, given.width)
         tracer.append(MlirOperation((result,), operation, (value,), (), tracer.here()))

@@ -186,7 +186,7 @@ def _shifted(value: Scalar, combine: Combining, lane: Index, width: int) -> Scal
 
 def _kept(value: Scalar) -> Scalar:
     """A value that a later change of a register does not affect."""
-    return Scalar(value.value)
+    return Scalar(value.entry)
 
 
 def _warps_are_full(tracer: Tracer) -> bool:

@@ -51,22 +51,22 @@ from lego_mlir.tracing.words.claimed import claim
 class Scalar:
     """Data of one element type inside a kernel: a number, or a vector where `width` is not None."""
 
-    __slots__ = ("value",)
+    __slots__ = ("entry",)
     __array_ufunc__ = None
 
     def __init__(self, value: Value) -> None:
-        self.value = value
+        self.entry = value
 
     @property
     def dtype(self) -> DType:
-        return self.value.dtype
+        return self.entry.dtype
 
     @property
     def width(self) -> Operand:  # a Width; arithmetic is on vectors and numbers
-        return self.value.width
+        return self.entry.width
 
     def __repr__(self) -> str:
-        return f"<{self.value.kind} {self.value}>"
+        return f"<{self.entry.kind} {self.entry}>"
 
     def to(self, dtype: DType) -> Operand:
         """This value in another element type; `to(lego.index)` makes an index of an integer."""
@@ -78,7 +78,7 @@ class Scalar:
         if self.width is None or not isinstance(lane, int) or not 0 <= lane < self.width:
             raise tracer.error(f"{self!r} has no element {lane!r}; a vector takes an int below its width")
         result = tracer.value(self.dtype)
-        tracer.append(Lane(result, tracer.use(self.value), lane, tracer.here()))
+        tracer.append(Lane(result, tracer.use(self.entry), lane, tracer.here()))
         return Scalar(result)
 
     def __iter__(self) -> Operand:
@@ -94,12 +94,12 @@ class Scalar:
         tracer = current("data used as an index")
         if self.width is not None or self.dtype.is_float:
             raise tracer.error(f"{self!r} cannot be used as an index; an index is one integer, such as x.to(lego.i32)")
-        if self.dtype is dtypes.u64 and tracer.data.range(self.value)[1] > dtypes.i64.span[1]:
+        if self.dtype is dtypes.u64 and tracer.data.range(self.entry)[1] > dtypes.i64.span[1]:
             raise tracer.error(
                 f"{self!r} may exceed {dtypes.i64.span[1]}, the greatest index; "
                 "use x % n or x & mask, or x.to(lego.i64)"
             )
-        symbol = tracer.data_symbol(self.value)
+        symbol = tracer.data_symbol(self.entry)
         return Ne(symbol, 0) if self.dtype.family == "bool" else symbol
 
     def __bool__(self) -> NoReturn:
@@ -382,10 +382,10 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
         if given.dtype != dtype:
             raise tracer.error(f"a value of type {dtype} is needed here, got {given!r}; convert it with .to({dtype})")
         if given.width == width:
-            return tracer.use(given.value)
+            return tracer.use(given.entry)
         if given.width is not None:
             raise tracer.error(f"{given!r} cannot be combined with a value of width {width or 1}")
-        scalar = tracer.use(given.value)
+        scalar = tracer.use(given.entry)
     elif isinstance(given, Condition):
         if dtype.family != "bool":
             raise tracer.error(
@@ -398,13 +398,13 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
             raise tracer.error(f"the index {given!r} is not data; convert it, for example lego.{dtype}({given!r})")
         for number in span:
             _number(cast(Real, number), dtype)
-        scalar = tracer.use(cast(Scalar, convert(given, dtype)).value)
+        scalar = tracer.use(cast(Scalar, convert(given, dtype)).entry)
     elif isinstance(given, Real):
         scalar = tracer.value(dtype)
         tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
     elif isinstance(given, Value):
         raise tracer.error(
-            f"{given!r} is an entry of the trace: leave out .value, or write .get() for the value of a register"
+            f"{given!r} is an entry of the trace: leave out .entry, or write .value for the value of a register"
         )
     else:
         raise tracer.error(f"{given!r} of type {type(given).__name__} cannot be a value of type {dtype} in a kernel")
@@ -435,7 +435,7 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
         if given.dtype == dtype:
             return given
         result = tracer.value(dtype, given.width)
-        tracer.append(Convert(result, tracer.use(given.value), tracer.here()))
+        tracer.append(Convert(result, tracer.use(given.entry), tracer.here()))
         return Scalar(result)
     if isinstance(given, Condition):
         truth = Scalar(tracer.condition_value(given, dtypes.i1))
@@ -462,7 +462,7 @@ def _packed(tracer: Tracer, given: Operand, dtype: DType) -> Operand:
 def reinterpreted(given: Scalar, dtype: DType, width: int | None) -> Scalar:
     """The bits of data as `width` numbers of another type, which have as many bits."""
     tracer = current("lego.bitcast")
-    value = tracer.use(given.value)
+    value = tracer.use(given.entry)
     if value.width is None and width is None:
         if given.dtype.mlir == dtype.mlir:
             return cast(Scalar, convert(given, dtype))
@@ -471,7 +471,7 @@ def reinterpreted(given: Scalar, dtype: DType, width: int | None) -> Scalar:
         return Scalar(result)
     if value.width is None:
         value = tracer.value(given.dtype, 1)
-        tracer.append(Compose(value, (given.value,), tracer.here()))
+        tracer.append(Compose(value, (given.entry,), tracer.here()))
     result = tracer.value(dtype, width or 1)
     tracer.append(MlirOperation((result,), "vector.bitcast", (value,), (), tracer.here()))
     return Scalar(result) if width is not None else Scalar(result)[0]

@@ -44,7 +44,8 @@ class Tensor:
 
     Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
     integers, which are indices of another tensor, and input is drawn from it. A tensor of a packed type is one of the
-    bytes that hold its elements: see `tracing.words.packed_views`. Raises LayoutError for a refuted layout.
+    bytes that hold its elements: see `tracing.words.packed_views`. `lego.Tensor(..) | None` may be None in a call: see
+    `tracing.definition.absent`. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
@@ -52,6 +53,8 @@ class Tensor:
     values: Values | None
     packed: Packing | None
     """The elements, where the tensor is one of their bytes."""
+    optional: bool
+    """Whether a call may pass None."""
 
     def __init__(self, dtype: DType, layout: Any, range: Sequence[Any] | None = None) -> None:
         element, packed = _element_type(dtype, "Tensor"), None
@@ -61,6 +64,7 @@ class Tensor:
             packed = Packing.of(element, as_layout(layout))
             element, layout = u8, packed.bytes
         object.__setattr__(self, "packed", packed)
+        object.__setattr__(self, "optional", False)
         object.__setattr__(self, "dtype", element)
         object.__setattr__(self, "layout", as_layout(layout))
         size = self.layout.physical_size()
@@ -72,6 +76,23 @@ class Tensor:
         if range is not None and packed is not None:
             raise TraceError(f"Tensor: the numbers of {packed.dtype} have the range of their type; leave out range")
         object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
+
+    def __or__(self, other: object) -> Tensor:
+        """`lego.Tensor(..) | None`: the same, which may be None in a call."""
+        return self._replaced(self.layout, optional=True) if other is None else NotImplemented
+
+    __ror__ = __or__
+
+    def with_layout(self, layout: Layout) -> Tensor:
+        """The declaration with another layout of the same dims."""
+        return self._replaced(layout, self.optional)
+
+    def _replaced(self, layout: Layout, optional: bool) -> Tensor:
+        found = object.__new__(Tensor)
+        values = {"dtype": self.dtype, "values": self.values, "packed": self.packed}
+        for name, value in {**values, "layout": layout, "optional": optional}.items():
+            object.__setattr__(found, name, value)
+        return found
 
     def view(self, tracer: Tracer, buffer: Buffer) -> View | PackedView:
         """The argument of the kernel's function: the memory indexed by elements."""

@@ -9,12 +9,14 @@
     lego.warp_any(c), warp_all(c)         whether a condition holds in some lane, in all lanes
     lego.warp_ballot(c)                   the lanes in which it holds, as bits
     lego.match_any(v)                     the lanes with the same integer, as bits
+    lego.activemask()                     the lanes that execute this together, as bits
     lego.warp_sync()                      all lanes arrive before any continues, and see each other's stores
 
 With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. A
 distance that reaches no lane of the group leaves a lane its own value, also where hardware takes it modulo 32. All
 threads of a warp take part in each of these operations: in a branch that some lanes do not take, the result is
-undefined. The interpreter reports such lanes. The last warp of a block may be partial; a lane past its end has no
+undefined. The interpreter reports such lanes. Votes and matches take `members`, the lanes that take part, as bits: in a
+branch `lego.activemask()`. The last warp of a block may be partial; a lane past its end has no
 value. (PTX ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
 """
 
@@ -144,29 +146,52 @@ def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP) -> Scalar:
     return _moved(current("lego.shuffle_xor"), "xor", value, mask, width)
 
 
-def warp_any(condition: Operand) -> Scalar:
-    """Whether a condition holds in some lane of the warp, as an i1; of a tile, for some element that the warp holds."""
-    return _voted(current("lego.warp_any"), "any", condition)
+def warp_any(condition: Operand, members: Scalar | None = None) -> Scalar:
+    """Whether a condition holds in some lane of the warp, as an i1; of a tile, for some element that the warp holds.
+
+    `members` are the lanes that take part, as the bits of a u32, where these are not all: each of them has the same.
+    """
+    return _voted(current("lego.warp_any"), "any", condition, members)
 
 
-def warp_all(condition: Operand) -> Scalar:
-    """Whether a condition holds in all lanes of the warp, as an i1; of a tile, for all elements that the warp holds."""
-    return _voted(current("lego.warp_all"), "all", condition)
+def warp_all(condition: Operand, members: Scalar | None = None) -> Scalar:
+    """Whether a condition holds in all lanes of the warp, as an i1; of a tile, for all elements that the warp holds.
+
+    `members` as in `warp_any`.
+    """
+    return _voted(current("lego.warp_all"), "all", condition, members)
 
 
-def warp_ballot(condition: Operand) -> Scalar:
-    """A u32 whose bit k tells whether the condition holds in lane k of the warp."""
-    return _voted(current("lego.warp_ballot"), "ballot", condition)
+def warp_ballot(condition: Operand, members: Scalar | None = None) -> Scalar:
+    """A u32 whose bit k tells whether the condition holds in lane k of the warp, of its `members` as in `warp_any`."""
+    return _voted(current("lego.warp_ballot"), "ballot", condition, members)
 
 
-def match_any(value: Scalar) -> Scalar:
-    """A u32 whose bit k tells whether lane k of the warp has the same integer as this lane."""
+def activemask() -> Scalar:
+    """A u32 whose bit k tells whether lane k executes this together with this lane, whose own bit is set.
+
+    In a branch they are some of the lanes that take it: hardware need not run all of these together, and a CPU runs
+    each alone. Use it where any such set is right, as for atomic updates that the lanes of a set combine; all lanes of
+    a branch are `warp_ballot(condition)` in front of it. (PTX ISA, "activemask".)
+    """
+    tracer = current("lego.activemask")
+    result = tracer.value(u32)
+    none = (("op_bundle_sizes", "array<i32>"), ("operandSegmentSizes", "array<i32: 0, 0>"))
+    tracer.append(MlirOperation((result,), INTRINSIC, (), (("intrin", f'"{ACTIVE_LANES}"'), *none), tracer.here()))
+    return Scalar(result)
+
+
+def match_any(value: Scalar, members: Scalar | None = None) -> Scalar:
+    """A u32 whose bit k tells whether lane k of the warp has the same integer as this lane.
+
+    `members` as in `warp_any`.
+    """
     tracer = current("lego.match_any")
     if not isinstance(value, Scalar) or value.width is not None or value.dtype.family != "int":
         raise tracer.error(f"lego.match_any takes one integer, got {value!r}; convert it, such as x.to(lego.i32)")
     word = convert(value, i32 if value.dtype.bits <= i32.bits else i64)
     result = tracer.value(u32)
-    operands = (_whole_warp(tracer), tracer.use(word.value))
+    operands = (_members(tracer, "lego.match_any", members), tracer.use(word.entry))
     attributes = (("kind", "#nvvm<match_sync_kind any>"),)
     tracer.append(MlirOperation((result,), "nvvm.match.sync", operands, attributes, tracer.here()))
     return Scalar(result)
@@ -178,6 +203,8 @@ def warp_sync() -> None:
     tracer.append(MlirOperation((), "nvvm.bar.warp.sync", (_whole_warp(tracer),), (), tracer.here()))
 
 
+INTRINSIC: Final = "llvm.call_intrinsic"
+ACTIVE_LANES: Final = "llvm.nvvm.activemask"
 _CALLED: Final = {"idx": "shuffle", "up": "shuffle_up", "down": "shuffle_down", "xor": "shuffle_xor"}
 
 
@@ -210,7 +237,7 @@ def shuffle_word(mode: str, value: Scalar, offset: Operand) -> Scalar:
 
 
 def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, width: int) -> Scalar:
-    given = tracer.use(value.value)
+    given = tracer.use(value.entry)
     distance = as_value(convert(offset, i32) if is_symbolic(offset) else offset, i32)
     span = _constant(tracer, width)
     result, valid = tracer.value(value.dtype, value.width), tracer.value(i1)
@@ -219,8 +246,10 @@ def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, widt
     return Scalar(result)
 
 
-def _voted(tracer: Tracer, kind: str, condition: Operand) -> Scalar:
+def _voted(tracer: Tracer, kind: str, condition: Operand, members: Scalar | None) -> Scalar:
     if isinstance(condition, PerElement):
+        if members is not None:
+            raise tracer.error(f"lego.warp_{kind} of a tile is a vote of all lanes; leave out members")
         return condition.vote(kind)
     if isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.warp_{kind} takes a condition, got {condition!r}; compare it with a number")
@@ -228,10 +257,19 @@ def _voted(tracer: Tracer, kind: str, condition: Operand) -> Scalar:
         condition = Condition(condition)
     holds = as_value(condition, i1)
     result = tracer.value(u32 if kind == "ballot" else i1)
-    operands = (_whole_warp(tracer), holds)
+    operands = (_members(tracer, f"lego.warp_{kind}", members), holds)
     attributes = (("kind", f"#nvvm<vote_sync_kind {kind}>"),)
     tracer.append(MlirOperation((result,), "nvvm.vote.sync", operands, attributes, tracer.here()))
     return Scalar(result)
+
+
+def _members(tracer: Tracer, called: str, members: object) -> Value:
+    """The mask of the lanes that take part."""
+    if members is None:
+        return _whole_warp(tracer)
+    if not isinstance(members, Scalar) or members.dtype is not u32 or members.width is not None:
+        raise tracer.error(f"{called}: members are the bits of a u32, such as lego.activemask(), got {members!r}")
+    return tracer.use(members.entry)
 
 
 def _whole_warp(tracer: Tracer) -> Value:

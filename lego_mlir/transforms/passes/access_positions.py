@@ -8,6 +8,8 @@ An address is 64 bits wide, `base + size * position`. Three forms of a position:
                                      bits and adds 64
     in 64 bits                       where the range is not known to fit i32
 
+A sum that is there in 32 bits, such as that of a condition, is extended instead of computed anew.
+
 The first also holds for a position whose range is not known, in a memref of at most 2^31 elements: the access is in
 bounds, so the position without its constant is an i32, and arithmetic modulo 2^32 finds it. A memref of several
 dimensions is accessed as one of one dimension, so that its strides are part of the sum.
@@ -97,7 +99,10 @@ class AccessPositions:
         if number.fits and not is_shared(memref):
             terms: dict[IndexNumber, int] = {}
             _collect(base, 1, terms)
-            if all(map(_is_id, terms)) or (len(terms) <= FEW_TERMS and self.make.is_outermost and not self.has_loops):
+            is_there = len(terms) > 1 and self.make.has_narrow(base)
+            if (not is_there and all(map(_is_id, terms))) or (
+                len(terms) <= FEW_TERMS and self.make.is_outermost and not self.has_loops
+            ):
                 return self.make.sum(terms, offset)
         in_bounds = size <= LARGEST and within((-offset, size - 1 - offset), I32)
         if base.fits or (in_bounds and base.kind in RING):

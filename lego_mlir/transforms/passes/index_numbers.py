@@ -103,6 +103,10 @@ class IndexNumbers:
             return self._constant(_wrapped(number.constant), self.i32)
         return self._once((number, "i32"), lambda: self._narrowed(number))
 
+    def has_narrow(self, number: IndexNumber) -> bool:
+        """Whether the number is there as an i32 already, where the current place can use it."""
+        return number.narrow is not None or any((number, "i32") in made for made in self._made)
+
     def wide(self, number: IndexNumber) -> Value:
         """The number as an index."""
         if number.wide is not None:

@@ -226,3 +226,36 @@ def test_the_stride_of_an_axis_of_one_element_may_have_any_value():
     x = np.arange(5, dtype=np.float32)
     for given in (x[None], x.reshape(1, 5), np.zeros((4, 5), np.float32)[::4]):
         assert np.array_equal(copied(given), given)
+
+
+STEPS = {
+    "columns": [1, lego.size("far")],
+    "rows": [lego.size("far"), 1],
+    "a multiple": [lego.size("far") * 4, 1],
+    "at least 64": [lego.size("far", min=64), lego.size("near", min=2)],
+    "one from the other": [lego.size("near") * N, lego.size("near")],
+    "those of the argument": [lego.size("x_row"), lego.size("x_column")],
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 5), (5, 1), (1, 1)])
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_a_result_without_strides_has_the_closest_that_its_layout_allows(steps, shape):
+    into = [lego.size("x_row"), lego.size("x_column")]
+
+    @lego.kernel(grid=lego.cdiv(M * N, 64), block=64)
+    def kernel(
+        x: lego.Tensor(f32, Strided([M, N], into, claim=True)),
+        y: lego.Tensor(f32, Strided([M, N], steps, claim=True)),
+    ):
+        i = lego.block_id.x * 64 + lego.thread_id.x
+        with lego.when(i < M * N):
+            y[i // N, i % N] = x[i // N, i % N]
+
+    wide = np.arange(6 * shape[0] * shape[1], dtype=np.float32).reshape(2 * shape[0], 3 * shape[1])
+    for x in (wide[::2, ::3], np.ascontiguousarray(wide[::2, ::3])):
+        found = kernel(x)
+        assert np.array_equal(found, x)
+        for axis, step in enumerate(steps):
+            if isinstance(step, int) and shape[axis] > 1:
+                assert found.strides[axis] == 4 * step

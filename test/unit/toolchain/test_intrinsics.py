@@ -10,6 +10,7 @@ from lego_mlir.toolchain.intrinsics import selected
 from lego_mlir.toolchain.llvm import LLVMError
 
 DECLARED = """\
+i32 @llvm.nvvm.activemask()
 void @llvm.nvvm.bar.warp.sync(i32)
 void @llvm.nvvm.cp.async.bulk.commit.group()
 void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d(ptr addrspace(7), ptr addrspace(3), ptr, i32, i32, i16, i64, i1, i1, i32)

@@ -40,13 +40,13 @@ def test_a_tile_arrives_with_zeros_past_the_end(dtype, columns, rows):
     _, b = launch(kernel, a, np.ones((32, 64), dtype.numpy))
     np.testing.assert_array_equal(b[:rows], a[:, :64])
     assert not b[rows:].any()
-    assert {s.target.width * dtype.bytes for s in kernel.trace().body if isinstance(s, AsyncCopy)} == {16}
+    assert {s.target.width * dtype.bytes for s in kernel.trace().statements() if isinstance(s, AsyncCopy)} == {16}
 
 
 @pytest.mark.parametrize(("columns", "bytes_"), [(68, 8), (66, 4)])
 def test_copies_are_as_wide_as_alignment_is_proved(columns, bytes_):
     kernel = copying(32, columns, layout=gallery.padded(32, 64, 4 if bytes_ == 8 else 2))
-    assert {2 * s.origin.width for s in kernel.trace().body if isinstance(s, AsyncCopy)} == {bytes_}
+    assert {2 * s.origin.width for s in kernel.trace().statements() if isinstance(s, AsyncCopy)} == {bytes_}
     a = np.random.default_rng(0).normal(size=(32, columns)).astype("f2")
     np.testing.assert_array_equal(launch(kernel, a, np.zeros((32, 64), "f2"))[1], a[:, :64])
 

@@ -9,7 +9,7 @@ import pytest
 from launching import launch
 
 import lego_mlir as lego
-from lego_mlir import Row, i32
+from lego_mlir import Row, f2, i32
 from lego_mlir.errors import RegisterWarning, TraceError
 from lego_mlir.tracing.checks import register_names
 
@@ -24,7 +24,7 @@ def test_a_second_name_of_a_register_that_changes_is_warned_of():
 
     with pytest.warns(
         RegisterWarning,
-        match=r"test_register_names.py:\d+: old is a second name of the register best.*old = best\.get\(\)",
+        match=r"test_register_names.py:\d+: old is a second name of the register best.*old = best\.value",
     ):
         k.trace()
 
@@ -146,13 +146,32 @@ def test_a_register_in_a_container_is_the_register(held):
     assert y.tolist() == [2] * 32
 
 
-def test_the_traces_value_of_a_register_is_refused_with_the_snapshot():
+def test_the_value_of_a_register_is_a_snapshot():
+    @lego.kernel(grid=1, block=32)
+    def k(y: lego.Tensor(i32, Row(4, 32))):
+        t, layout = lego.thread_id.x, f2.Blocked((1,), (32,), (1,), order=(0,)).layout((32,))
+        best, pair = lego.register(i32, 1), lego.register((i32(3), i32(4)))
+        tile = lego.register(lego.full(i32, layout, 5))
+        old, (first, second), row = best.value, pair.value, tile.value
+        best.set(best.value + 1)
+        pair.set((second, first))
+        tile += 1
+        y[0, t] = 10 * old + best.value
+        y[1, t] = 10 * first + pair.value[0]
+        (row * 10 + tile.value).store(y, at=(2, 0))
+        y[3, t] = lego.where(best.value == 2, 1, 0)
+
+    (y,) = launch(k, np.zeros((4, 32)))
+    assert y.tolist() == [[12] * 32, [34] * 32, [56] * 32, [1] * 32]
+
+
+def test_an_entry_of_the_trace_is_refused_with_the_snapshot():
     @lego.kernel(grid=1, block=32)
     def k(y: lego.Tensor(i32, Row(32))):
         best = lego.register(i32, 1)
-        y[lego.thread_id.x] = best.value
+        y[lego.thread_id.x] = best.entry
 
-    with pytest.raises(TraceError, match=r"test_register_names.py:\d+: .* write \.get\(\) for the value of a register"):
+    with pytest.raises(TraceError, match=r"test_register_names.py:\d+: .* write \.value for the value of a register"):
         k.trace()
 
 

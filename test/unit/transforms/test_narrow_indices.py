@@ -412,3 +412,19 @@ def test_shared_memory_has_32_bit_addresses():
     ptx = compile_kernel(transpose.build("swizzled", 64, 64, f32), emit="ptx").text
     assert re.search(r"st\.shared\.b32 \t?\[%r\d", ptx)
     assert not re.search(r"(ld|st)\.shared\S* .*%rd", ptx)
+
+
+def test_a_sum_that_a_condition_has_in_32_bits_is_extended_for_addresses():
+    n = lego.size("n", max=1 << 20)
+
+    @lego.kernel(grid=lego.cdiv(n, 64), block=64)
+    def added(x: lego.Tensor(f32, Row(n)), h: lego.Tensor(f16, Row(n)), y: lego.Tensor(f32, Row(n))):
+        i = lego.block_id[0] * 64 + lego.thread_id[0]
+        with lego.when(i < n):
+            y[i] = x[i] + h[i].to(f32)
+
+    narrow = narrowed(added.mlir())
+    assert not re.search(r"arith\.(addi|muli) .*: index", narrow)
+    x, h, y = np.arange(100, dtype=np.float32), np.arange(100, dtype=np.float16), np.zeros(100, np.float32)
+    assert interp.launch(narrow, grid=2, args=[x, h, y, 100]).clean
+    np.testing.assert_array_equal(y, 2 * x)

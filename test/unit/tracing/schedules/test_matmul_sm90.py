@@ -80,7 +80,9 @@ def test_what_neither_takes():
     def copied(a: lego.Tensor(f32, Row(128)), b: lego.Tensor(f32, Row(128))):
         b[lego.thread_id.x] = a[lego.thread_id.x]
 
-    with pytest.raises(ScheduleError, match=r"\.py:\d+: no loop stages a tile and multiplies it; write lego.stage"):
+    with pytest.raises(
+        ScheduleError, match=r"\.py:\d+: no loop copies a tile and uses it in its body; write lego.stage"
+    ):
         compiled(copied)
 
 

@@ -140,11 +140,19 @@ def in_a_branch(k, a, b, ta, tb, acc):
     lego.barrier()
 
 
-def element_loaded(k, a, b, ta, tb, acc):
+def element_of_a_view(k, a, b, ta, tb, acc):
     stage(k, a, b, ta, tb)
     lego.barrier()
     multiply(ta, tb, acc)
-    lego.printf("%f", ta[lego.thread_id.x, 0])
+    lego.printf("%f", ta.flat()[lego.thread_id.x])
+    lego.barrier()
+
+
+def gathered(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
+    lego.copy_async(a, ta, at=lambda r: (r, k * BK))
+    lego.barrier()
+    multiply(ta, tb, acc)
     lego.barrier()
 
 
@@ -337,13 +345,14 @@ REFUSALS = {
     "two divisions": (two_divisions, "warpgroups", "another product of this accumulator gives its parts to other warp"),
     "stored elsewhere": (stored_elsewhere, "warpgroups", "stored in another order than they are multiplied; store eac"),
     "no product": (without_a_product, "warpgroups", "this accumulator has no product; give it a lego.mma, or leave it"),
-    "late copy": (stepped(late_copy), PIPELINE, "filled after the product of its step; move lego.stage in front of"),
-    "no barrier": (stepped(no_barrier), PIPELINE, r"no lego.barrier\(\) is between the copies and the product; add it"),
+    "late copy": (stepped(late_copy), PIPELINE, "filled after it is used in this step; move lego.stage in front of"),
+    "no barrier": (stepped(no_barrier), PIPELINE, r"no lego.barrier\(\) is between the copies and the first use; add"),
     "written operand": (written_operand, PIPELINE, r"c is written by this kernel \(.*\), and copies run ahead of it"),
-    "element loaded": (stepped(element_loaded), PIPELINE, "elements of the staged tile .* are loaded; a ring serves c"),
+    "another view": (stepped(element_of_a_view), PIPELINE, "elements of .* are loaded through another view of it "),
+    "gathered": (stepped(gathered), PIPELINE, "lego.copy_async of gathered rows, or of a part of .*; a ring is filled"),
     "used outside": (stepped(usual, after=used_after), PIPELINE, "is used outside of the loop that stages it; use ano"),
-    "unrolled": (unrolled, PIPELINE, "no loop stages a tile and multiplies it; write lego.stage, lego.barrier and leg"),
-    "in a branch": (stepped(in_a_branch), PIPELINE, "no loop stages a tile and multiplies it"),
+    "unrolled": (unrolled, PIPELINE, "no loop copies a tile and uses it in its body; write lego.stage or lego.copy_a"),
+    "in a branch": (stepped(in_a_branch), PIPELINE, "no loop copies a tile and uses it in its body"),
     "filled in a branch": (stepped(filled_in_a_branch), PIPELINE, "lego.stage is in a branch or a loop in the loop th"),
     "staged alone": (stepped(usual, before=staged_alone), PIPELINE, "lego.stage of a is outside of a loop that multip"),
     "columns": (stepped(column_stores), PIPELINE, "threads store into a staged tile of columns; use a tile of rows, o"),

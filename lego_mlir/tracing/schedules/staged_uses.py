@@ -1,0 +1,120 @@
+"""The shared tiles of which a pipeline makes rings: what fills them in a loop, and what uses them there.
+
+    lego.stage(a, (row, k), ta)                       a copy of a whole tile, by the threads or asynchronous
+    lego.copy_async(a, ta, at=(row, 64 * k))
+    ta[i, j] = f(a[..])                               threads that store elements, of an operand of `lego.mma` alone
+    lego.mma(ta, tb, acc)                             a use: a product of the block
+    total += ta[i, j];  lego.load(ta, layout)         a use: elements of the tile, in branches and loops too
+
+A loop is staged that fills a tile in its body and uses it there. Tiles that copies fill and whose elements are loaded
+are rings if nothing else touches them; others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lego_mlir.tracing.schedules.scheduled import shared_in, words_in
+from lego_mlir.tracing.trace.marks import StagedTile, TileProduct
+from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
+    For,
+    FunctionCall,
+    If,
+    KernelTrace,
+    Load,
+    MatrixLoad,
+    MlirOperation,
+    Statement,
+    Store,
+    accesses_in,
+    accesses_of,
+    statements_in,
+)
+
+_GROUPS: Final = ("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group")
+
+
+class StagedUses:
+    """The staged `loops` of a trace, by the ids of their statements, and the names of their `tiles`."""
+
+    def __init__(self, trace: KernelTrace) -> None:
+        self.operands = {r.buffer.name for _, p in words_in(trace.body, TileProduct) for r in (p.a, p.b)}
+        self._copied = self._only_copied(trace)
+        loops = [s for s in trace.statements() if isinstance(s, For)]
+        self.loops = {id(s): s for s in loops if self._is_staged(s)}
+        self.tiles = frozenset(n for loop in self.loops.values() for s in loop.body for n in self.written(s))
+
+    def written(self, statement: Statement) -> set[str]:
+        """The tiles that a statement fills: of copies alone, or operands of products."""
+        inside = tuple(statements_in((statement,)))
+        stored = {a.buffer.name for s in inside if isinstance(s, Store) for a in accesses_of(s)} & self.operands
+        return stored | ({m.tile.buffer.name for _, m in words_in(inside, StagedTile)} & (self._copied | self.operands))
+
+    def used(self, statement: Statement) -> set[str]:
+        """The tiles that a statement, which fills none, uses."""
+        return _touched(statement) & (self._copied | self.operands)
+
+    def fills(self, body: Sequence[Statement]) -> list[int]:
+        """The numbers of the statements of a staged loop that fill tiles."""
+        return [n for n, s in enumerate(body) if self.written(s)]
+
+    def uses(self, body: Sequence[Statement]) -> list[int]:
+        """The numbers of those that use tiles."""
+        return [n for n, s in enumerate(body) if self.used(s) & self.tiles and not self.written(s)]
+
+    def waits_for_none(self, loop: For) -> bool:
+        """Whether the groups of a staged loop's copies have no copy but those of its tiles."""
+        inside = tuple(statements_in(loop.body))
+        of_tiles = {
+            id(s) for w, m in words_in(inside, StagedTile) if m.tile.buffer.name in self.tiles
+            for s in statements_in(w.then)
+        }  # fmt: skip
+        return not any(isinstance(s, AsyncCopy) and id(s) not in of_tiles for s in inside)
+
+    def _is_staged(self, loop: For) -> bool:
+        products = {n for s in loop.body if _is_product(s) for n in self.used(s)}
+        return bool(products & {n for s in loop.body for n in self.written(s)}) or bool(
+            self._copies(loop) & (self._copied | self.operands)
+        )
+
+    def _copies(self, loop: For) -> set[str]:
+        """The tiles that a statement of a loop's body copies, and another one of it uses."""
+        copied = {s.mark.tile.buffer.name for s in loop.body if isinstance(s, If) and isinstance(s.mark, StagedTile)}
+        direct = [s for s in loop.body if not (isinstance(s, If) and isinstance(s.mark, StagedTile | TileProduct))]
+        return copied & {n for s in direct if not any(words_in((s,), TileProduct)) for n in _touched(s)}
+
+    def _only_copied(self, trace: KernelTrace) -> set[str]:
+        """The tiles that copies of loops fill, and that nothing but these loops uses, by loading elements."""
+        loops = [s for s in trace.statements() if isinstance(s, For) and self._copies(s)]
+        stores = {n for loop in loops for s in statements_in(loop.body) if isinstance(s, Store) for n in shared_in(s)}
+        found = {n for loop in loops for n in self._copies(loop)}
+        found = set() if stores & self.operands else found
+        inside = {id(s) for loop in loops for s in statements_in(loop.body)}
+        copies = {id(s) for w, _ in words_in(trace.body, StagedTile) for s in statements_in(w.then)}
+        for s in trace.statements():
+            if isinstance(s, For | If) or (id(s) in inside and (id(s) in copies or isinstance(s, Load | MatrixLoad))):
+                continue
+            found -= _touched(s)
+        return found - self.operands
+
+
+def is_group(statement: Statement) -> bool:
+    """Whether a statement ends a group of asynchronous copies, or waits for one."""
+    return isinstance(statement, MlirOperation) and statement.name in _GROUPS
+
+
+def _touched(statement: Statement) -> set[str]:
+    """The names of the shared tiles that a statement or a function which it calls accesses."""
+    return shared_in(statement) | {
+        access.buffer.name for call in _calls(statement) for access in accesses_in(call.function)
+    }
+
+
+def _calls(statement: Statement) -> Iterator[FunctionCall]:
+    return (s for s in statements_in((statement,)) if isinstance(s, FunctionCall))
+
+
+def _is_product(statement: Statement) -> bool:
+    return isinstance(statement, If) and isinstance(statement.mark, TileProduct)
