@@ -19,12 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import comparison
 import harness
 import mlir_kernels
 import runner
 
-NAME, TARGET, BLOCKS, TOLERANCE = "scaled_products", "sm_90a", 132, 1e-2
+NAME, DRAWN, TARGET, BLOCKS, TOLERANCE = "scaled_products", "scaled_drawn", "sm_90a", 132, 1e-2
 BLOCK, MOST_ROWS = 128, 4096
 WEIGHTS = ((2112, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
 DENSE = [("dense", 1, m, n, k) for m in (64, 128, 4096) for n, k in WEIGHTS]
@@ -155,15 +154,23 @@ def chosen(form: str, rows: int, groups: int, n: int, k: int) -> list[Any]:
 
 
 def table() -> None:
-    """The times of each case next to DeepGEMM's, and the tile that the choice took."""
-    rows, lines = comparison.rows_of(NAME), []
-    for form, groups, m, n, k in dict.fromkeys((r["form"], r["groups"], r["m"], r["n"], r["k"]) for r in rows):
-        facts = {"form": form, "groups": groups, "m": m, "n": n, "k": k}
-        ours = comparison.find(rows, kernel="ours", **facts)
-        more = {"tile": "" if ours is None else ours["tile"].removeprefix(f"{form}-")}
-        case = (form, str(groups), f"{m} x {n} x {k}")
-        lines.append(comparison.Line(case, ours, {THEIRS: comparison.find(rows, kernel=THEIRS, **facts)}, more))
-    comparison.write(NAME, ["form", "matrices", "M x N x K"], lines, ours="ours")
+    """The times of each case back to back, listed and drawn, next to DeepGEMM's, and the tile that the choice took."""
+    for name, about in ((NAME, ""), (DRAWN, "sizes drawn by seed {seed}, ")):
+        results = mlir_kernels.latest(name)
+        if results is None:
+            continue
+        times: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+        for row in results["rows"]:
+            times.setdefault(tuple(row["case"]), {})[row["kernel"]] = row
+        cells = []
+        for (form, groups, *size), found in times.items():
+            ours, theirs = found["ours"], found.get(THEIRS)
+            both = [f"{theirs['ms'] * 1000:.1f}", f"{theirs['ms'] / ours['ms']:.2f}"] if theirs else ["", ""]
+            tile = ours["tile"].removeprefix(f"{form}-")
+            cells.append([form, groups, " x ".join(size), f"{ours['ms'] * 1000:.1f}", *both, tile])
+        made = mlir_kernels.table(f"form|matrices|M x N x K|us|{THEIRS}, us|{THEIRS} / ours|tile", cells)
+        known = about.format(**results) + mlir_kernels.circumstances(NAME, results, "torch")
+        mlir_kernels.put_into("results/scaled-products.md", name, f"{known}:\n\n", made)
 
 
 PROTOCOL = harness.Protocol("steady", turn_s=0.02, graphs=True, patience_ms=1500)

@@ -46,7 +46,7 @@ SECTIONS: Final = (96, 192)
 """Features of heads whose causal parts come by length from several heads."""
 SEVERAL: Final = {96: 4, 128: 8, 192: 1, 256: 4}
 """Keys, in units of SHORT, up to which a block computes several causal parts head by head, by features of a head."""
-BY_LENGTH: Final = (96, 128, 256)
+BY_LENGTH: Final = (256,)
 """Features of heads whose parts come by length from sections of heads where there are more keys than that."""
 SECTION_TURNS: Final = 8
 """Parts of such a section for each block: as the order of lengths, measured like `fastest`."""

@@ -243,14 +243,14 @@ def test_arrays_off_the_gpu_have_a_block_for_each_part():
     (128, True, (256, 1024, 1024), 128, 132),
     (128, False, (128, 2048, 2048), 128, 132),
     (128, True, (32, 8192, 8192), 128, 132),
-    (128, True, (16, 16384, 16384), 128, 132),
+    (128, True, (16, 16384, 16384), 128, None),
     (128, True, (8, 1024, 1024), 128, None),  # fewer parts than multiprocessors
     (64, True, (512, 1024, 1024), 64, 132),
     (64, False, (256, 2048, 2048), 64, 132),
     (64, True, (32, 16384, 16384), 64, 132),
     (96, True, (160, 2048, 2048), 64, 132),
     (96, True, (80, 4096, 4096), 64, 132),
-    (96, True, (21, 16384, 16384), 64, 132),
+    (96, True, (21, 16384, 16384), 64, None),
     (96, False, (160, 2048, 2048), 64, 132),
     (192, False, (16, 16384, 16384), 64, 132),
     (256, True, (32, 4096, 4096), 64, 132),
@@ -263,15 +263,15 @@ def test_parts_share_blocks_where_shares_are_alike(features, causal, sizes, keys
     assert (tile.keys, found) == (keys_of_a_tile, blocks)
 
 
-@pytest.mark.parametrize(("features", "length", "skips", "sections"), [
-    (64, 1024, False, 0), (64, 16384, False, 0),
-    (96, 4096, False, 0), (96, 6100, False, 8), (128, 8192, False, 0), (128, 16384, False, 8), (192, 1024, False, 0),
-    (256, 4096, True, 0), (256, 6100, False, 8),
+@pytest.mark.parametrize(("features", "length", "skips", "sections", "several"), [
+    (64, 1024, False, 0, 132), (64, 16384, False, 0, 132), (192, 1024, False, 0, 132),
+    (96, 4096, False, 0, 132), (96, 6100, False, 0, None), (128, 8192, False, 0, 132), (128, 16384, False, 0, None),
+    (256, 4096, True, 0, 132), (256, 6100, False, 8, 132),
 ])  # fmt: skip
-def test_causal_blocks_skip_tiles_or_take_parts_by_length(features, length, skips, sections):
+def test_causal_blocks_skip_tiles_or_take_parts_by_length(features, length, skips, sections, several):
     form = AttentionForm(features, causal=True)
     tile, blocks = fastest(form, HeadSizes(1, 512, length, length), 132)
-    assert (tile.skips, tile.sections, blocks) == (skips, sections, 132)
+    assert (tile.skips, tile.sections, blocks) == (skips, sections, several)
     alone, blocks = fastest(form, HeadSizes(1, 1, length, length), 132)
     assert (alone.skips, alone.sections, blocks) == (False, 0, None)
 
