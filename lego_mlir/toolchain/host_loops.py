@@ -30,11 +30,12 @@ from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, place, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
+from lego_mlir.transforms.passes.copy_fences import ROLE
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_clusters import OF_BLOCK
-from lego_mlir.transforms.passes.lower_tile_copies import RING, ROLE
+from lego_mlir.transforms.passes.lower_tile_copies import RING
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass

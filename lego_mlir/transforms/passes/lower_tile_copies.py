@@ -21,14 +21,14 @@ driver API, "Tensor Map Object Management".
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, THREADS_PER_BLOCK, WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
@@ -44,27 +44,16 @@ from lego_mlir.transforms.kernel_facts import (
 )
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.copy_fences import INIT, ROLE, fence_initialisation, group_stores, root_of
 from lego_mlir.transforms.passes.lower_clusters import expect_in_blocks, own_of, shares_data
-from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer, users
+from lego_mlir.transforms.passes.operations import create, operations, users
 
 TILE_COPY: Final = "lego.tile_copy"
-ROLE: Final = "lego.warps"
 ROLE_REGISTERS: Final = "lego.registers"
 RING: Final = "lego.ring"
 TENSOR_COPIES: Final = (9, 0)
 """The first compute capability with tensor copies."""
 _WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
-_ARRIVE: Final = "nvgpu.mbarrier.arrive"
-_INIT: Final = "nvgpu.mbarrier.init"
-_BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
-_FENCE: Final = "nvvm.fence.proxy"
-_FUNCTIONS: Final = ("gpu.func", "func.func", "llvm.func")
-_LOOPS: Final = ("scf.for", "scf.while", "scf.parallel")
-_WRITES: Final = (
-    "memref.store", "vector.store", "vector.transfer_write", "memref.atomic_rmw", "memref.generic_atomic_rmw",
-    "nvgpu.device_async_copy",
-)  # fmt: skip
-ALL_WARPS: Final = range(THREADS_PER_BLOCK // WARP)
 EDGE_VALUES: Final = 3
 """What a copy with an edge yields besides: the size along the rows, where the tile begins, and the steps since then."""
 ROWS_OF_SWIZZLE: Final = ATOM_BYTES // LINE
@@ -94,7 +83,7 @@ class LowerTileCopies(Pass):
         copies = [op for op in walk(function) if TILE_COPY in op.attributes]
         if target.compute_capability >= TENSOR_COPIES:
             _by_tensor_maps(function, copies)
-            _fence_initialisation(function)
+            fence_initialisation(function)
             if target.specific:
                 _set_registers(function)
         else:
@@ -158,7 +147,7 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     for region in regions:
         described = _described(function, region)
         found.append((region, described, _tensor_of(region, described)))
-    stored = {_root(_tile_and_barrier(region, True)[0]) for region, described, _ in found if described.stores}
+    stored = {root_of(_tile_and_barrier(region, True)[0]) for region, described, _ in found if described.stores}
     for region, described, argument in _in_common_boxes(found):
         form = replace(described.form, edge=None)
         known = maps.setdefault(argument, (described.form, described.stores))
@@ -171,7 +160,7 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
         maps[argument] = known if described.form.edge is None else (described.form, described.stores)
         _issue(region, described, block.arguments[argument])
     if stored:
-        _group_stores(function, stored)
+        group_stores(function, stored)
     _pass_maps(function, maps)
     if DEPENDENT_ATTRIBUTE in function.attributes:
         _prefetch_maps(function, maps)
@@ -210,7 +199,7 @@ def _prefetch_maps(function: Op, maps: Mapping[int, tuple[TensorMapForm, bool]])
     The thread that initialises the first barriers does.
     """
     ir, block = bindings.load().ir, function.regions[0].blocks[0]
-    first = next((op for op in walk(function) if op.name == _INIT), None)
+    first = next((op for op in walk(function) if op.name == INIT), None)
     if first is not None:
         with first.location, ir.InsertionPoint(first):
             for number, (form, _) in maps.items():
@@ -483,114 +472,6 @@ def _scaled(position: Value, size: int) -> Value:
 
 def _shared(address: Value) -> Value:
     return create("llvm.inttoptr", [bindings.load().ir.Type.parse(_SHARED_POINTER)], [address]).results[0]
-
-
-# -- fences and groups
-
-
-def _fence_shared() -> None:
-    """What threads wrote to shared memory is visible to the copy unit."""
-    kind = {"kind": "#nvvm.proxy_kind<async.shared>", "space": "#nvvm.shared_space<cta>"}
-    create("nvvm.fence.proxy", [], attributes=kind)
-
-
-def _fence_initialisation(function: Op) -> None:
-    """Barriers are visible to the copy unit after their initialisation."""
-    ir = bindings.load().ir
-    inits = [op for op in walk(function) if op.name == _INIT]
-    for init in inits:
-        following = operations(init.block)
-        after = following[following.index(init) + 1]
-        if after.name == _INIT or (after.name.startswith("arith.") and _later(following, init)):
-            continue
-        with init.location, ir.InsertionPoint(after):
-            create("nvvm.fence.mbarrier.init", [])
-            _fence_shared()
-
-
-def _later(block: list[Op], init: Op) -> bool:
-    """Whether another initialisation follows in the block."""
-    return any(op.name == init.name for op in block[block.index(init) + 1 :])
-
-
-def _group_stores(function: Op, stored: Collection[Value]) -> None:
-    """Groups of copies are groups of the copy unit's stores as well, complete when a store has read its tile.
-
-    `stored` are the tiles that the unit reads.
-    """
-    ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
-    for operation in list(walk(function)):
-        point = ir.InsertionPoint(operation)
-        if operation.name in _BARRIERS:
-            if not _is_fenced(operation, stored):
-                with operation.location, point:
-                    _fence_shared()
-        elif operation.name == "nvvm.cp.async.commit.group":
-            with operation.location, point:
-                nvvm.CpAsyncBulkCommitGroupOp()
-        elif operation.name == "nvvm.cp.async.wait.group":
-            pending = int(ir.IntegerAttr(operation.attributes["n"]).value)
-            with operation.location, point:
-                nvvm.CpAsyncBulkWaitGroupOp(pending, read=True)
-        elif operation.name == "gpu.return":
-            with operation.location, point:  # shared memory lives until all stores have read it
-                nvvm.CpAsyncBulkCommitGroupOp()
-                nvvm.CpAsyncBulkWaitGroupOp(0, read=True)
-
-
-def _is_fenced(barrier: Op, stored: Collection[Value]) -> bool:
-    """Whether a fence precedes a barrier, or an arrival orders no write to a tile since the last barrier."""
-    block = operations(barrier.block)
-    before = next((op for op in reversed(block[: block.index(barrier)]) if not is_pure(op)), None)
-    if before is not None and before.name == _FENCE:
-        return True
-    return barrier.name == _ARRIVE and not _follows_writes(barrier, stored)
-
-
-def _follows_writes(operation: Op, stored: Collection[Value]) -> bool:
-    """Whether a thread may come to an operation with writes to these tiles that no barrier of its threads follows."""
-    warps = ALL_WARPS
-    while operation.name not in _FUNCTIONS:
-        block = operations(operation.block)
-        here = block.index(operation)
-        warps = _warps_of(operation) if ROLE in operation.attributes else warps
-        found = _ends_with_writes(block[:here], warps, stored)
-        if found is not None:
-            return found
-        parent = operation.parent.operation
-        if parent.name in _LOOPS and _ends_with_writes(block[here:], warps, stored):
-            return True
-        operation = parent
-    return False
-
-
-def _warps_of(role: Op) -> range:
-    first, end = bindings.load().ir.DenseI32ArrayAttr(role.attributes[ROLE])
-    return range(first, end)
-
-
-def _ends_with_writes(block: Sequence[Op], warps: range, stored: Collection[Value]) -> bool | None:
-    """Whether a write of these warps to a tile comes after their last barrier; None if there is neither."""
-    for operation in reversed(block):
-        if ROLE in operation.attributes and not range(
-            max(warps.start, _warps_of(operation).start), min(warps.stop, _warps_of(operation).stop)
-        ):
-            continue
-        if operation.name in _BARRIERS and operation.name != _ARRIVE:
-            return False
-        inside = (operation, *walk(operation))
-        if any(op.name in _WRITES and any(_root(v) in stored for v in op.operands) for op in inside):
-            return True
-    return None
-
-
-def _root(value: Value) -> Value:
-    """The tile of which a shared memref is a part or another form; any other value is its own."""
-    if not is_shared(value.type):
-        return value
-    source = producer(value)
-    inner = next((v for v in source.operands if is_shared(v.type)), None) if source is not None else None
-    return value if inner is None or source.name == "memref.view" else _root(inner)
 
 
 # -- registers
