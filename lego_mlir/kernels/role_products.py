@@ -147,32 +147,45 @@ class ProductRings:
         if self.tile.sharing > 1:
             lego.cluster_barrier()
 
-    def sums(self, place: OutputTile, used: RingUse, scales: Callable[[Operand], Operand] | None = None) -> Operand:
+    def sums(
+        self, place: OutputTile, used: RingUse, scales: Callable[[Operand, int], Operand] | None = None
+    ) -> Operand:
         """The sums of this group's part of a tile.
 
-        With `scales`, a function of the use, the products of each step begin anew, and are added to f32 totals times
-        the scales.
+        With `scales`, a function of the use and of the first row, the products of each step begin anew, and are added
+        to f32 totals times the scales, 64 rows at a time: one set of sums serves all rows of a group.
         """
-        zeros = lego.zeros(f32, f2.MmaSync((WARPGROUP, 1)).layout(part_of(self.tile)))
-        total, steps = lego.register(zeros), lego.cdiv(place.depth, self.depth)
+        layout = f2.MmaSync((WARPGROUP, 1)).layout
+        rows, columns = part_of(self.tile)
+        height = rows if scales is None else ROWS
+        zeros, steps = lego.zeros(f32, layout((height, columns))), lego.cdiv(place.depth, self.depth)
+        totals = {first: lego.register(zeros) for first in range(0, rows, height)}
         for step in lego.range(steps):
             use = used.at(step)
             self.full[use].wait()
-            by = None if scales is None else scales(use)
+            factors = {first: None if scales is None else scales(use, first) for first in totals}
             slot = use % self.tile.stages
-            found = lego.mma(self._part(0, slot), self._part(1, slot), total if by is None else zeros)
-            if by is None:
-                total.set(found)
-            self._arrive(self.empty[use])
-            if by is not None:
-                total.set(lego.fma(found, by, total))
+            for first, total in totals.items():
+                by, left = factors[first], self._part(0, slot, first, height)
+                found = lego.mma(left, self._part(1, slot), total if by is None else zeros)
+                if by is None:
+                    total.set(found)
+                if first + height == rows:
+                    self._arrive(self.empty[use])
+                if by is not None:
+                    total.set(lego.fma(found, by, total))
         used.add(steps)
-        return total.get()
+        registers = [x for total in totals.values() for x in total.get().registers]
+        return lego.Spread(layout((rows, columns)), f32, registers)
 
-    def _part(self, side: int, slot: Operand) -> Operand:
-        """This group's part of the tile of A (rows x K), side 0, or of B (K x columns) in a stage."""
+    def _part(self, side: int, slot: Operand, row: int = 0, rows: int | None = None) -> Operand:
+        """This group's part of the tile of A (rows x K), side 0, or of B (K x columns) in a stage.
+
+        Of A the part of so many `rows` from `row` on, all if None.
+        """
         extent, height = part_of(self.tile)[side], self._shape(side)[0]
-        first = lego.group_id * extent if extent < (self.tile.m, self.tile.n)[side] else 0
+        first = (lego.group_id * extent if extent < (self.tile.m, self.tile.n)[side] else 0) + row
+        extent = extent if rows is None else rows
         if self.contiguous[side] == "k":
             found = self.rings[side].part((slot * height + first, 0), (extent, self.depth))
         else:

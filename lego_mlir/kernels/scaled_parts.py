@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, gallery
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
-from lego_mlir.choices.role_tiles import part_of, threads_of
+from lego_mlir.choices.role_tiles import ROWS, part_of, threads_of
 from lego_mlir.choices.scaled_tiles import BLOCK, PAD, most_blocks
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.role_products import OutputTile, bound
@@ -71,19 +71,19 @@ class ScaleRings:
 
         return copy
 
-    def taken(self, place: OutputTile) -> Callable[[Operand], Operand]:
-        """The scales of a use for this group's part of a tile: those of its rows times those of its columns."""
+    def taken(self, place: OutputTile) -> Callable[[Operand, int], Operand]:
+        """The scales of a use for 64 rows of this group's part of a tile: those of rows times those of columns."""
         (rows, columns), parent = part_of(self.tile), f2.MmaSync((WARPGROUP, 1))
-        piece = lego.arange(parent.layout((rows, columns)), 1) // UNIT
+        piece = lego.arange(parent.layout((ROWS, columns)), 1) // UNIT
         row = lego.group_id * rows if rows < self.tile.m else 0
         column = place.column + (lego.group_id * columns if rows == self.tile.m else 0)
         own = column // BLOCK
         before = bound(own - place.column // BLOCK, self.blocks)
         blocks = [lego.minimum(before + n, self.blocks - 1) for n in range(most_blocks(columns))]
 
-        def take(use: Operand) -> Operand:
+        def take(use: Operand, first: int) -> Operand:
             slot = use % self.tile.stages
-            of_a = lego.load(self.of_rows, f2.Sliced(1, parent).layout((rows,)), at=(slot, row))
+            of_a = lego.load(self.of_rows, f2.Sliced(1, parent).layout((ROWS,)), at=(slot, row + first))
             found, *others = [(of_a * self.of_blocks[slot, block])[:, None] for block in blocks]
             for n, other in enumerate(others, 1):
                 found = lego.where(piece >= ((own + n) * BLOCK - column) // UNIT, other, found)

@@ -92,6 +92,7 @@ def multiply(form, tile, rows, n, k, on, *, total=0, result=f32, multiple=8):
     ("dense", PARTED, [20], 72, 640, "interp"),  # the last block of the cluster has one step of two
     ("dense", PARTED, [70], 72, 384, "sm_90a"),  # and here none
     ("dense", PAIRED, [70], 200, 256, "sm_90a"),
+    ("dense", scaled_tile(256, 112, 2), [300], 264, 256, "sm_90a"),  # a group multiplies its rows in two parts
     ("tiles", scaled_tile(128, 112, 2), [128, 20], 232, 128, "interp"),
     ("tiles", scaled_tile(64, 160, 2), [128, 20], 168, 256, "sm_90a"),
     ("grouped", scaled_tile(64, 128, 2), [70, 0, 58], 136, 128, "sm_90a"),
