@@ -50,7 +50,7 @@ Sections:
 - numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
   `fast_functions`
 - what upstream does not lower: `lower_atomics`, `lower_cache_hints`, `lower_clusters`, `lower_shuffles`,
-  `lower_tile_copies`, `subgroup_reduce`, `warp_reductions`
+  `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `warp_reductions`
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_stand_in import DeviceArray, OwnArray, own
+from product_device import compiled_product
 
 import lego_mlir
 from lego_mlir.choices import families, warpgroup_tiles
@@ -244,8 +245,7 @@ def test_a_kernel_is_compiled_into_the_cache_once(device):
     problem = Problem(64, 64, 64, "bf16", "f32", "NT", "sm_80", 108)
     text = kernels.compiled(problem).text
     assert "m16n8k16.row.col.f32.bf16.bf16.f32" in text
-    device.compiled.clear()
-    again = kernels.compiled(problem)
+    again = compiled_product.__wrapped__(problem)  # not what the tests keep
     assert again.text == text
     assert "ptx" in again.cached
 
