@@ -319,9 +319,8 @@ class _Pipelined(Replay):
         between = [s for n, s in enumerate(body[begin:end], begin) if n not in fills]
         if any(not self._is_movable(s) for s in between):
             return body
-        copies = [body[n] for n in fills if any(words_in((body[n],), StagedTile))]
-        stores = [body[n] for n in fills if body[n] not in copies]
-        return (*body[:begin], *between, *copies, *stores, *body[end:])
+        copies_first = sorted((body[n] for n in fills), key=lambda s: not any(words_in((s,), StagedTile)))
+        return (*body[:begin], *between, *copies_first, *body[end:])
 
     def _is_movable(self, s: Statement) -> bool:
         """Whether a statement may stand before the fills of its step."""

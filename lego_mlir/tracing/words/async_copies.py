@@ -18,7 +18,7 @@ the tensor copy unit makes it: see `tile_copies`, which also copies from shared 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 from lego_mlir.aliases import IndexLike
@@ -28,7 +28,7 @@ from lego_mlir.tracing.trace.marks import StagedTile
 from lego_mlir.tracing.trace.trace import AsyncCopy, MlirOperation, TensorAccess
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words import tile_copies
-from lego_mlir.tracing.words.copy_plans import copies_of_threads, copy_by_rows, rows_from, shared_part
+from lego_mlir.tracing.words.copy_plans import copy_by_rows, copy_evenly, shared_part
 from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.tensor import View
 
@@ -84,18 +84,10 @@ def copy_async(
     tracer.require_common("lego.copy_async", (*(first or ()), *tile.at))
     if first is not None:
         with _whole_tile(tracer, source, first, tile):
-            _copy(tracer, source, first, tile)
+            copy_evenly(tracer, source, first, tile, _appended(tracer))
         return
     assert callable(at)
     copy_by_rows(tracer, source, at, tile, _appended(tracer))
-
-
-def _copy(tracer: Tracer, source: View, first: Sequence[IndexLike], tile: Part) -> None:
-    with suppress(LayoutError):
-        for read, written in copies_of_threads(tracer, source, first, tile):
-            tracer.append(AsyncCopy(read, written, tracer.here()))
-        return
-    copy_by_rows(tracer, source, rows_from(first), tile, _appended(tracer))
 
 
 def _appended(tracer: Tracer) -> Callable[[TensorAccess, TensorAccess], None]:

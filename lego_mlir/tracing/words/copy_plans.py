@@ -91,7 +91,27 @@ def copy_by_rows(
     raise _no_copies(tracer, source, tile)
 
 
-def rows_from(first: Sequence[IndexLike]) -> Callable[[Index], Sequence[IndexLike]]:
+def copy_evenly(
+    tracer: Tracer,
+    source: View,
+    first: Sequence[IndexLike],
+    tile: Part,
+    copy: Callable[[TensorAccess, TensorAccess], None],
+) -> None:
+    """Call `copy` for the copies of a thread, by rows where the threads share no chunks evenly.
+
+    Raises LayoutError as `copy_by_rows` does.
+    """
+    try:
+        planned = copies_of_threads(tracer, source, first, tile)
+    except LayoutError:
+        copy_by_rows(tracer, source, _rows_from(first), tile, copy)
+        return
+    for read, written in planned:
+        copy(read, written)
+
+
+def _rows_from(first: Sequence[IndexLike]) -> Callable[[Index], Sequence[IndexLike]]:
     """The index of the first element of each row of the tile at an index."""
     *outer, start, left = first
     return lambda row: (*outer, start + row, left)
@@ -142,13 +162,7 @@ def in_turns(
         if fits:
             tracer.extend(turns)
             return
-    try:
-        planned = copies_of_threads(tracer, source, first, tile)
-    except LayoutError:  # the threads share no chunks evenly
-        copy_by_rows(tracer, source, rows_from(first), tile, copy)
-        return
-    for read, written in planned:
-        copy(read, written)
+    copy_evenly(tracer, source, first, tile, copy)
 
 
 def shared_part(tracer: Tracer, given: View | Part) -> Part:
