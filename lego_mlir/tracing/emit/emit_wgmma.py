@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Attribute, Location, Symbol
+from lego_mlir.aliases import Attribute, Expr, Location, Symbol
 from lego_mlir.aliases import Value as MlirValue
 from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
@@ -424,7 +424,7 @@ class WarpgroupEmitter(KernelEmitter):
         masked = build.value("arith.andi", (base, build.constant(ADDRESS_MASK, "i32")), "i32")
         chunk = build.value("arith.shrui", (masked, build.constant(CHUNK_SHIFT, "i32")), "i32")
         word = build.value("arith.ori", (chunk, build.constant(matrix.descriptor.word & LOW_WORD, "i32")), "i32")
-        position = build.cast_integer(self.printer.value(matrix.position, "index"), "i32")
+        position = build.cast_integer(self.printer.value(self._by_warp(matrix.position), "index"), "i32")
         place = build.value("arith.muli", (position, build.constant(matrix.buffer.dtype.bytes, "i32")), "i32")
         place = build.value("arith.shrui", (place, build.constant(CHUNK_SHIFT, "i32")), "i32")
         return build.value("arith.addi", (word, place), "i32")
@@ -462,13 +462,17 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _emit_copy(self, branch: If, copy: TileCopy) -> None:
         """A tile copy whose warp is known to be the same for all lanes: one of them hands it to the unit."""
-        threads = [s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")]
-        if len(self.trace.block) == 1 and threads and copy.warp.free_symbols == {*threads}:
-            symbol = sympy.Symbol("warp_of_lanes", integer=True)
-            self.printer.bind(symbol, self._warp(), Range(0, self.trace.block[0] // WARP))
-            moved = sympy.sympify(copy.warp).xreplace({threads[0]: WARP * symbol})
-            copy = replace(copy, warp=simplify(moved, self.printer.ranges).expr)
+        if copy.warp.free_symbols == {self._along_x}:
+            copy = replace(copy, warp=self._by_warp(copy.warp))
         super()._emit_copy(branch, copy)
+
+    def _by_warp(self, expr: Expr) -> Expr:
+        """An index that is the same for the lanes of a warp, by the warp's number, which is one register for all."""
+        if len(self.trace.block) > 1 or self._along_x not in sympy.sympify(expr).free_symbols:
+            return expr
+        symbol = sympy.Symbol("warp_of_lanes", integer=True)
+        self.printer.bind(symbol, self._warp(), Range(0, self.trace.block[0] // WARP))
+        return simplify(expr.xreplace({self._along_x: WARP * symbol}), self.printer.ranges).expr
 
     def _broadcast(self, value: MlirValue) -> MlirValue:
         """The value of lane 0, which all lanes have, as a value that is known to be the same for them."""
