@@ -128,9 +128,8 @@ def is_positive(scale: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTile:
-    """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
+    """Groups of 4 warps with 64 rows each, keys of a tile, and tiles in each ring.
 
-    Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
     With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies. With
     `skips`, a group leaves out tiles that are masked for all of its rows, under a causal mask. Blocks that compute
     several parts take them by length from sections of heads that have at least `sections` parts for each block.
@@ -140,7 +139,6 @@ class AttentionTile:
     groups: int = 2
     keys: int = 128
     stages: int = 2
-    polynomials: int = 0
     turns: bool = False
     skips: bool = False
     sections: int = 0
