@@ -380,13 +380,14 @@ def descended(residuals_at: Callable[[Any], Any], origin: Any, iterations: int =
 
 
 def scaled_runs() -> Groups:
-    """The times of all tiles at the sizes of `scaled_tiles`."""
+    """The times of all tiles of dense products."""
+    run, named = scaled_products.TILES, {scaled_products.label("dense", tile): tile for tile in scaled_tiles.shapes()}
     rows = []
-    named = {scaled_products.label("dense", tile): tile for tile in scaled_tiles.shapes()}
-    for row in _rows("scaled_tiles"):
-        if row["tile"] != scaled_products.THEIRS:
-            m, n, k = map(int, row["case"][2:])
-            rows.append(Measured("scaled_tiles", ProductSize(m, n, k), named[row["tile"]], "steady", 1e3 * row["ms"]))
+    for row in _rows(run):
+        form, _, *size = row["case"]
+        if form == "dense" and row["tile"] != scaled_products.THEIRS:
+            product = ProductSize(*map(int, size))
+            rows.append(Measured(run, product, named[row["tile"]], "steady", 1e3 * row["ms"]))
     return Groups(compared(rows))
 
 
@@ -413,9 +414,9 @@ def scaled(_: Sequence[str]) -> None:
     runs = scaled_runs()
     path, written = scaled_fit(runs), json.loads(devices.path_of(DEVICE).read_text())
     written["products"]["constants"]["scaled"] = asdict(path)
-    written["products"]["sources"]["scaled"] = (
-        f"bench/product_fit.py scaled, {date.today().isoformat()}, from {mlir_kernels.latest_path('scaled_tiles').name}"
-    )
+    from_run = mlir_kernels.latest_path(scaled_products.TILES).name
+    by = f"bench/product_fit.py scaled, {date.today().isoformat()}, from {from_run}"
+    written["products"]["sources"]["scaled"] = by
     devices.path_of(DEVICE).write_text(json.dumps(written, indent=1) + "\n")
     print(f"the first of each size by its prediction takes {mean_loss(runs, scaled_times(runs, path)):.4f} of the best")
 
