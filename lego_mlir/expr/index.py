@@ -563,11 +563,6 @@ def isqrt(x: IndexLike) -> IndexLike:
     return _applied("ISqrt", x)
 
 
-def popcount(x: IndexLike) -> IndexLike:
-    """The number of set bits of an int, of every element of an array, or of a symbol; x >= 0."""
-    return _applied("BitCount", x)
-
-
 def minimum(a: IndexLike, b: IndexLike) -> IndexLike:
     """The smaller of two, elementwise for arrays."""
     return _applied("Smaller", a, b)

@@ -225,11 +225,6 @@ def _root(x: Interval) -> Interval:
     return math.isqrt(max(lo or 0, 0)), None if hi is None else math.isqrt(max(hi, 0))
 
 
-def _bit_count(x: Interval) -> Interval:
-    lo, hi = x
-    return (1 if lo is not None and lo > 0 else 0), None if hi is None else (max(hi, 0) + 1).bit_length() - 1
-
-
 def _smaller(a: Interval, b: Interval) -> Interval:
     return _end(min, a[0], b[0], False), _end(min, a[1], b[1], True)
 
@@ -252,7 +247,6 @@ def _chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
 _NO_DIVISOR: Final = Undefined(lambda x, d: d == 0, "a divisor is 0", ZeroDivisionError)
 _NO_SHIFT: Final = Undefined(lambda x, n: n < 0, "a negative shift", ValueError)
 _NO_ROOT: Final = Undefined(lambda x: x < 0, "isqrt of a negative number", ValueError)
-_NO_BITS: Final = Undefined(lambda x: x < 0, "popcount of a negative number", ValueError)
 
 OPERATIONS: Final[dict[str, IntegerOperation]] = {
     "FloorDiv": IntegerOperation("floordiv", "//", operator.floordiv, _quotient, arrays=operator.floordiv,
@@ -265,7 +259,6 @@ OPERATIONS: Final[dict[str, IntegerOperation]] = {
                            bits=lambda x, n: x.bit_length() + n, undefined=_NO_SHIFT, modular=True),
     "ShiftRight": IntegerOperation("rshift", ">>", operator.rshift, _right, arrays=_shifted_right, undefined=_NO_SHIFT),
     "ISqrt": IntegerOperation("isqrt", "isqrt", math.isqrt, _root, 1, arrays=_roots, undefined=_NO_ROOT),
-    "BitCount": IntegerOperation("popcount", "popcount", int.bit_count, _bit_count, 1, undefined=_NO_BITS),
     "Smaller": IntegerOperation("minimum", "minimum", min, _smaller, arrays=_numpy("minimum"), commutes=True),
     "Larger": IntegerOperation("maximum", "maximum", max, _larger, arrays=_numpy("maximum"), commutes=True),
     "Select": IntegerOperation("select", "where", lambda condition, a, b: a if condition else b, _chosen, 3,

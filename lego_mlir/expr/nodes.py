@@ -309,12 +309,6 @@ class ISqrt(_Call):
         return super().fold(x)
 
 
-class BitCount(_Call):
-    """The number of set bits of x, for x >= 0."""
-
-    __slots__ = ()
-
-
 class Smaller(_Call):
     """The smaller of two integers (SymPy's own Min sorts, factors and queries assumptions)."""
 
@@ -585,7 +579,7 @@ _CANONICAL: dict[type[Any], Any] = {
 }
 
 OPERATION_NODES: tuple[type[Any], ...] = (
-    FloorDiv, FloorMod, BitXor, BitAnd, BitOr, ShiftLeft, ShiftRight, ISqrt, BitCount, Smaller, Larger, Select,
+    FloorDiv, FloorMod, BitXor, BitAnd, BitOr, ShiftLeft, ShiftRight, ISqrt, Smaller, Larger, Select,
 )  # fmt: skip
 INTEGER_NODES: tuple[type[Any], ...] = (*OPERATION_NODES, Table)
 COMPARISONS: tuple[type[Any], ...] = (Lt, Le, Eq, Ne)

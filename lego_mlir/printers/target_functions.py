@@ -111,39 +111,6 @@ def _lego_isqrt(x):
 ''',
         ),
     ),
-    "BitCount": NodeCall(
-        TargetFunction(
-            "lego_popcount",
-            """\
-// The number of set bits of x >= 0, by sums of neighbouring fields that double in width.
-template <class T> LEGO_DEVICE T lego_popcount(T n) {
-  long long x = n;
-  x -= (x >> 1) & 0x5555555555555555LL;
-  x = (x & 0x3333333333333333LL) + ((x >> 2) & 0x3333333333333333LL);
-  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fLL;
-  x += x >> 8;
-  x += x >> 16;
-  return (T)((x + (x >> 32)) & 127);
-}
-""",
-        ),
-        TargetFunction(
-            "_lego_popcount",
-            '''\
-@triton.jit
-def _lego_popcount(x):
-    """The number of set bits of x >= 0, by sums of neighbouring fields that double in width."""
-    y = x.to(tl.int64)
-    y -= (y >> 1) & 0x5555555555555555
-    y = (y & 0x3333333333333333) + ((y >> 2) & 0x3333333333333333)
-    y = (y + (y >> 4)) & 0x0F0F0F0F0F0F0F0F
-    y += y >> 8
-    y += y >> 16
-    return ((y + (y >> 32)) & 127).to(x.dtype)
-''',
-        ),
-        Names("math.ctpop", "math.ctpop"),
-    ),
     "Smaller": NodeCall(triton=TargetFunction("tl.minimum")),
     "Larger": NodeCall(triton=TargetFunction("tl.maximum")),
     "Select": NodeCall(triton=TargetFunction("tl.where")),

@@ -54,7 +54,6 @@ MEANINGS = {
     "ShiftLeft": lambda x, n: x * 2**n,
     "ShiftRight": lambda x, n: floor(Fraction(x, 2**n)),
     "ISqrt": lambda x: int(sympy.integer_nthroot(x, 2)[0]),
-    "BitCount": lambda x: bin(x).count("1"),
     "Smaller": lambda a, b: sorted((a, b))[0],
     "Larger": lambda a, b: sorted((a, b))[1],
     "Select": lambda condition, a, b: (b, a)[condition],
@@ -208,7 +207,7 @@ def prints_for(printer, read, helpers, name):
     """The printed text, read back, at points within the ranges."""
     expr, symbols = symbolic(name)
     for low, high in ((0, 9), (-9, 9), (0, 2**31 - 5)):
-        if low < 0 and (name in ("ISqrt", "BitCount") or name.startswith("Shift")):
+        if low < 0 and (name == "ISqrt" or name.startswith("Shift")):
             continue
         ranges = {s: Range(low, high) for s in symbols[:-1] or symbols}
         ranges.setdefault(symbols[-1], Range(1, 9))
@@ -278,24 +277,3 @@ def test_every_node_is_emulated_as_ptx():
 def expect(found):
     for row, name in zip(found, NODES, strict=True):
         assert row.tolist() == [MEANINGS[name](*operands_in(t, name)) for t in range(THREADS)], name
-
-
-def test_the_count_of_bits_that_printed_code_defines():
-    """The definition for Triton, run on NumPy; that for C does the same steps."""
-
-    class Language:
-        int64 = np.int64
-
-    class Number(np.ndarray):
-        def to(self, dtype):
-            return self.astype(dtype)
-
-    class Jit:
-        jit = staticmethod(lambda function: function)
-
-    space = {"tl": Language, "triton": Jit}
-    exec(TRITON_HELPERS["_lego_popcount"], space)
-    drawn = random.Random(0)
-    values = [0, 1, 2**31 - 1, 2**62, 2**63 - 1, *(drawn.getrandbits(63) for _ in range(500))]
-    found = space["_lego_popcount"](np.array(values, np.int64).view(Number))
-    assert found.tolist() == [bin(v).count("1") for v in values]

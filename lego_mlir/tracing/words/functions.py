@@ -102,8 +102,8 @@ def isfinite(x: Operand) -> Operand:
 
 
 def popcount(x: Operand) -> Operand:
-    """The number of set bits of an integer of data, in its type, or of an index that is not negative."""
-    return _compute("popcount", x) if _is_data(x) or _elementwise(x) is not None else _index.popcount(x)
+    """The number of set bits of an integer, in its type."""
+    return _compute("popcount", x)
 
 
 def clz(x: Operand) -> Operand:
