@@ -87,7 +87,6 @@ TARGETS: Final[dict[str, Target]] = {
         Target("sm_90a", 86, 228 * KiB, 227 * KiB, 2048),
         Target("sm_100", 86, 228 * KiB, 227 * KiB, 2048),
         Target("sm_100a", 86, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_103", 88, 228 * KiB, 227 * KiB, 2048),
         Target("sm_103a", 88, 228 * KiB, 227 * KiB, 2048),
         Target("sm_120", 87, 100 * KiB, 99 * KiB, 1536),
         Target("sm_120a", 87, 100 * KiB, 99 * KiB, 1536),
