@@ -60,7 +60,7 @@ class ProductTile:
     blocks sum `parts` of K, those of a cluster by warpgroups, where as many clusters as `splits` do the same. With
     `lockstep`, producers meet after as many steps; a `dependent` kernel starts before the previous one has ended.
     `exact` sums are promoted after as many steps. A `transposed` product is computed as B^T A^T, whose rows are columns
-    of C. Each group of warps stores C through `buffers`. `straight` rounds do not turn at the ends of a group of tiles.
+    of C. Each group of warps stores C through `buffers`.
     """
 
     m: int = 128
@@ -80,7 +80,6 @@ class ProductTile:
     exact: int = 0
     transposed: bool = False
     buffers: int = BUFFERS
-    straight: bool = False
 
     def __post_init__(self) -> None:
         m, n, k, warps = self.m, self.n, self.k, self.warps
@@ -156,7 +155,7 @@ class ProductTile:
         words = (
             f" cluster {self.cluster[0]}x{self.cluster[1]}" * (self.cluster != (1, 1)), f" group {self.group}",
             f" every {self.lockstep}" * (self.lockstep > 0), parts, f" by {self.splits} clusters" * (self.splits > 1),
-            " transposed" * self.transposed, " dependent" * self.dependent, " straight" * self.straight,
+            " transposed" * self.transposed, " dependent" * self.dependent,
             f" resident {self.resident}" * (self.resident > 1), f" buffers {self.buffers}" * (self.buffers > BUFFERS),
         )  # fmt: skip
         return f"{self.m}x{self.n}{''.join(words)}"

@@ -141,7 +141,7 @@ class ScheduledProduct:
         m, n, k = sizes
         t, (down, across), split = self.tile, self.tile.cluster, self.split
         rows, columns = lego.cdiv(m, t.m * down), lego.cdiv(n, t.n * across)
-        order = clustered_order(rows, columns, t.group, t.cluster, snake=t.lockstep > 0 and not t.straight)
+        order = clustered_order(rows, columns, t.group, t.cluster, snake=t.lockstep > 0)
         dims = ((m, k), (k, n))
         a, b = ((Row if letter == "N" else Col)(*extents) for letter, extents in zip(self.layouts, dims, strict=True))
         kernel = matmul.build(

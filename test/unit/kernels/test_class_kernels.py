@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lego_mlir.choices.product_tile import ProductTile, warpgroup_tile
+from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.product_classes import LARGEST, class_of, divisors, sizes_of
@@ -96,14 +96,6 @@ def test_a_tile_has_the_stages_that_fit_beside_its_buffers():
     assert (of(256, 192, 12).stages, of(256, 192, 12).buffers) == (3, 2)
     assert (of(128, 248, 12, cluster=(2, 1)).rows, of(128, 248, 12).rows) == (16, 1)
     assert of(64, 64, 3).stages == 3
-
-
-def test_rounds_that_do_not_turn():
-    turning = warpgroup_tile(64, 64, 2, lockstep=2, group=2)
-    straight = replace(turning, straight=True)
-    first, second = (ScheduledProduct(tile, "NT").kernel((512, 512, 256), 2) for tile in (turning, straight))
-    assert first.mlir() != second.mlir()
-    assert ProductTile.from_json(straight.to_json()) == straight and str(straight) == f"{turning} straight"
 
 
 def test_all_tiles_at_once_are_one_of_each_block():
