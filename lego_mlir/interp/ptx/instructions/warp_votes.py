@@ -24,8 +24,6 @@ from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, matching_lan
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
 
-ALL_LANES: Final = 0xFFFFFFFF
-
 
 def _with_members(decoder: Decoder, mask: Source, step: Callable[[Gang, Array], None]) -> Step:
     """A step once all lanes of the mask are together; they are given as (warps, 32) truth values."""
