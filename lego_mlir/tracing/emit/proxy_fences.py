@@ -1,15 +1,20 @@
-"""The arrivals of a trace that come after stores into operands of the matrix unit: see `transforms.proxy_writes`."""
+"""Fences of a trace for its writes to operands of the matrix unit: at arrivals (`transforms.proxy_writes`), and waits.
+
+A wait for copies of threads has a fence behind it: they are complete there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
 from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
     Barrier,
     For,
     FunctionCall,
     If,
+    KernelTrace,
     MlirOperation,
     Statement,
     Store,
@@ -17,6 +22,7 @@ from lego_mlir.tracing.trace.trace import (
     While,
     statements_in,
 )
+from lego_mlir.tracing.words.barrier_rings import WAIT
 from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, Role, Rounds, Step, Write, after_writes
 
 ARRIVAL_SYNC = "nvvm.bar.warp.sync"  # in front of each arrival
@@ -25,6 +31,18 @@ ARRIVAL_SYNC = "nvvm.bar.warp.sync"  # in front of each arrival
 def fenced_arrivals(body: Iterable[Statement], operands: Collection[str]) -> set[object]:
     """The ids of the synchronisations in front of arrivals that need a fence; `operands` are names of shared tiles."""
     return after_writes(_steps(body, operands))
+
+
+def fenced_waits(trace: KernelTrace, operands: Collection[str]) -> frozenset[int]:
+    """The ids of the waits for what single threads have copied into operands: the unit sees it after a fence here."""
+    rings = {
+        s.mark.ring.number
+        for s in trace.statements()
+        if isinstance(s, If) and isinstance(s.mark, ThreadCopies)
+        if any(isinstance(copy, AsyncCopy) and copy.target.buffer.name in operands for copy in s.then)
+    }
+    waits = (s for s in trace.statements() if isinstance(s, MlirOperation) and s.name == WAIT)
+    return frozenset(id(s) for s in waits if s.operands[0].number in rings)
 
 
 def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
