@@ -5,10 +5,10 @@ thread (PTX ISA, "Async proxy"). Each barrier of threads has one where there are
 memory needs one where a write may come before it and no barrier in between; the others go without: one more in the main
 loop of attention took about 1 % of its time on an H200.
 
->>> loop = Rounds([Arrival("first"), Write(), Arrival("second"), Arrival("third"), Write()])
+>>> loop = Repeated([Arrival("first"), ProxyWrite(), Arrival("second"), Arrival("third"), ProxyWrite()])
 >>> sorted(after_writes([loop]))
 ['first', 'second']
->>> sorted(after_writes([Role(0, 4, [Write()]), Role(4, 8, [Arrival("of others")]), Role(0, 1, [Arrival("own")])]))
+>>> sorted(after_writes([Role(0, 4, [ProxyWrite()]), Role(4, 8, [Arrival("of others")]), Role(0, 1, [Arrival("own")])]))
 ['own']
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ProxyWrite:
     """A write to a tile that another unit reads."""
 
 
@@ -52,13 +52,13 @@ class Paths:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class Repeated:
     """A body that runs any number of times."""
 
     body: Sequence[Step]
 
 
-Step = Write | Fence | Arrival | Role | Paths | Rounds
+Step = ProxyWrite | Fence | Arrival | Role | Paths | Repeated
 
 
 def after_writes(program: Sequence[Step]) -> set[Hashable]:
@@ -79,7 +79,7 @@ def _after(body: Sequence[Step], written: bool, found: set[Hashable]) -> bool:
             case Role(first, end, inside):
                 before = written or any(made for r, made in roles if r.first < end and first < r.end)
                 roles.append((step, _after(inside, before, found)))
-            case Write():
+            case ProxyWrite():
                 written = True
             case Fence():
                 written = False
@@ -89,7 +89,7 @@ def _after(body: Sequence[Step], written: bool, found: set[Hashable]) -> bool:
             case Paths(bodies):
                 ends = [_after(one, written, found) for one in bodies]
                 written = any(ends)
-            case Rounds(inside):
+            case Repeated(inside):
                 once = _after(inside, written, found)
                 written = written or _after(inside, written or once, found)
     return written or any(made for _, made in roles)

@@ -23,7 +23,7 @@ from lego_mlir.tracing.trace.trace import (
     statements_in,
 )
 from lego_mlir.tracing.words.barrier_rings import WAIT
-from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, Role, Rounds, Step, Write, after_writes
+from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, ProxyWrite, Repeated, Role, Step, after_writes
 
 ARRIVAL_SYNC = "nvvm.bar.warp.sync"  # in front of each arrival
 
@@ -56,13 +56,13 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
             case If(then=then):
                 found += _steps(then, operands)
             case For(body=inside) | While(body=inside):
-                found.append(Rounds(_steps(inside, operands)))
+                found.append(Repeated(_steps(inside, operands)))
             case Store(access=access) if access.buffer.name in operands:
-                found.append(Write())
+                found.append(ProxyWrite())
             case TileStore(buffer=buffer) if buffer.name in operands:
-                found.append(Write())
+                found.append(ProxyWrite())
             case FunctionCall() if any(isinstance(i, Store | TileStore) for i in statements_in(s.function.body)):
-                found.append(Write())
+                found.append(ProxyWrite())
             case Barrier():
                 found.append(Fence())
             case MlirOperation(name=name) if name == ARRIVAL_SYNC:

@@ -14,7 +14,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Block, Op, Value
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer
-from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, Role, Rounds, Step, Write, after_writes
+from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, ProxyWrite, Repeated, Role, Step, after_writes
 
 ROLE: Final = "lego.warps"
 INIT: Final = "nvgpu.mbarrier.init"
@@ -96,7 +96,7 @@ def _steps(block: Block, stored: Collection[Value]) -> list[Step]:
             first, end = bindings.load().ir.DenseI32ArrayAttr(op.attributes[ROLE])
             found.append(Role(first, end, inside[0]))
         elif op.name in _LOOPS:
-            found.append(Rounds([step for body in inside for step in body]))
+            found.append(Repeated([step for body in inside for step in body]))
         elif inside:
             found.append(Paths(inside if len(inside) > 1 else [*inside, []]))
         elif op.name == _ARRIVE:
@@ -104,7 +104,7 @@ def _steps(block: Block, stored: Collection[Value]) -> list[Step]:
         elif op.name in (*_BARRIERS, _FENCE):
             found.append(Fence())
         elif op.name == _MATRICES or (op.name in _WRITES and any(root_of(v) in stored for v in op.operands)):
-            found.append(Write())
+            found.append(ProxyWrite())
     return found
 
 

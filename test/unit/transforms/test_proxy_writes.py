@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, Role, Rounds, Write, after_writes
+from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, ProxyWrite, Repeated, Role, after_writes
 
 WARPS = 6
 
@@ -16,7 +16,7 @@ def drawn(choose, depth, arrivals, *, overlap):
         kinds = ["write", "fence", "arrival", "arrival"] + ["paths", "rounds"] * (depth > 0)
         match choose.choice(kinds):
             case "write":
-                found.append(Write())
+                found.append(ProxyWrite())
             case "fence":
                 found.append(Fence())
             case "arrival":
@@ -24,7 +24,7 @@ def drawn(choose, depth, arrivals, *, overlap):
             case "paths":
                 found.append(Paths([drawn(choose, depth - 1, arrivals, overlap=False) for _ in range(2)]))
             case "rounds":
-                found.append(Rounds(drawn(choose, depth - 1, arrivals, overlap=False)))
+                found.append(Repeated(drawn(choose, depth - 1, arrivals, overlap=False)))
         if overlap is not None and depth == 2 and choose.random() < 0.5:
             cuts = sorted(choose.sample(range(WARPS + 1), 3))
             for first, end in zip(cuts, (cuts[-1] if overlap else cuts[1], cuts[-1]), strict=False):
@@ -36,7 +36,7 @@ def runs(body, warp, states):
     """The states (unfenced writes, arrivals that found some) of a warp after all ways through a body."""
     for step in body:
         match step:
-            case Write():
+            case ProxyWrite():
                 states = {(True, met) for _, met in states}
             case Fence():
                 states = {(False, met) for _, met in states}
@@ -44,7 +44,7 @@ def runs(body, warp, states):
                 states = {(False, met | {key} if pending else met) for pending, met in states}
             case Paths(bodies):
                 states = set().union(*(runs(one, warp, states) for one in bodies))
-            case Rounds(inside):
+            case Repeated(inside):
                 ways = [states]
                 for _ in range(3):
                     ways.append(runs(inside, warp, ways[-1]))
