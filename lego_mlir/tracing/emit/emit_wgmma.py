@@ -41,7 +41,8 @@ from lego_mlir.tracing.emit.emit_module import KernelEmitter
 from lego_mlir.tracing.emit.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.emit.packed_registers import packed_registers
 from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals, fenced_waits
-from lego_mlir.tracing.emit.wgmma_text import CHUNK_SHIFT, assembly
+from lego_mlir.tracing.emit.reused_sums import reused_sums
+from lego_mlir.tracing.emit.wgmma_assembly import CHUNK_SHIFT, CONSTRAINTS, assembly, sum_type, with_operands
 from lego_mlir.tracing.trace.marks import (
     Dependent,
     MatrixStores,
@@ -88,8 +89,6 @@ _HARMLESS: Final = frozenset({
     "nvvm.bar.warp.sync", "nvvm.vote.sync", "nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group",
 })  # fmt: skip
 """Operations of the nvvm dialect that order nothing of what a product reads."""
-_CONSTRAINTS: Final = {"f32": "f", "i32": "r"}
-"""Of assembly, for the types of sums."""
 
 
 class LazyValues(dict[int, Any]):
@@ -137,6 +136,7 @@ class WarpgroupEmitter(KernelEmitter):
         read = {name for product in trace.products for name in product.buffers}
         self._fenced = fenced_arrivals(trace.body, read)
         self._fenced_waits = fenced_waits(trace, read)
+        self._before = reused_sums(trace)
         self._fences = any(_written(s) in read for s in trace.statements())
 
     def _launch_attributes(self) -> dict[str, Attribute]:
@@ -346,9 +346,14 @@ class WarpgroupEmitter(KernelEmitter):
         taken = {n for line in product.accumulators for n in line}
         continued = next((f for f in self._flying if taken <= f.pending.keys()), None)
         values = self._values if continued is None else continued.pending
+        part = self._before.get(id(product))
+        if part is not None:
+            self._compute_here(part.written)
         for row, accumulators in enumerate(product.accumulators):
             zero = all(n in self._zeros for n in accumulators)
             sums = [] if zero else [values[n] for n in accumulators]
+            if part is not None:
+                sums = [self._values[n] for n in part.product.results[row]]
             if isinstance(product.a, SharedMatrix):
                 left = [self._start(product.a, row)]
             else:
@@ -356,13 +361,13 @@ class WarpgroupEmitter(KernelEmitter):
                 read += left
             words = [self._metadata(word) for word in product.metadata[row]] if product.metadata else []
             last = row + 1 == len(product.accumulators)
-            text = assembly(product, row, zero=zero, last=last)
-            count, kind = len(accumulators), _sum_type(product)
-            outs = f"=&{_CONSTRAINTS[kind]}" if zero else f"={_CONSTRAINTS[kind]}"
+            text = assembly(product, row, zero=zero, given=len(sums), last=last)
+            count, kind = len(accumulators), sum_type(product)
+            outs = f"={CONSTRAINTS[kind]}" if sums else f"=&{CONSTRAINTS[kind]}"
             constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1 + len(words))
             struct = f"!llvm.struct<({', '.join([kind] * count)})>"
             structs.append(
-                build.value("llvm.inline_asm", [*sums, *left, right, *words], struct, _asm(text, constraints))
+                build.value("llvm.inline_asm", [*sums, *left, right, *words], struct, with_operands(text, constraints))
             )
         if continued is not None:
             continued.continued = True
@@ -371,6 +376,21 @@ class WarpgroupEmitter(KernelEmitter):
             for i, n in enumerate(numbers):
                 flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})
         self._flying.append(flight)
+
+    def _compute_here(self, registers: Sequence[Register]) -> None:
+        """Values of f32 registers are computed before what comes next: an assembly of no instruction takes them."""
+        held = [self._registers[register] for register in registers]
+        kept = self._through_assembly("", held, [])
+        self._registers.update(zip(registers, kept, strict=True))
+
+    def _through_assembly(self, text: str, values: Sequence[MlirValue], read: Sequence[MlirValue]) -> list[MlirValue]:
+        """The values after a text that has them in their registers, and reads others."""
+        build, types = self.printer.build, [str(value.type) for value in values]
+        constraints = [*(f"={CONSTRAINTS[t]}" for t in types), *map(str, range(len(values))), *["r"] * len(read)]
+        struct = f"!llvm.struct<({', '.join(types)})>"
+        made = build.value("llvm.inline_asm", [*values, *read], struct, with_operands(text, constraints))
+        places = ({"position": f"array<i64: {i}>"} for i in range(len(values)))
+        return [build.value("llvm.extractvalue", (made,), t, at) for t, at in zip(types, places, strict=True)]
 
     def _metadata(self, word: tuple[int, int, int]) -> MlirValue:
         """The word of a thread's two rows."""
@@ -508,18 +528,9 @@ class WarpgroupEmitter(KernelEmitter):
         text = f"wgmma.wait_group.sync.aligned {len(self._flying)};"
         unique = list(dict.fromkeys(pending))
         if not unique:
-            build.operation("llvm.inline_asm", left, (), _asm(text, ["r"] * len(left) + ["~{memory}"]))
+            build.operation("llvm.inline_asm", left, (), with_operands(text, ["r"] * len(left) + ["~{memory}"]))
             return
-        types = [str(value.type) for value in unique]
-        outs = [f"={_CONSTRAINTS[type_]}" for type_ in types]
-        constraints = [*outs, *(str(i) for i in range(len(unique))), *(["r"] * len(left))]
-        made = build.value(
-            "llvm.inline_asm", [*unique, *left], f"!llvm.struct<({', '.join(types)})>", _asm(text, constraints)
-        )
-        landed_as = {
-            value: build.value("llvm.extractvalue", (made,), type_, {"position": f"array<i64: {i}>"})
-            for i, (value, type_) in enumerate(zip(unique, types, strict=True))
-        }
+        landed_as = dict(zip(unique, self._through_assembly(text, unique, left), strict=True))
         for n, value in zip(numbers, pending, strict=True):
             self._values[n] = landed_as[value]
         for register, n in list(self._held.items()):
@@ -557,20 +568,6 @@ def _is_previous(statement: Statement) -> bool:
     """Whether a statement waits for all products but the newest."""
     inside = statements_in((statement,)) if isinstance(statement, If) else (statement,)
     return any(isinstance(s, MlirOperation) and PREVIOUS in s.attributes for s in inside)
-
-
-def _sum_type(product: WarpgroupProduct) -> str:
-    return "f32" if product.dtype.is_float else "i32"
-
-
-def _asm(text: str, constraints: Sequence[str]) -> dict[str, str]:
-    escaped = text.replace("\n", "\\0A\\09")
-    return {
-        "asm_string": f'"{escaped}"',
-        "constraints": f'"{",".join(constraints)}"',
-        "has_side_effects": "unit",
-        "asm_dialect": "0 : i64",
-    }
 
 
 def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:

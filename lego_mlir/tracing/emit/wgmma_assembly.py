@@ -1,22 +1,22 @@
-"""The text of `wgmma` instructions: one product of a warpgroup, with descriptors that differ in their starts alone.
-
-PTX ISA, "wgmma.mma_async", "Matrix descriptor format".
-"""
+"""The text of `wgmma` for a product: fence, descriptors, instructions, commit. PTX ISA, "wgmma.mma_async"."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lego_mlir.tracing.trace.wgmma_products import ROWS, TRANSPOSABLE, UNITS, SharedMatrix, WarpgroupProduct, depth
 
 CHUNK_SHIFT: Final = 4
-"""Of shared addresses in descriptors, which are in units of 16 bytes."""
+"""Starts of operands are in units of 16 bytes."""
+CONSTRAINTS: Final = {"f32": "f", "i32": "r"}
+"""Of assembly, for the types of sums."""
 
 
-def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> str:
-    """The instructions of 64 rows, with `zero` the first ignore the accumulators; after the last row a commit."""
+def assembly(product: WarpgroupProduct, row: int, *, zero: bool, given: int, last: bool) -> str:
+    """The instructions of 64 rows, of which `zero` ignore the sums before, in `given` registers; at last a commit."""
     count, width = product.columns // 2, product.width // 2
-    following = count if zero else 2 * count
+    following = count + given
     unit, integers = UNITS[product.dtype], not product.dtype.is_float
     times, form = (2, ".sp") if product.metadata else (1, "")
     kind = f"m{ROWS}n{product.width}k{times * depth(product.dtype)}"
@@ -45,6 +45,11 @@ def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> 
     return "\n".join([*lines, "}"])
 
 
+def sum_type(product: WarpgroupProduct) -> str:
+    """The type of the sums of a product."""
+    return "f32" if product.dtype.is_float else "i32"
+
+
 def _built(name: str, start: str, matrix: SharedMatrix, row: int, step: int, *, fresh: bool = False) -> list[str]:
     """A descriptor from the low word of the first one, `fresh` there: what follows differs in its start alone."""
     first = [f"mov.b64 {name}0, {{{start}, {matrix.descriptor.word >> 32}}};"] if fresh else []
@@ -53,3 +58,14 @@ def _built(name: str, start: str, matrix: SharedMatrix, row: int, step: int, *, 
 
 def _transposed(matrix: SharedMatrix) -> str:
     return "0" if matrix.descriptor.contiguous == "k" else "1"
+
+
+def with_operands(text: str, constraints: Sequence[str]) -> dict[str, str]:
+    """The attributes of `llvm.inline_asm` for a text."""
+    escaped = text.replace("\n", "\\0A\\09")
+    return {
+        "asm_string": f'"{escaped}"',
+        "constraints": f'"{",".join(constraints)}"',
+        "has_side_effects": "unit",
+        "asm_dialect": "0 : i64",
+    }
