@@ -6,7 +6,7 @@ cluster have parts of K (`parts`).
 
 >>> from lego_mlir.choices.role_tiles import label
 >>> label(choose("dense", (4096, 1, 4096, 7168)))
-'64x256x4'
+'128x128x5'
 """
 
 from __future__ import annotations

@@ -89,7 +89,6 @@ _HARMLESS: Final = frozenset({
     "nvvm.bar.warp.sync", "nvvm.vote.sync", "nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group",
 })  # fmt: skip
 """Operations of the nvvm dialect that order nothing of what a product reads."""
-_NESTED: Final = (For, While, If, FunctionCall)
 
 
 class LazyValues(dict[int, Any]):
