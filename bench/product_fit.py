@@ -57,6 +57,8 @@ ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 2.0, 0.01
 """Weights of the three kinds of residuals, and how much slower than the first predicted is drawn e times less often."""
 SCALED_LOST = 4.0
 """What a choice loses among tiles with scales of blocks, whose predictions are rougher."""
+SCALED_RUNS = (scaled_products.TILES, scaled_products.TALL)
+"""Times of all tiles but those of 256 rows, and of these beside four others."""
 LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
@@ -380,14 +382,15 @@ def descended(residuals_at: Callable[[Any], Any], origin: Any, iterations: int =
 
 
 def scaled_runs() -> Groups:
-    """The times of all tiles of dense products."""
-    run, named = scaled_products.TILES, {scaled_products.label("dense", tile): tile for tile in scaled_tiles.shapes()}
+    """The times of all tiles of dense products, and of a few beside those of 256 rows."""
+    named = {scaled_products.label("dense", tile): tile for tile in scaled_tiles.shapes()}
     rows = []
-    for row in _rows(run):
-        form, _, *size = row["case"]
-        if form == "dense" and row["tile"] != scaled_products.THEIRS:
-            product = ProductSize(*map(int, size))
-            rows.append(Measured(run, product, named[row["tile"]], "steady", 1e3 * row["ms"]))
+    for run in SCALED_RUNS:
+        for row in _rows(run):
+            form, _, *size = row["case"]
+            if form == "dense" and row["tile"] != scaled_products.THEIRS:
+                product = ProductSize(*map(int, size))
+                rows.append(Measured(run, product, named[row["tile"]], "steady", 1e3 * row["ms"]))
     return Groups(compared(rows))
 
 
@@ -414,8 +417,8 @@ def scaled(_: Sequence[str]) -> None:
     runs = scaled_runs()
     path, written = scaled_fit(runs), json.loads(devices.path_of(DEVICE).read_text())
     written["products"]["constants"]["scaled"] = asdict(path)
-    from_run = mlir_kernels.latest_path(scaled_products.TILES).name
-    by = f"bench/product_fit.py scaled, {date.today().isoformat()}, from {from_run}"
+    from_runs = " and ".join(mlir_kernels.latest_path(run).name for run in SCALED_RUNS)
+    by = f"bench/product_fit.py scaled, {date.today().isoformat()}, from {from_runs}"
     written["products"]["sources"]["scaled"] = by
     devices.path_of(DEVICE).write_text(json.dumps(written, indent=1) + "\n")
     print(f"the first of each size by its prediction takes {mean_loss(runs, scaled_times(runs, path)):.4f} of the best")
