@@ -17,6 +17,7 @@ from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES, MAP_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
+from lego_mlir.toolchain.tensor_scopes import scope_accesses
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -134,6 +135,7 @@ def to_nvvm(
             called_functions.keep_calls(gpu_module)
             _align_words_of_64_bits(gpu_module)
             _pass_tensor_maps(gpu_module)
+            scope_accesses(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 
