@@ -360,8 +360,8 @@ def test_a_declared_maximum_bounds_the_size_its_tensors_and_the_grid():
     assert text.count("lego.largest = 4096 : i64") == 2
     assert "index {lego.range = array<i64: 1, 4096>}" in text
     assert "lego.largest_grid = array<i64: 64, 1, 1>" in text
-    assert "lego." not in masked(None).mlir(locations=False)
-    assert "lego." not in narrowed(text)
+    for other in (masked(None).mlir(locations=False), narrowed(text)):
+        assert not re.search(r"lego\.(largest|range)", other)
     assert MLIR_OPT is None or "4096" in subprocess.run([MLIR_OPT], input=text, capture_output=True, text=True).stdout
 
 
