@@ -34,7 +34,8 @@ _DEBUG_INFO: Final = '!"Debug Info Version"'
 
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
 _EVERYWHERE: Final = (
-    r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|div\.full|(?:ex2|lg2|sin|cos|r?sqrt|rcp)\.approx"
+    r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|div\.full|fma\.r(?:n\.sat|m)\.f\("
+    r"|(?:ex2|lg2|sin|cos|r?sqrt|rcp)\.approx"
 )
 _INTRINSIC: Final = re.compile(rf"^declare .*@(llvm\.nvvm\.(?!{_EVERYWHERE})[\w.]+)", re.MULTILINE)
 # Names of functions and variables that other modules see; LLVM renames the others itself.
