@@ -16,7 +16,6 @@ from lego_mlir.hardware.targets import target_named
 from lego_mlir.toolchain import mathlib
 from lego_mlir.toolchain.llvm import parse, to_ptx
 
-
 SATURATED = """(float %a, float %b, float %c) {
   %r = call float @llvm.fma.f32(float %a, float %b, float %c)
   %low = call float @llvm.maxnum.f32(float %r, float 0.0)
