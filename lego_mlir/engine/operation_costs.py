@@ -151,8 +151,10 @@ def operation_slots(
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
     match operation:
-        case LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
-            stored = isinstance(operation, StoreTile)
+        case (
+            LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) | ScatterTile(memory=memory)
+        ) if memory is not None:
+            stored = isinstance(operation, StoreTile | ScatterTile)
             a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
             if stored and memory.divides_bytes(a.vector):
                 return IMPOSSIBLE
