@@ -195,15 +195,15 @@ def test_loads_that_follow_each_other_are_converted_between_the_same_barriers():
     """Of each turn of the loop two barriers: before the stores of both tiles, and before their loads."""
 
     @lego.kernel(grid=1, block=128)
-    def product(a: lego.Tensor(f16, Row(256, 64)), b: lego.Tensor(f16, Row(256, 64)), y: lego.Tensor(f32, Row(64, 64))):
+    def product(a: lego.Tensor(f16, Row(128, 64)), b: lego.Tensor(f16, Row(128, 64)), y: lego.Tensor(f32, Row(64, 64))):
         total = lego.register(lego.zeros(f32, (64, 64)))
-        for k in lego.range(0, 256, 32):
-            x, z = lego.load(a, (32, 64), at=(k, 0)), lego.load(b, (32, 64), at=(k, 0))
+        for k in lego.range(0, 128, 64):
+            x, z = lego.load(a, (64, 64), at=(k, 0)), lego.load(b, (64, 64), at=(k, 0))
             total.set(lego.mma(x.T, z, total))
         total.get().store(y)
 
     rng = np.random.default_rng(5)
-    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((256, 64), (256, 64)))
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((128, 64), (128, 64)))
     y = np.zeros((64, 64), np.float32)
     report = interp.launch(product.mlir(), grid=1, block=128, args=[v.reshape(-1) for v in (a, b, y)])
     assert report.clean, report
