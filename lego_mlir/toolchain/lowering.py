@@ -36,6 +36,7 @@ from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_conversions import PackConversions
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
+from lego_mlir.transforms.passes.unroll_exchanges import ANNOTATION, UnrollExchanges
 from lego_mlir.transforms.passes.warp_reductions import LowerWarpReductions
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -46,6 +47,7 @@ OUTLINE: Final = Pipeline(
 # What upstream's passes do not lower, in order; none depends on the target. Indices come first, while accesses still
 # have them.
 LOWERINGS: Final[tuple[FunctionPass, ...]] = (
+    UnrollExchanges(),
     NarrowIndices(),
     LowerWideProducts(),
     LowerBf16Products(),
@@ -136,6 +138,7 @@ def to_nvvm(
             _align_words_of_64_bits(gpu_module)
             _pass_tensor_maps(gpu_module)
             scope_accesses(gpu_module)
+            _annotate_branches(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 
@@ -254,6 +257,14 @@ def _align_words_of_64_bits(gpu_module: Op) -> None:
             accessed = operation.results[0] if operation.name == "llvm.load" else operation.operands[0]
             if accessed.type == word:
                 operation.attributes["alignment"] = alignment
+
+
+def _annotate_branches(gpu_module: Op) -> None:
+    """Give the branches that close loops their annotations, which conversion leaves under the name that loops have."""
+    for operation in walk(gpu_module):
+        if operation.name == "llvm.br" and ANNOTATION in operation.attributes:
+            operation.attributes["loop_annotation"] = operation.attributes[ANNOTATION]
+            del operation.attributes[ANNOTATION]
 
 
 def _pass_tensor_maps(gpu_module: Op) -> None:
