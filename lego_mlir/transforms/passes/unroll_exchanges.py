@@ -1,7 +1,7 @@
 """Unroll loops of known trip counts whose turns exchange values within warps and wait for no other warp.
 
-A shuffle takes some 25 clocks, and those of a reduction wait for each other. Turns that do not depend on each other fill
-these clocks if they are in one body:
+A shuffle takes some 25 clocks, and those of a reduction wait for each other. Turns that do not depend on each other
+fill these clocks if they are in one body:
 
     for r = 0 to 16:  x = row r; 5 shuffles; store      ->      for r = 0 to 16 step 4:  4 rows; 4 shuffles at a time ..
 
