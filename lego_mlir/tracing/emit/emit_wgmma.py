@@ -40,7 +40,7 @@ from lego_mlir.tracing.emit.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit.emit_module import KernelEmitter
 from lego_mlir.tracing.emit.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.emit.packed_registers import packed_registers
-from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals
+from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals, fenced_waits
 from lego_mlir.tracing.trace.marks import (
     Dependent,
     MatrixStores,
@@ -137,6 +137,7 @@ class WarpgroupEmitter(KernelEmitter):
         self._offsets = tile_offsets(trace, ATOM_BYTES)
         read = {name for product in trace.products for name in product.buffers}
         self._fenced = fenced_arrivals(trace.body, read)
+        self._fenced_waits = fenced_waits(trace, read)
         self._fences = any(_written(s) in read for s in trace.statements())
 
     def _launch_attributes(self) -> dict[str, Attribute]:
@@ -210,6 +211,8 @@ class WarpgroupEmitter(KernelEmitter):
             case _:
                 pass
         super()._emit(statement)
+        if id(statement) in self._fenced_waits:
+            self._fence()
 
     def _at_blocks(self, body: Sequence[Statement], blocks: int) -> list[Statement]:
         """The arrivals of a group at the barriers of all blocks: each of its first threads at that of one block."""

@@ -2,19 +2,22 @@
 
 What a thread stores is visible to the unit after a proxy fence of this thread (PTX ISA, "Async proxy"). A barrier of
 the block has one. An arrival at a ring has one where elements of an operand may have been stored since the last: copies
-that threads compute. Others go without: one more in the main loop of attention took about 1 % of its time on an H200.
+that threads compute. A wait for copies of threads has one behind it: they are complete there. Others go without: one
+more in the main loop of attention took about 1 % of its time on an H200.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
 from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
     Barrier,
     For,
     FunctionCall,
     If,
+    KernelTrace,
     MlirOperation,
     Statement,
     Store,
@@ -22,6 +25,7 @@ from lego_mlir.tracing.trace.trace import (
     While,
     statements_in,
 )
+from lego_mlir.tracing.words.barrier_rings import WAIT
 
 ARRIVAL_SYNC = "nvvm.bar.warp.sync"  # in front of each arrival
 
@@ -31,6 +35,18 @@ def fenced_arrivals(body: Sequence[Statement], operands: Collection[str]) -> fro
     found = _Fences(frozenset(operands))
     found.after(body, stored=False)
     return frozenset(found.needed)
+
+
+def fenced_waits(trace: KernelTrace, operands: Collection[str]) -> frozenset[int]:
+    """The ids of the waits for what single threads have copied into operands: the unit sees it after a fence here."""
+    rings = {
+        s.mark.ring.number
+        for s in trace.statements()
+        if isinstance(s, If) and isinstance(s.mark, ThreadCopies)
+        if any(isinstance(copy, AsyncCopy) and copy.target.buffer.name in operands for copy in s.then)
+    }
+    waits = (s for s in trace.statements() if isinstance(s, MlirOperation) and s.name == WAIT)
+    return frozenset(id(s) for s in waits if s.operands[0].number in rings)
 
 
 class _Fences:

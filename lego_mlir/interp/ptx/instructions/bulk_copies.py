@@ -477,7 +477,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 copies = list(queues_of(machine).get(int(warp), ()))
                 joint = machine.clocks.release(np.array([warp]))
                 agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
-                joint[:, agent] = max([int(joint[0, agent]), *(c.clock for c in copies)])
+                joint[0, agent] = max([int(joint[0, agent]), *(c.clock for c in copies)])  # of the generic proxy
                 arrivals = int((gang.lane_warp[lanes] == warp).sum())
 
                 def land(barrier=barrier, copies=copies, joint=joint, arrivals=arrivals) -> None:  # type: ignore[no-untyped-def]
