@@ -1,4 +1,4 @@
-"""What a kernel promises of its tensors, as scopes of its loads and stores.
+"""Scopes of loads and stores, from a promise of the kernel that its tensors are apart.
 
 The launch of a kernel that was traced refuses a tensor that is written and shares memory with another one. Its
 `gpu.func` says so by the unit attribute `lego.apart`, which a module written by hand may have too. In the stage `nvvm`
