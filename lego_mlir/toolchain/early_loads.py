@@ -143,8 +143,8 @@ class _Reader:
             return _Instruction(line, result, needs, "stays")
         known = {kind: self.nodes.get(number, frozenset()) for kind, number in _SCOPES.findall(rest)}
         scopes, apart = (known.get(kind, frozenset()) for kind in ("alias.scope", "noalias"))
-        explicit = _SPACE.search(rest)
-        space = _GLOBAL if scopes else (explicit and explicit[1]) or ""
+        spaces = ["", *_SPACE.findall(rest)]  # of a stored pointer too, which comes before the address
+        space = _GLOBAL if scopes else spaces[-1]
         return _Instruction(line, result, needs, name, space, scopes, apart, _words(rest) if name == "load" else 0)
 
 
@@ -189,7 +189,7 @@ def _raise_last(made: list[_Instruction]) -> None:
         return
     rising = sorted(group[:taken])
     for store in passed:
-        store.words += made[-1].words
+        store.words += sum(made[k].words for k in rising if made[k].kind == "load")
     above = [made[k] for k in rising]
     rest = [made[k] for k in range(place, len(made)) if k not in set(rising)]
     made[place:] = above + rest

@@ -146,6 +146,25 @@ def test_a_launch_refuses_what_is_not_apart():
             two_moves(a, b, other)
 
 
+@pytest.mark.parametrize(
+    ("store", "passes"),
+    [
+        ("store i32 1, ptr addrspace(3) %s, align 4", True),
+        ("store ptr addrspace(3) %s, ptr addrspace(3) %p, align 8", True),
+        ("store ptr addrspace(3) %s, ptr %p, align 8", False),
+        ("store ptr addrspace(3) %s, ptr addrspace(1) %p, align 8", False),
+        ("store volatile i32 1, ptr addrspace(3) %s, align 4", False),
+        ("%o = atomicrmw add ptr %p, i32 1 monotonic, align 4, !alias.scope !2, !noalias !3", False),
+        ("fence acq_rel", False),
+    ],
+)
+def test_what_a_load_of_a_tensor_passes(store, passes):
+    load = "  %l = load i32, ptr %y, align 4, !alias.scope !3, !noalias !2"
+    nodes = ['!0 = !{!"x", !4}', '!1 = !{!"y", !4}', "!2 = !{!0}", "!3 = !{!1}", '!4 = !{!"k"}']
+    made = early_loads.moved("\n".join([f"  {store}", load, "  ret void", *nodes])).split("\n")
+    assert (made[0] == load) is passes
+
+
 def test_no_store_has_more_values_loaded_above_it_than_registers_are_given():
     lines = ['!0 = !{!"x", !4}', '!1 = !{!"y", !4}', "!2 = !{!0}", "!3 = !{!1}", '!4 = !{!"k"}']
     y, x = "!alias.scope !3, !noalias !2", "!alias.scope !2, !noalias !3"
