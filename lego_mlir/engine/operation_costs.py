@@ -13,7 +13,8 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-The slots were chosen with a prototype, whose programs were timed on an H200; choices by this module's costs were not.
+The slots are those of the reference in `hardware.devices`, chosen with a prototype whose programs were timed there;
+choices by this module's costs were not.
 """
 
 from __future__ import annotations
@@ -62,36 +63,37 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
+from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
-SECTOR_SLOTS: Final = 0.5
+FITTED: Final = reference("layouts")
+SECTOR_SLOTS: Final[float] = FITTED["sector"]
 """A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
-PART_SLOTS: Final = 2.0
+PART_SLOTS: Final[float] = FITTED["part"]
 """A sector that is written in part is read first."""
-SCATTER_SLOTS: Final = 6.0
+SCATTER_SLOTS: Final[float] = FITTED["scatter"]
 """An access of an element at an index that is known only when the kernel runs."""
-PIECE_SLOTS: Final = 8
+PIECE_SLOTS: Final[int] = FITTED["piece"]
 """An `mma.sync` of 16 x 8 x 256 bits, on one of four tensor cores."""
-GROUP_PIECE_SLOTS: Final = 4
+GROUP_PIECE_SLOTS: Final[int] = FITTED["group_piece"]
 """The same part of a product by `wgmma`, which has twice the throughput."""
-WIDENING_SLOTS: Final = 4
+WIDENING_SLOTS: Final[int] = FITTED["widening"]
 """A word of narrow elements converted for `mma.sync`."""
-ADDRESS_SLOTS: Final = 40.0
+ADDRESS_SLOTS: Final[float] = FITTED["addresses"]
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
-TURN_SLOTS: Final = 12.0
+TURN_SLOTS: Final[float] = FITTED["turn"]
 """The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
-WAIT_SLOTS: Final = 40.0
-"""The wait for memory in front of that barrier, where what is converted was loaded in the same turn of a loop: about
-700 clocks, in which other warps have work, of the 16 of a multiprocessor as for BARRIER_SLOTS."""
-MASK_SLOTS: Final = 8.0
+WAIT_SLOTS: Final[float] = FITTED["wait"]
+"""The wait for memory in front of that barrier, where what is converted was loaded in the same turn of a loop."""
+MASK_SLOTS: Final[float] = FITTED["mask"]
 """A comparison, a branch and the addresses behind it, for accesses at one distance from the end of a tensor."""
-PACKING_SLOTS: Final = 3.0
+PACKING_SLOTS: Final[float] = FITTED["packing"]
 """A packed number taken out of its word to be moved, or converted by itself afterwards."""
-REGISTER_SLOTS: Final = 0.02
+REGISTER_SLOTS: Final[float] = FITTED["register"]
 """A register that a value holds: breaks ties towards fewer."""
-MOST_REGISTERS: Final = 64
+MOST_REGISTERS: Final[int] = FITTED["most_registers"]
 """Registers of one value up to which kernels did not spill."""
-SPILL_SLOTS: Final = 2.0
+SPILL_SLOTS: Final[float] = FITTED["spill"]
 IMPOSSIBLE: Final = 1e9
 """Slots of what cannot be done at a place."""
 _VECTOR_BITS: Final = 128

@@ -25,7 +25,7 @@ from lego_mlir.interp.ptx.instructions.cp_async import queues_of
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located, mbarriers_of, used
 from lego_mlir.interp.ptx.instructions.ptx_atomics import UPDATES
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
