@@ -28,12 +28,11 @@ def adamw(
 ):
     i = lego.block_id[0] * T + lego.thread_id[0]
     with lego.when(i < N):
-        # all loads before the first store: a load behind it waits for its address to be another tensor's
-        gradient, first, second, weight = gradients[i].to(f32), m[i], v[i], masters[i]
-        m[i] = first = first + (1 - BETA1) * (gradient - first)
-        v[i] = second = second + (1 - BETA2) * (gradient * gradient - second)
+        gradient = gradients[i].to(f32)
+        m[i] = first = m[i] + (1 - BETA1) * (gradient - m[i])
+        v[i] = second = v[i] + (1 - BETA2) * (gradient * gradient - v[i])
         change = first * (1 / FIRST) / (lego.sqrt(second * (1 / SECOND)) + EPSILON)
-        masters[i] = weight = weight - RATE * (change + DECAY * weight)
+        masters[i] = weight = masters[i] - RATE * (change + DECAY * masters[i])
         noise = squirrel(u32(i)) & 0xFFFF
         weights[i] = lego.bitcast((lego.bitcast(weight, u32) + noise) & 0xFFFF0000, f32).to(bf16)
 

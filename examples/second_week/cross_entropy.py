@@ -10,7 +10,7 @@ from lego_mlir import Row, f32, i32
 
 T, EACH = 128, 4  # threads, and numbers of a row that are folded at once
 TILE = T * EACH
-M, N = lego.size("M"), lego.size("N")
+M, N = lego.size("M"), lego.size("N", max=1 << 30)
 
 
 @lego.kernel(grid=M, block=T)

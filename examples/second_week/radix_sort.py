@@ -15,7 +15,7 @@ N = lego.size("N", max=2**30)
 VECTOR = lego.Tensor(u32, Row(N))
 
 
-@lego.kernel(grid=lego.cdiv(N, T), block=128, max_registers=51)
+@lego.kernel(grid=lego.cdiv(N, T), block=128, max_registers=48)
 def radix_sort(key: lego.Tensor(u32, Row(N)), payload: VECTOR, keys: VECTOR, payloads: VECTOR):
     first = lego.block_id[0] * T
     moved = lego.shared(u32, Row(2, T), name="moved")

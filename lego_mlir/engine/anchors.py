@@ -24,6 +24,7 @@ from lego_mlir.engine.tile_graph import (
     LoadTile,
     MultiplyTiles,
     ReduceTile,
+    ScatterTile,
     StoreTile,
     TileGraph,
     TileNode,
@@ -150,7 +151,7 @@ def orders_of(graph: TileGraph) -> dict[TileNode, list[Order]]:
     """The orders of memory that meet each value, at most MOST_ORDERS, its own first."""
     found: dict[TileNode, dict[Order, None]] = {n: {} for n in graph.nodes}
     for n in graph.nodes:
-        if isinstance(n.operation, LoadTile | IndexedTile | StoreTile) and n.operation.memory is not None:
+        if isinstance(n.operation, LoadTile | IndexedTile | StoreTile | ScatterTile) and n.operation.memory is not None:
             found[n][inside_first(n.operation.memory, n.shape)] = None
     changed = True
     while changed:

@@ -19,6 +19,7 @@ from lego_mlir.engine.tile_graph import (
     LoadTile,
     MultiplyTiles,
     ReduceTile,
+    ScatterTile,
     StoreTile,
     TileNode,
     TileState,
@@ -58,12 +59,12 @@ def _shown(choice: LayoutChoice, node: TileNode, state: LinearLayout, result: Li
 
 def _because(choice: LayoutChoice, node: TileNode, state: LinearLayout) -> str:
     operation = node.operation
-    if isinstance(operation, LoadTile | IndexedTile | StoreTile) and operation.memory is not None:
+    if isinstance(operation, LoadTile | IndexedTile | StoreTile | ScatterTile) and operation.memory is not None:
         if operation.memory.space != "global":
             return "shared memory"
         if is_shared(state):
             return "staged by copies of whole lines, as a matrix unit reads it"
-        a = operation.memory.accesses(state, stored=isinstance(operation, StoreTile))
+        a = operation.memory.accesses(state, stored=isinstance(operation, StoreTile | ScatterTile))
         size = a.vector * operation.memory.bits // 8
         return f"{a.requests:g} requests of {size} bytes, {a.lines:g} lines, {a.sectors:g} sectors of a warp"
     if isinstance(operation, ReduceTile):

@@ -23,6 +23,7 @@ from lego_mlir.engine.tile_graph import (
     IndexedTile,
     LoadTile,
     MultiplyTiles,
+    ScatterTile,
     StoreTile,
     TileGraph,
     TileNode,
@@ -107,7 +108,8 @@ def _accesses(
         along = anchors_along(node.operands[0].shape, node.operation.axis, graph.warps)
         yield from sorted(along, key=lambda layout: cost(node, layout))[:ALONG_ANCHORS]
         return
-    if not isinstance(node.operation, LoadTile | IndexedTile | StoreTile) or node.operation.memory is None:
+    accesses = LoadTile | IndexedTile | StoreTile | ScatterTile
+    if not isinstance(node.operation, accesses) or node.operation.memory is None:
         return
     if node.given_layout is not None:
         return

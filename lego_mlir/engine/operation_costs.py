@@ -10,7 +10,7 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once |
+| conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
 The slots are those of the reference in `hardware.devices`, chosen with a prototype whose programs were timed there;
@@ -83,6 +83,8 @@ ADDRESS_SLOTS: Final[float] = FITTED["addresses"]
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
 TURN_SLOTS: Final[float] = FITTED["turn"]
 """The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
+WAIT_SLOTS: Final[float] = FITTED["wait"]
+"""The wait for memory in front of that barrier, where what is converted was loaded in the same turn of a loop."""
 MASK_SLOTS: Final[float] = FITTED["mask"]
 """A comparison, a branch and the addresses behind it, for accesses at one distance from the end of a tensor."""
 PACKING_SLOTS: Final[float] = FITTED["packing"]
@@ -151,8 +153,10 @@ def operation_slots(
     words = n * max(1, node.bits // WORD_BITS)
     kept = REGISTER_SLOTS * words + SPILL_SLOTS * max(0, words - MOST_REGISTERS)
     match operation:
-        case LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) if memory is not None:
-            stored = isinstance(operation, StoreTile)
+        case (
+            LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) | ScatterTile(memory=memory)
+        ) if memory is not None:
+            stored = isinstance(operation, StoreTile | ScatterTile)
             a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
             if stored and memory.divides_bytes(a.vector):
                 return IMPOSSIBLE
@@ -300,8 +304,7 @@ def converted_slots(node: TileNode, source: LinearLayout, target: LinearLayout) 
     slots = node.weight * conversion_slots(node, source, target)
     if source == target or not node.movable or not isinstance(found := plan(source, target, node.bits), SwizzlePlan):
         return slots
-    waits = TURN_SLOTS if node.weight > 1 and not found.slice_elements else 0
-    return slots + node.weight * waits + ADDRESS_SLOTS
+    return slots + ADDRESS_SLOTS + (0 if found.slice_elements else node.weight * _turn_slots(node))
 
 
 def converted_bound(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
@@ -309,7 +312,24 @@ def converted_bound(node: TileNode, source: LinearLayout, target: LinearLayout) 
     slots = node.weight * conversion_bound(source, target, node.bits)
     if _is_inside_warps(source, target):
         return slots
-    return slots + node.weight * TURN_SLOTS * (node.weight > 1) + ADDRESS_SLOTS
+    return slots + ADDRESS_SLOTS + node.weight * _turn_slots(node)
+
+
+def _turn_slots(node: TileNode) -> float:
+    """What a conversion between warps costs in each turn of a loop, besides the moves."""
+    if node.weight <= 1:
+        return 0.0
+    return TURN_SLOTS + WAIT_SLOTS * _is_loaded(node, node.weight)
+
+
+def _is_loaded(node: TileNode, weight: float) -> bool:
+    """Whether a value is a function of the elements of tiles that are loaded as often as it is computed."""
+    match node.operation:
+        case LoadTile(memory=memory) | IndexedTile(memory=memory):
+            return memory is not None and memory.space == "global" and node.weight >= weight
+        case MapTile():
+            return any(_is_loaded(operand, weight) for operand in node.operands)
+    return False
 
 
 @lru_cache(maxsize=262144)

@@ -61,7 +61,7 @@ class GivenTile:
 class FreeTile:
     """A tile that any thread can make without others: one value everywhere, indices, and functions of such tiles.
 
-    It is the index of each element along the axis `counted`, if that is known.
+    Along the axis `counted`, if that is known, its elements are a number and those that follow it.
     """
 
     counted: int | None = None
@@ -122,7 +122,12 @@ class IndexedTile:
 
 @dataclass(frozen=True, slots=True)
 class ScatterTile:
-    """Elements of memory stored or updated at indices; operands are all tiles that take part."""
+    """Elements of memory stored or updated at indices, contiguous along one axis, or anywhere: None.
+
+    Operands are all tiles that take part.
+    """
+
+    memory: TileMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ Proved(by='intervals')
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -149,8 +150,14 @@ def _nonnegative_where_false(context: Context, truth: Atom) -> list[Poly]:
     for op, left, right in claims:
         if op in (Le, Lt):
             difference = (right - left).plus(-1 if op is Lt else 0)
-            found.append(difference.plus(-context.facts.residue(difference)[1]))  # p >= 0 and p % m == r: p >= r
+            found.append(_divided(difference.plus(-context.facts.residue(difference)[1])))  # p >= 0, p % m == r: p >= r
     return found
+
+
+def _divided(poly: Poly) -> Poly:
+    """A polynomial that is non-negative where this one is, without a common factor: `8 x >= 9` means `x >= 2`."""
+    factor = math.gcd(*(c for m, c in poly.terms.items() if m))
+    return Poly({m: c // factor for m, c in poly.terms.items() if c // factor}) if factor > 1 else poly
 
 
 def _follows(context: Context, claim: Atom, given: list[Poly]) -> bool:

@@ -12,6 +12,8 @@
 
 declare float @llvm.nvvm.ex2.approx.f(float)
 declare float @llvm.nvvm.ex2.approx.ftz.f(float)
+declare float @llvm.nvvm.fma.rn.sat.f(float, float, float)
+declare float @llvm.nvvm.fma.rm.f(float, float, float)
 declare float @llvm.nvvm.rsqrt.approx.f(float)
 declare float @llvm.fma.f32(float, float, float)
 declare float @llvm.fabs.f32(float)
@@ -138,20 +140,19 @@ define linkonce_odr float @lego_clamp_exponent(float %t) alwaysinline {
   ret float %n
 }
 
-; n + 1.5 * 2^23 for the integer n in [-126, 126] that is nearest to t: its last bits are those of n.
-define linkonce_odr float @lego_exponent(float %t) alwaysinline {
-  %low = call float @llvm.maxnum.f32(float %t, float -126.0)
-  %both = call float @llvm.minnum.f32(float %low, float 126.0)
-  %m = fadd float %both, 12582912.0
+; n + 126 + 12582913 for an integer n in [-126, 126] below t = scale * 252 * x, at most 1 below: in [0, 1] the number 0.5
+; + t / 252 is (n + 126) / 252 and a rest. The last eight bits of the result are the exponent n of f32, with its bias.
+define linkonce_odr float @lego_exponent(float %x, float %scale) alwaysinline {
+  %share = call float @llvm.nvvm.fma.rn.sat.f(float %x, float %scale, float 0.5)
+  %m = call float @llvm.nvvm.fma.rm.f(float %share, float 252.0, float 12582913.0)
   ret float %m
 }
 
-; 2^f * 2^n for m = n + 1.5 * 2^23. Where n was clamped, f is what it lacks: 2^f is infinite, or the product subnormal.
+; 2^f * 2^n for m = n + 12583039. Where n is a bound, f is what it lacks: 2^f is infinite, or the product subnormal.
 define linkonce_odr float @lego_two_to(float %f, float %m) alwaysinline {
   %y = call float @llvm.nvvm.ex2.approx.ftz.f(float %f)
   %bits = bitcast float %m to i32
-  %n = shl i32 %bits, 23
-  %e = add i32 %n, 1065353216
+  %e = shl i32 %bits, 23
   %p = bitcast i32 %e to float
   %r = fmul float %y, %p
   ret float %r
@@ -159,9 +160,8 @@ define linkonce_odr float @lego_two_to(float %f, float %m) alwaysinline {
 
 ; exp(x) = 2^n * 2^f, n + f = x * log2(e), f with the bits that the product loses.
 define linkonce_odr float @__nv_expf(float %x) alwaysinline {
-  %t = fmul float %x, 0x3FF7154760000000
-  %m = call float @lego_exponent(float %t)
-  %n = fsub float %m, 12582912.0
+  %m = call float @lego_exponent(float %x, float 0x3F777313C0000000)
+  %n = fsub float %m, 12583039.0
   %minus = fneg float %n
   %f0 = call float @llvm.fma.f32(float %x, float 0x3FF7154760000000, float %minus)
   %f = call float @llvm.fma.f32(float %x, float 0x3E54AE0C00000000, float %f0)
@@ -169,8 +169,8 @@ define linkonce_odr float @__nv_expf(float %x) alwaysinline {
   ret float %r
 }
 define linkonce_odr float @__nv_exp2f(float %x) alwaysinline {
-  %m = call float @lego_exponent(float %x)
-  %n = fsub float %m, 12582912.0
+  %m = call float @lego_exponent(float %x, float 0x3F70410420000000)
+  %n = fsub float %m, 12583039.0
   %f = fsub float %x, %n
   %r = call float @lego_two_to(float %f, float %m)
   ret float %r

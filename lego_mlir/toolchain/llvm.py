@@ -34,7 +34,8 @@ _DEBUG_INFO: Final = '!"Debug Info Version"'
 
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
 _EVERYWHERE: Final = (
-    r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|div\.full|(?:ex2|lg2|sin|cos|r?sqrt|rcp)\.approx"
+    r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|div\.full|fma\.r(?:n\.sat|m)\.f\("
+    r"|(?:ex2|lg2|sin|cos|r?sqrt|rcp)\.approx"
 )
 _INTRINSIC: Final = re.compile(rf"^declare .*@(llvm\.nvvm\.(?!{_EVERYWHERE})[\w.]+)", re.MULTILINE)
 # Names of functions and variables that other modules see; LLVM renames the others itself.
@@ -133,7 +134,7 @@ def to_ptx(text: str, target: Target) -> str:
 
 def emit(text: str, target: Target) -> str:
     """PTX of an LLVM IR module, in this process, which LLVM aborts if the target lacks an instruction."""
-    from lego_mlir.toolchain import short_reversals, wide_extremes
+    from lego_mlir.toolchain import early_loads, short_reversals, wide_extremes
 
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
@@ -145,8 +146,12 @@ def emit(text: str, target: Target) -> str:
     options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION_LEVEL)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    optimised = str(module)
+    made = early_loads.moved(optimised)
     if any(short_reversals.is_short(function.name) for function in module.functions):
-        module = parse(short_reversals.declared(str(module)))
+        made = short_reversals.declared(made)
+    if made != optimised:
+        module = parse(made)
     return wide_extremes.for_target(str(machine.emit_assembly(module)), target)
 
 

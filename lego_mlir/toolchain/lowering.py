@@ -17,6 +17,7 @@ from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES, MAP_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
+from lego_mlir.toolchain.tensor_scopes import scope_accesses
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -35,6 +36,7 @@ from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_conversions import PackConversions
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
+from lego_mlir.transforms.passes.unroll_exchanges import ANNOTATION, UnrollExchanges
 from lego_mlir.transforms.passes.warp_reductions import LowerWarpReductions
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -45,6 +47,7 @@ OUTLINE: Final = Pipeline(
 # What upstream's passes do not lower, in order; none depends on the target. Indices come first, while accesses still
 # have them.
 LOWERINGS: Final[tuple[FunctionPass, ...]] = (
+    UnrollExchanges(),
     NarrowIndices(),
     LowerWideProducts(),
     LowerBf16Products(),
@@ -134,6 +137,8 @@ def to_nvvm(
             called_functions.keep_calls(gpu_module)
             _align_words_of_64_bits(gpu_module)
             _pass_tensor_maps(gpu_module)
+            scope_accesses(gpu_module)
+            _annotate_branches(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 
@@ -252,6 +257,14 @@ def _align_words_of_64_bits(gpu_module: Op) -> None:
             accessed = operation.results[0] if operation.name == "llvm.load" else operation.operands[0]
             if accessed.type == word:
                 operation.attributes["alignment"] = alignment
+
+
+def _annotate_branches(gpu_module: Op) -> None:
+    """Give the branches that close loops their annotations, which conversion leaves under the name that loops have."""
+    for operation in walk(gpu_module):
+        if operation.name == "llvm.br" and ANNOTATION in operation.attributes:
+            operation.attributes["loop_annotation"] = operation.attributes[ANNOTATION]
+            del operation.attributes[ANNOTATION]
 
 
 def _pass_tensor_maps(gpu_module: Op) -> None:

@@ -115,7 +115,7 @@ STAGES: Final = (
     Stage("transformed", ".mlir", _transformed, _script_key),
     Stage("nvvm", ".mlir", _nvvm, _nvvm_key),
     Stage("llvm", ".ll", _llvm, lambda settings: (*_mlir_key(settings), llvm.version())),
-    Stage("ptx", ".ptx", _ptx, lambda settings: (*_llvm_key(), "wide extremes", repr(settings.target))),
+    Stage("ptx", ".ptx", _ptx, lambda settings: (*_llvm_key(), "wide extremes", "early loads", repr(settings.target))),
     Stage("cubin", ".cubin", _cubin, lambda settings: (ptxas.version(), repr(settings.target))),
 )
 NAMES: Final = tuple(stage.name for stage in STAGES)

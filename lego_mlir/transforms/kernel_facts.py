@@ -30,6 +30,8 @@ LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 # Of a kernel that may begin before the previous one on its stream has ended.
 DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
+# Of a kernel: none of its tensors shares memory with one that it writes.
+APART_ATTRIBUTE: Final = "lego.apart"
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 

@@ -75,6 +75,7 @@ from lego_mlir.tracing.trace.trace import (
     registers_written,
 )
 from lego_mlir.tracing.words.cache_hints import LEVELS
+from lego_mlir.transforms.kernel_facts import APART_ATTRIBUTE
 from lego_mlir.transforms.passes.lower_cache_hints import HINT
 from lego_mlir.transforms.tile_names import NAME as TILE_NAME
 
@@ -192,6 +193,8 @@ class KernelEmitter:
         for name, number in trace.bounds.attributes().items():
             attributes[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
         attributes |= range_attributes(trace) | self._launch_attributes()
+        if sum(isinstance(p, Buffer) for p in trace.parameters) > 1:
+            attributes[APART_ATTRIBUTE] = ir.UnitAttr.get()
         if tiles:
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
             attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([self._tile_facts(tile) for tile in trace.shared])

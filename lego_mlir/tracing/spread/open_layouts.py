@@ -258,16 +258,19 @@ class OpenLayouts:
         sample: Callable[[], Operand],
         make: Callable[[LinearLayout, Sequence[Spread]], Spread],
         word: str,
-        counted: int | None = None,
+        counted: Callable[[Operand], int | None] = lambda element: None,
     ) -> OpenTile:
-        """A tile that is made in any layout where it is used, from operands that are; 0, 1, .. along `counted`."""
+        """A tile that is made in any layout where it is used, from operands that are.
+
+        `counted` is the axis, if any, along which its elements are a number and those that follow it, by one of them.
+        """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         element = sample() if self.is_recording else None
         if element is None:
             node = self._met(word, tuple(shape))
         else:
-            node = self.node(FreeTile(counted), [x.node for x in operands], shape, _type_of(element), word)
+            node = self.node(FreeTile(counted(element)), [x.node for x in operands], shape, _type_of(element), word)
         self._makers[node] = lambda layout: make(
             boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
         )

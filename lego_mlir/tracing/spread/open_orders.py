@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import sympy
+
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.tile_graph import AlongTile, GatherTile, IndexedTile, PartOfTiles, ScatterTile
 from lego_mlir.engine.tile_memory import TileMemory
@@ -131,18 +133,30 @@ def load_each(
 
 
 def _contiguous(
-    source: ElementAccess, index: Sequence[Operand], mask: Operand, shape: tuple[int, ...]
+    memory: ElementAccess, index: Sequence[Operand], mask: Operand, shape: tuple[int, ...]
 ) -> TileMemory | None:
-    """The memory whose last index counts along an axis that the others and the mask do not depend on."""
-    last, others = index[-1], [x for x in (*index[:-1], mask) if isinstance(x, OpenTile)]
+    """The memory whose last index counts along an axis that the others do not depend on.
+
+    A mask that depends on the axis leaves single elements.
+    """
+    last, others = index[-1], [x for x in index[:-1] if isinstance(x, OpenTile)]
     axis = last.counted_axis() if isinstance(last, OpenTile) else None
-    if axis is None or any(len(x.shape) != len(shape) or x.shape[axis] != 1 for x in others):
+    if axis is None or any(not _is_one_along(axis, x, shape) for x in others):
         return None
-    start = [Index(current("a tile of indices").index(x.sample if isinstance(x, OpenTile) else x)) for x in index[:-1]]
-    place, bits = source.place(*start, Index(0)), source.dtype.bits
-    widest = max(w for w in (1, 2, 4, 8, 16) if w == 1 or (w * bits <= 8 * WIDEST_ACCESS and place.fits(w)))
+    is_masked = isinstance(mask, OpenTile) and not _is_one_along(axis, mask, shape)
+    tracer, bits = current("a tile of indices"), memory.dtype.bits
+    start = [Index(tracer.index(x.sample if isinstance(x, OpenTile) else x)) for x in index]
+    ids = {symbol: sympy.Integer(0) for symbol, (kind, _) in tracer.ids.items() if kind == "thread_id"}
+    place = memory.place(*start[:-1], Index(start[-1].expr.xreplace(ids)))
+    widths = [] if is_masked else [w for w in (2, 4, 8, 16) if w * bits <= 8 * WIDEST_ACCESS and place.fits(w)]
     strides = tuple(int(k == axis) for k in range(len(shape)))
-    return TileMemory(padded(shape), bits, strides, widest * bits // 8, source.buffer.space)
+    masked = (axis,) if is_masked else ()
+    return TileMemory(padded(shape), bits, strides, max(widths, default=1) * bits // 8, memory.buffer.space, masked)
+
+
+def _is_one_along(axis: int, x: OpenTile, shape: tuple[int, ...]) -> bool:
+    """Whether a tile has one element along an axis of the shape to which it grows."""
+    return len(x.shape) == len(shape) and x.shape[axis] == 1
 
 
 def store_each(
@@ -161,7 +175,7 @@ def store_each(
         store(operands[:count], operands[count:], condition)
 
     layouts.tile(
-        ScatterTile,
+        lambda: ScatterTile(_contiguous(target, index, mask, tiles[0].shape)),
         tiles,
         tiles[0].shape,
         lambda: None,

@@ -38,6 +38,7 @@ from lego_mlir.engine.tile_graph import (
     VoteTile,
 )
 from lego_mlir.errors import LayoutError, LegoError, brief
+from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import linear, padded, shape_of_box
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
@@ -138,7 +139,16 @@ class OpenTile(Spread):
 
         word, shape = getattr(on_element, "__name__", "map").replace("<lambda>", "map"), tiles[0].shape
         if all(_is_free(tile.node) for tile in tiles):
-            return self.layouts.free(tiles, shape, sample, lambda _, given: on_spread(*filled_in(given)), word)
+
+            def axis_of(element: Operand) -> int | None:
+                """The axis along which the one operand counts, to which a number is added for all elements."""
+                own = tiles[0].sample
+                if len(tiles) > 1 or not isinstance(element, Index) or not isinstance(own, Index):
+                    return None
+                first = current(word).simplified((element - own).expr)
+                return None if first.free_symbols & own.expr.free_symbols else tiles[0].counted_axis()
+
+            return self.layouts.free(tiles, shape, sample, lambda _, given: on_spread(*filled_in(given)), word, axis_of)
         return self.layouts.tile(
             lambda: MapTile(counted[0]), tiles, shape, sample, lambda given, _: on_spread(*filled_in(given)), word
         )
@@ -347,7 +357,7 @@ class OpenTile(Spread):
         return arange(self.shape, axis)
 
     def counted_axis(self) -> int | None:
-        """The axis along which this tile is 0, 1, 2, ..: of `lego.arange`, with new axes and grown ones."""
+        """The axis along which this tile is n, n + 1, ..: of `lego.arange`, with new axes and grown ones."""
         node, axes = self.node, list(range(len(self.shape)))
         while isinstance(node.operation, NewAxis | GrowTile):
             if isinstance(node.operation, NewAxis):
@@ -481,7 +491,7 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
 
     counted = axis if padded(shape) == shape else None
     return layouts_of(tracer).free(
-        (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", counted
+        (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", lambda _: counted
     )
 
 

@@ -45,6 +45,8 @@ from lego_mlir.tracing.words.scalar import Scalar, as_value, compute, select
 
 Values: TypeAlias = tuple[Scalar, ...]
 Combine: TypeAlias = Callable[[Values, Values], Values]
+Joined: TypeAlias = tuple[Values, Scalar | None, Values]
+"""What comes before a block, where it exists (None for all threads), and the total of all blocks."""
 
 
 def scan(
@@ -74,28 +76,40 @@ def scan(
             )
         return tuple(cast(Scalar, v) for v in made)
 
-    found = _scanned(tracer, given, axis, checked, reverse)
+    undo = _without if combine is _sum and dtypes[0].family == "int" else None
+    found = _scanned(tracer, given, axis, checked, reverse, undo)
     return found if several else found[0]
+
+
+def _sum(a: Scalar, b: Scalar) -> Scalar:
+    return compute("add", a, b)
+
+
+def _without(a: Values, b: Values) -> Values:
+    """The integers that sums with `b` are `a` of."""
+    return tuple(compute("sub", x, y) for x, y in zip(a, b, strict=True))
 
 
 def cumulated(called: str, x: Spread, axis: int, reverse: bool) -> Spread:
     """The running sum or product: the methods of `Spread`."""
-    name = {"cumsum": "add", "cumprod": "mul"}[called]
-    return cast(Spread, scan(x, axis, lambda a, b: compute(name, a, b), reverse))
+    combine = _sum if called == "cumsum" else lambda a, b: compute("mul", a, b)
+    return cast(Spread, scan(x, axis, combine, reverse))
 
 
-def _scanned(tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combine, reverse: bool) -> tuple[Spread, ...]:
+def _scanned(
+    tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combine, reverse: bool, undo: Combine | None
+) -> tuple[Spread, ...]:
     layout = tiles[0].layout
     bits = axis_bits(layout, axis)
     if bits is None:
         target = blocked_along(layout, axis)
         moved = [convert(tile, target) for tile in tiles]
-        return tuple(convert(tile, layout) for tile in _scanned(tracer, moved, axis, combine, reverse))
+        return tuple(convert(tile, layout) for tile in _scanned(tracer, moved, axis, combine, reverse, undo))
     if any(bit.place == "warp" for bit in bits.each):
         require_uniform(tracer, "a scan of a spread value over several warps")
     copies = free_bits(layout).get("warp", 0)
     apart = (layout.in_sizes["warp"] - 1) ^ copies if copies else None
-    work = AxisScan(tracer, bits, combine, reverse, shape_of(layout)[axis], apart)
+    work = AxisScan(tracer, bits, combine, undo, reverse, shape_of(layout)[axis], apart)
     elements = [combined(layout.columns_of("register"), register) for register in range(layout.in_sizes["register"])]
     held = {
         element: tuple(cast(Scalar, tile.registers[register]) for tile in tiles)
@@ -122,11 +136,15 @@ class AxisRun:
 
 @dataclass(slots=True)
 class AxisScan:
-    """A scan along an axis of this size with bits of its own; warps differ in bits of `apart`, None for all bits."""
+    """A scan along an axis of this size with bits of its own; warps differ in bits of `apart`, None for all bits.
+
+    Where there is an inverse, `undo`, a lane has what comes before it, zero for the first, without a further shuffle.
+    """
 
     tracer: Tracer
     bits: AxisBits
     combine: Combine
+    undo: Combine | None
     reverse: bool
     size: int
     apart: int | None
@@ -199,8 +217,8 @@ class AxisScan:
                 inner = self.combine(before, run.carry)
                 if run.carried is not None:
                     inner = chosen(run.carried, inner, before)
-                    run.carried = run.carried | carried
-                run.carry = chosen(carried, inner, run.carry)
+                    run.carried = None if carried is None else run.carried | carried
+                run.carry = inner if carried is None else chosen(carried, inner, run.carry)
             run.total = total
 
     def _join_registers(self, runs: dict[int, AxisRun], bit: int) -> None:
@@ -224,9 +242,7 @@ class AxisScan:
             for run in (*firsts, *seconds):
                 run.total = made[key]
 
-    def _over_lanes(
-        self, group: Sequence[AxisBit], totals: Sequence[Values], needed: bool
-    ) -> list[tuple[Values, Scalar, Values]]:
+    def _over_lanes(self, group: Sequence[AxisBit], totals: Sequence[Values], needed: bool) -> list[Joined]:
         """What precedes the block of this lane, whether something does, and the total of all."""
         lane, step, count = lane_of(self.tracer), group[0].mask, 1 << len(group)
         place = lane // step % count
@@ -236,18 +252,18 @@ class AxisScan:
             return truth(place < count - distance if self.reverse else place >= distance)
 
         last = lane - place * step if self.reverse else lane + (count - 1 - place) * step
-        conditions, found = [follows(1 << k) for k in range(len(group))], []
+        conditions, found = [follows(1 << k) for k in range(len(group))], list[Joined]()
         for total in totals:
             running = total
             for k, condition in enumerate(conditions):
                 before = tuple(shift(v, step << k) for v in running)
                 running = chosen(condition, self.combine(before, running), running)
-            before = tuple(shift(v, step) for v in running)
+            before = self.undo(running, total) if self.undo else tuple(shift(v, step) for v in running)
             whole = tuple(warps.shuffle(v, last) for v in running) if needed else total
-            found.append((before, conditions[0], whole))
+            found.append((before, None if self.undo else conditions[0], whole))
         return found
 
-    def _over_warps(self, group: Sequence[AxisBit], totals: Sequence[Values]) -> list[tuple[Values, Scalar, Values]]:
+    def _over_warps(self, group: Sequence[AxisBit], totals: Sequence[Values]) -> list[Joined]:
         """The same for the warps, which exchange all totals through shared memory."""
         thread, lane = thread_number(self.tracer), lane_of(self.tracer)
         warp, masks = thread // WARP, [bit.mask for bit in group]
@@ -260,7 +276,7 @@ class AxisScan:
         places = [(others + combined(masks, j)) * WARP + lane for j in order]
         parts = exchanged(self.tracer, totals, thread, places)
         rank = len(order) - 1 - number if self.reverse else number
-        found = []
+        found = list[Joined]()
         for each in parts:
             running = before = each[0]
             for k, part in enumerate(each[1:], 1):

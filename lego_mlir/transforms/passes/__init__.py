@@ -27,6 +27,7 @@
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-lower-warp-reductions` | lowers reductions of integers over a warp to `redux.sync` |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
+| `lego-unroll-exchanges` | unrolls loops whose turns exchange values within warps only |
 | `lego-lower-fast-functions` | lowers functions of f32 that may be approximate to single instructions |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
 | `lego-lower-cache-hints` | lowers accesses with hints to the caches, and prefetches |
@@ -36,7 +37,8 @@
 
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
 nothing to do raises `PassError`, which names what it looked for and what the kernel has instead, unless finding
-nothing is allowed. The lowering to NVVM runs the `lego-lower` passes and `lego-narrow-indices` itself, on every kernel.
+nothing is allowed. The lowering to NVVM runs the `lego-lower` passes, `lego-unroll-exchanges` and
+`lego-narrow-indices` itself, on every kernel.
 
 Sections:
 
@@ -50,7 +52,7 @@ Sections:
 - numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
   `fast_functions`
 - what upstream does not lower: `lower_atomics`, `lower_cache_hints`, `lower_clusters`, `lower_shuffles`,
-  `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `warp_reductions`
+  `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`, `warp_reductions`
 """
 
 from __future__ import annotations
@@ -94,6 +96,7 @@ PASSES: Final = {
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
     "lego-lower-warp-reductions": "warp_reductions.LowerWarpReductions",
+    "lego-unroll-exchanges": "unroll_exchanges.UnrollExchanges",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",

@@ -15,7 +15,7 @@
 #map14 = affine_map<(d0, d1, d2, d3) -> (d3 + d1 * 128 + d2 * 256 + d0 * 32768 + 96)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
-    gpu.func @transpose(%arg0: memref<98304xf32>, %arg1: memref<98304xf32>) kernel attributes {known_block_size = array<i32: 32, 16, 1>, known_grid_size = array<i32: 3, 2, 1>} {
+    gpu.func @transpose(%arg0: memref<98304xf32>, %arg1: memref<98304xf32>) kernel attributes {known_block_size = array<i32: 32, 16, 1>, known_grid_size = array<i32: 3, 2, 1>, lego.apart} {
       %0 = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
       %c0 = arith.constant 0 : index
       %view = memref.view %0[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<16384xf32, #gpu.address_space<workgroup>>

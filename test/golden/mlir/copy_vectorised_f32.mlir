@@ -4,7 +4,7 @@
 #map3 = affine_map<(d0, d1, d2) -> (d1 * 4 + d2 * 128 + d0 * 4096 + 3072)>
 module attributes {gpu.container_module} {
   gpu.module @copy_module {
-    gpu.func @copy(%arg0: memref<8192xf32>, %arg1: memref<8192xf32>) kernel attributes {known_block_size = array<i32: 32, 8, 1>, known_grid_size = array<i32: 1, 2, 1>} {
+    gpu.func @copy(%arg0: memref<8192xf32>, %arg1: memref<8192xf32>) kernel attributes {known_block_size = array<i32: 32, 8, 1>, known_grid_size = array<i32: 1, 2, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %thread_id_y = gpu.thread_id y
       %block_id_y = gpu.block_id y

@@ -3,7 +3,7 @@
 #map2 = affine_map<(d0, d1, d2) -> (d1 * 4 + d0 * 128 + d2)>
 module attributes {gpu.container_module} {
   gpu.module @scale_module {
-    gpu.func @scale(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: f32, %arg3: index, %arg4: index) kernel attributes {known_block_size = array<i32: 32, 8, 1>} {
+    gpu.func @scale(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: f32, %arg3: index, %arg4: index) kernel attributes {known_block_size = array<i32: 32, 8, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %thread_id_y = gpu.thread_id y
       %block_id_x = gpu.block_id x

@@ -1,7 +1,7 @@
 #map = affine_map<(d0, d1) -> (d1 + d0 * 256)>
 module attributes {gpu.container_module} {
   gpu.module @histogram_module {
-    gpu.func @histogram(%arg0: memref<?xi8>, %arg1: memref<256xi32>, %arg2: index) workgroup(%arg3 : memref<256xi32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 32, 1, 1>} {
+    gpu.func @histogram(%arg0: memref<?xi8>, %arg1: memref<256xi32>, %arg2: index) workgroup(%arg3 : memref<256xi32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 32, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %c0_i32 = arith.constant 0 : i32

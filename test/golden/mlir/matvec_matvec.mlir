@@ -2,7 +2,7 @@
 #map1 = affine_map<(d0, d1) -> (d0 + d1)>
 module attributes {gpu.container_module} {
   gpu.module @matvec_module {
-    gpu.func @matvec(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: memref<?xf32>, %arg3: index, %arg4: index) kernel attributes {known_block_size = array<i32: 32, 8, 1>} {
+    gpu.func @matvec(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: memref<?xf32>, %arg3: index, %arg4: index) kernel attributes {known_block_size = array<i32: 32, 8, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %thread_id_y = gpu.thread_id y
       %block_id_x = gpu.block_id x

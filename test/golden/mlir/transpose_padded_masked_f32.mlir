@@ -26,7 +26,7 @@
 #map25 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 33 + (d0 mod 3) * 1056 + d1 mod 32 + 792)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
-    gpu.func @transpose(%arg0: memref<2145xf32>, %arg1: memref<2145xf32>) workgroup(%arg2 : memref<1056xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>} {
+    gpu.func @transpose(%arg0: memref<2145xf32>, %arg1: memref<2145xf32>) workgroup(%arg2 : memref<1056xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %cst = arith.constant 0.000000e+00 : f32

@@ -34,7 +34,7 @@
 #map33 = affine_map<(d0, d1) -> (d1 + d0 * 4096)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
-    gpu.func @transpose(%arg0: memref<6144xf32>, %arg1: memref<6144xf32>) workgroup(%arg2 : memref<4160xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 512, 1, 1>, known_grid_size = array<i32: 2, 1, 1>} {
+    gpu.func @transpose(%arg0: memref<6144xf32>, %arg1: memref<6144xf32>) workgroup(%arg2 : memref<4160xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 512, 1, 1>, known_grid_size = array<i32: 2, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %false = arith.constant false

@@ -14,7 +14,7 @@
 #map13 = affine_map<(d0) -> ((d0 mod 32) * 32 + d0 floordiv 32 + 24)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
-    gpu.func @transpose(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: index, %arg3: index) workgroup(%arg4 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
+    gpu.func @transpose(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: index, %arg3: index) workgroup(%arg4 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %cst = arith.constant 0.000000e+00 : f32

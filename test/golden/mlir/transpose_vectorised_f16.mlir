@@ -34,7 +34,7 @@
 #map33 = affine_map<(d0, d1) -> ((d1 mod 8) * 8 + d0 * 64 + (d1 floordiv 8) * 128 + 7168)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
-    gpu.func @transpose(%arg0: memref<8192xf16>, %arg1: memref<8192xf16>) workgroup(%arg2 : memref<4096xf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 2, 1, 1>} {
+    gpu.func @transpose(%arg0: memref<8192xf16>, %arg1: memref<8192xf16>) workgroup(%arg2 : memref<4096xf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 2, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %0 = affine.apply #map(%block_id_x, %thread_id_x)

@@ -39,7 +39,7 @@
 #map38 = affine_map<(d0)[s0, s1] -> (d0 * 128 + s0 * 4096 + s1 * 4 - (s0 floordiv 2) * 8128 + (s1 floordiv 16) * 64 + 1536)>
 module attributes {gpu.container_module} {
   gpu.module @matmul_module {
-    gpu.func @matmul(%arg0: memref<8192xf16>, %arg1: memref<16384xf16>, %arg2: memref<8192xf32>) workgroup(%arg3 : memref<32x72xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}, %arg4 : memref<32x32xf16, #gpu.address_space<workgroup>> {llvm.align = 128 : i64}, %arg5 : memref<32x64xf16, #gpu.address_space<workgroup>> {llvm.align = 128 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 4, 1, 1>} {
+    gpu.func @matmul(%arg0: memref<8192xf16>, %arg1: memref<16384xf16>, %arg2: memref<8192xf32>) workgroup(%arg3 : memref<32x72xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}, %arg4 : memref<32x32xf16, #gpu.address_space<workgroup>> {llvm.align = 128 : i64}, %arg5 : memref<32x64xf16, #gpu.address_space<workgroup>> {llvm.align = 128 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 4, 1, 1>, lego.apart} {
       %cst = arith.constant dense<0.000000e+00> : vector<2x2xf32>
       %c0 = arith.constant 0 : index
       %c4 = arith.constant 4 : index

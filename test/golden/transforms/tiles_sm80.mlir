@@ -43,7 +43,7 @@
 #map42 = affine_map<(d0, d1, d2) -> ((((d1 + (d0 mod 2) * 32 + d2 floordiv 16 + 12) * 2 + d0 floordiv 2) * 16 + d2 mod 16) * 4)>
 module attributes {gpu.container_module} {
   gpu.module @matmul_module {
-    gpu.func @matmul(%arg0: memref<8192xf16>, %arg1: memref<16384xf16>, %arg2: memref<8192xf32>) workgroup(%arg3 : memref<2304xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}, %arg4 : memref<2048xf16, #gpu.address_space<workgroup>> {lego.name = "shared0", llvm.align = 16 : i64}, %arg5 : memref<4096xf16, #gpu.address_space<workgroup>> {lego.name = "shared1", llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 4, 1, 1>} {
+    gpu.func @matmul(%arg0: memref<8192xf16>, %arg1: memref<16384xf16>, %arg2: memref<8192xf32>) workgroup(%arg3 : memref<2304xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}, %arg4 : memref<2048xf16, #gpu.address_space<workgroup>> {lego.name = "shared0", llvm.align = 16 : i64}, %arg5 : memref<4096xf16, #gpu.address_space<workgroup>> {lego.name = "shared1", llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 4, 1, 1>, lego.apart} {
       %thread_id_x = gpu.thread_id x
       %block_id_x = gpu.block_id x
       %c0_i32 = arith.constant 0 : i32

@@ -2,6 +2,8 @@
 
 import pytest
 import sympy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import solver
@@ -274,3 +276,35 @@ def test_a_claim_is_decided_once_for_the_same_ranges(monkeypatch):
     forget()
     prove(Lt(i, 4), {i: Range(0, n)})
     assert len(decided) == 3
+
+
+def test_a_condition_has_the_factor_of_its_terms_divided_out():
+    """A mask of columns proves that half as many bytes are inside of rows of packed numbers."""
+    rows, n = Size("rows"), Size("n", multiple_of=8)
+    row, place = sympy.symbols("row place", integer=True)
+    ranges = {row: Range(0, rows), place: Range(0, n)}
+    inside = Lt(row * FloorDiv(n, 2) + 4 * place + 3, FloorDiv(n * rows, 2))
+    assert isinstance(prove(sympy.Or(sympy.Not(Lt(8 * place, n)), inside), ranges), Proved)
+    assert isinstance(prove(sympy.Or(sympy.Not(Lt(8 * place, n + 1)), inside), ranges), Refuted)
+
+
+@given(
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.tuples(*[st.integers(-4, 4)] * 4),
+    st.integers(2, 8),
+    st.sampled_from((1, 2, 4)),
+)
+def test_conditional_claims_hold_where_they_are_proved(factors, offsets, factor, step):
+    """Comparisons of two numbers below sizes, under a mask with a common factor, against all values of small sizes."""
+    (a, b, e, f), (c, d, g, h) = factors, offsets
+    m, n = Size("m", max=4), Size("n", max=8, multiple_of=step)
+    i, j = sympy.symbols("i j", integer=True)
+    mask = Lt(factor * (a * i + b * j) + c, factor * (n + d))
+    goal = Lt(e * i * n + f * j + g, m * n + h)
+    verdict = prove(sympy.Or(sympy.Not(mask), goal), {i: Range(0, m), j: Range(0, n)})
+    values = [
+        {m: p, n: q, i: k, j: x} for p in range(1, 5) for q in range(step, 9, step) for k in range(p) for x in range(q)
+    ]
+    holds = all(not evaluate(mask, one) or evaluate(goal, one) for one in values)
+    assert holds or not isinstance(verdict, Proved)
+    assert not holds or not isinstance(verdict, Refuted)

@@ -16,6 +16,23 @@ from lego_mlir.hardware.targets import target_named
 from lego_mlir.toolchain import mathlib
 from lego_mlir.toolchain.llvm import parse, to_ptx
 
+SATURATED = """(float %a, float %b, float %c) {
+  %r = call float @llvm.fma.f32(float %a, float %b, float %c)
+  %low = call float @llvm.maxnum.f32(float %r, float 0.0)
+  %both = call float @llvm.minnum.f32(float %low, float 1.0)
+  ret float %both
+}"""
+ROUNDED_DOWN = """(float %a, float %b, float %c) {
+  %x = fpext float %a to double
+  %y = fpext float %b to double
+  %z = fpext float %c to double
+  %r = call double @llvm.fma.f64(double %x, double %y, double %z)
+  %whole = call double @llvm.floor.f64(double %r)
+  %n = fptrunc double %whole to float
+  ret float %n
+}"""  # where a float has no digits behind the point
+EXACTLY = {"llvm.nvvm.fma.rn.sat.f": SATURATED, "llvm.nvvm.fma.rm.f": ROUNDED_DOWN}
+
 
 @pytest.fixture(scope="module")
 def host():
@@ -27,6 +44,10 @@ def host():
     text = text.replace("@llvm.nvvm.ex2.approx.f", "@llvm.exp2.f32")
     text = text.replace("declare float @llvm.nvvm.rsqrt.approx.f(float)\n", "")
     text = text.replace("call float @llvm.nvvm.rsqrt.approx.f(float %x)", "fdiv float 1.0, %x")
+    for name, body in EXACTLY.items():
+        own = name.removeprefix("llvm.")
+        text = text.replace(f"declare float @{name}(float, float, float)\n", f"define float @{own}{body}\n")
+        text = text.replace(f"@{name}(", f"@{own}(")
     machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
     engine = llvm.create_mcjit_compiler(parse(text), machine)
     engine.finalize_object()

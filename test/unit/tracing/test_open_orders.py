@@ -26,6 +26,10 @@ WORDS = {
         lambda x, axis: x.cumsum(axis, reverse=True),
         lambda x, axis: np.flip(np.flip(x, axis).cumsum(axis), axis),
     ),
+    "of integers": (
+        lambda x, axis: x.to(i32).cumsum(axis, reverse=True).to(f32),
+        lambda x, axis: np.flip(np.flip(x, axis).cumsum(axis), axis),
+    ),
     "sort": (lambda x, axis: x.sort(axis), np.sort),
     "flip": (lambda x, axis: x.flip(axis), np.flip),
     "argsort": (lambda x, axis: x.argsort(axis).to(f32), np.argsort),
@@ -162,14 +166,39 @@ def test_rows_at_indices_are_loaded_by_vectors():
     assert loaded.node.operation.memory.accesses(loaded.computed[0][0], stored=False).vector == 4
 
 
+@pytest.mark.parametrize(
+    ("offset", "is_masked", "vector", "lines"), [(4, False, 4, 16), (1, False, 1, 16), (4, True, 1, 16)]
+)
+def test_neighbours_behind_an_offset_are_accessed_by_whole_lines(offset, is_masked, vector, lines):
+    """A number for all elements is added to `lego.arange`; where each element has a mask, none are loaded together."""
+    n, tile = 2 * 512 + 8, 512
+
+    @lego.kernel(grid=2, block=128)
+    def shifted(x: lego.Tensor(f32, Row(n)), y: lego.Tensor(f32, Row(n))):
+        i = lego.block_id[0] * tile + offset + lego.arange((tile,))
+        y.store(x.load(i, mask=i < n - 7 if is_masked else True, other=-1), i)
+
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    report = interp.launch(shifted.mlir(), grid=2, block=128, args=[x, y])
+    assert report.clean, report
+    at = np.arange(offset, offset + 2 * tile)
+    np.testing.assert_array_equal(y[at], np.where(at < n - 7, x[at], -1) if is_masked else x[at])
+    values = {n.word: v for n, v in shifted.layout_choice.values.items()}
+    loaded, stored = values["elements of x"], values["elements into y"]
+    found = loaded.node.operation.memory.accesses(loaded.computed[0][0], stored=False)
+    assert (found.vector, found.lines * 4) == (vector, lines)
+    found = stored.node.operation.memory.accesses(stored.computed[0][0], stored=True)
+    assert found.parts == 0
+
+
 def test_loads_that_follow_each_other_are_converted_between_the_same_barriers():
     """Of each turn of the loop two barriers: before the stores of both tiles, and before their loads."""
 
     @lego.kernel(grid=1, block=128)
     def product(a: lego.Tensor(f16, Row(128, 64)), b: lego.Tensor(f16, Row(128, 64)), y: lego.Tensor(f32, Row(64, 64))):
         total = lego.register(lego.zeros(f32, (64, 64)))
-        for k in lego.range(0, 128, 32):
-            x, z = lego.load(a, (32, 64), at=(k, 0)), lego.load(b, (32, 64), at=(k, 0))
+        for k in lego.range(0, 128, 64):
+            x, z = lego.load(a, (64, 64), at=(k, 0)), lego.load(b, (64, 64), at=(k, 0))
             total.set(lego.mma(x.T, z, total))
         total.get().store(y)
 

@@ -76,7 +76,7 @@ def test_the_signature_of_the_function(staged):
     assert (
         "gpu.func @staged(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: f32, %arg3: index) "
         "workgroup(%arg4 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel "
-        "attributes {known_block_size = array<i32: 32, 8, 1>}" in staged.mlir(locations=False)
+        "attributes {known_block_size = array<i32: 32, 8, 1>, lego.apart}" in staged.mlir(locations=False)
     )
 
 
