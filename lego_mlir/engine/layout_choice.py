@@ -79,8 +79,11 @@ class LayoutChoice:
 
 def chosen_layouts(graph: TileGraph, most: int = MOST_CANDIDATES, rounds: int = MOST_ROUNDS) -> LayoutChoice:
     """The layouts of a graph. Raises LayoutError, with the uses that conflict, where there is no assignment."""
-    layouts = candidates(graph, most, operation_slots)
-    alternatives = Alternatives(graph, layouts)
+    return best_of(Alternatives(graph, candidates(graph, most, operation_slots)), rounds)
+
+
+def best_of(alternatives: Alternatives, rounds: int = MOST_ROUNDS) -> LayoutChoice:
+    """The best assignment of these alternatives. Raises LayoutError as `chosen_layouts` does."""
     for n in alternatives.nodes:
         if not alternatives.options[n]:
             raise no_assignment(alternatives)
