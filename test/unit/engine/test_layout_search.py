@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_mlir.engine.closure import candidates
+from lego_mlir.engine.conversion_bounds import conversion_bounds
 from lego_mlir.engine.elimination import kept, least
 from lego_mlir.engine.layout_choice import chosen_layouts
-from lego_mlir.engine.operation_costs import conversion_bound, operation_slots, plan, plan_slots
+from lego_mlir.engine.operation_costs import operation_slots, plan, plan_slots
 from lego_mlir.engine.tile_graph import TileGraph, forward, required
 from lego_mlir.engine.tile_memory import row_major
 from lego_mlir.f2.conversion import Renamed, Unchanged, conversion_plan
@@ -115,7 +116,9 @@ def test_a_bound_is_at_most_the_plan(seed):
     draw = random.Random(seed)
     a, b = (canonical(custom(draw, (16, 32), 4)) for _ in range(2))
     for bits in (16, 32):
-        assert conversion_bound(a, b, bits) <= plan_slots(plan(a, b, bits)) + 1e-6
+        found = conversion_bounds((a, b), bits)
+        assert found.slots[0, 1] <= plan_slots(plan(a, b, bits)) + 1e-6
+        assert found.free[0, 1] == isinstance(plan(a, b, bits), Unchanged | Renamed)
 
 
 @given(st.integers(0, 10**6))
