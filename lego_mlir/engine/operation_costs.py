@@ -4,16 +4,19 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 
 | operation | slots |
 |---|---|
-| load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector written in part, 4 for a mask |
+| load | a line each, 1/4 a request, 1/2 a sector; 4 for a mask |
+| store | 2 a line, 1/4 a request, 1 a sector; 32 for a sector written in part, 4 for a mask |
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once |
+| conversion | its plan, `f2.conversion.conversion_plan`; 24 for addresses in shared memory, once |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-The slots were chosen with a prototype, whose programs were timed on an H200; choices by this module's costs were not.
+Stores and addresses were fitted to random programs that were timed on an H200, with data in the L2 cache and with one
+block on a multiprocessor; other slots were chosen with a prototype. Masks, products and packed numbers were not timed
+alone.
 """
 
 from __future__ import annotations
@@ -65,12 +68,17 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
+from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
-SECTOR_SLOTS: Final = 0.5
-"""A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
-PART_SLOTS: Final = 2.0
-"""A sector that is written in part is read first."""
+FITTED: Final = reference("tiles")
+SECTOR_SLOTS: Final[float] = FITTED["sector"]
+"""A sector of 32 bytes that is loaded."""
+STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
+"""A line in which a request stores; one in which it loads is 1."""
+STORE_SECTOR_SLOTS: Final[float] = FITTED["store_sector"]
+PART_SLOTS: Final[float] = FITTED["part"]
+"""A sector that is written in part, which meets other writes to it in the L2 cache."""
 SCATTER_SLOTS: Final = 6.0
 """An access of an element at an index that is known only when the kernel runs."""
 PIECE_SLOTS: Final = 8
@@ -79,7 +87,7 @@ GROUP_PIECE_SLOTS: Final = 4
 """The same part of a product by `wgmma`, which has twice the throughput."""
 WIDENING_SLOTS: Final = 4
 """A word of narrow elements converted for `mma.sync`."""
-ADDRESS_SLOTS: Final = 40.0
+ADDRESS_SLOTS: Final[float] = FITTED["address"]
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
 TURN_SLOTS: Final = 12.0
 """The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
@@ -165,8 +173,8 @@ def operation_slots(
             if graph is not None:  # that of a warp of the block, which has no warps that are outside
                 inside *= state.in_sizes["warp"] / graph.warps
             kept += MASK_SLOTS * memory.masks(state)
-            moved = SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts
-            requested = a.lines + ACCESS_SLOTS * a.requests
+            moved = (STORE_SECTOR_SLOTS if stored else SECTOR_SLOTS) * a.sectors + PART_SLOTS * a.parts
+            requested = (STORE_LINE_SLOTS if stored else 1.0) * a.lines + ACCESS_SLOTS * a.requests
             return (inside if stored else made) * requested + inside * moved + kept
         case MapTile(slots):
             return slots * words + kept
