@@ -337,9 +337,10 @@ def arrays(made: Any, blocks: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
     import torch
 
     tiles = [tile_programs.arrays_of(made, number) for number in range(CHECKED_TILES)]
+    kind = tile_programs.NUMPY[made.dtype]  # NumPy's sums of i32 are i64
     inputs, outputs = (
-        [torch.from_numpy(np.stack(same)).cuda() for same in zip(*kind, strict=True)]
-        for kind in zip(*tiles, strict=True)
+        [torch.from_numpy(np.stack(same).astype(kind)).cuda() for same in zip(*arrays, strict=True)]
+        for arrays in zip(*tiles, strict=True)
     )
     given = [x.repeat(blocks // CHECKED_TILES, *(1 for _ in x.shape[1:])) for x in inputs]
     results = [torch.empty((blocks, *y.shape[1:]), dtype=y.dtype, device="cuda") for y in outputs]
