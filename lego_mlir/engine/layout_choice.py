@@ -246,10 +246,11 @@ class _Search:
         scopes = [{n, *self.all.operands[n]} for n in self.nodes]
         for scope in scopes:
             while prod(len(groups[v]) for v in scope) > LARGEST_TABLE:
-                widest = max(scope, key=lambda v: (max(map(len, groups[v])), len(groups[v]), v.number))
-                most = max(map(len, groups[widest]))
-                if most == 1:
+                several = [v for v in scope if len({len(g) for g in groups[v]}) > 1]
+                if not several:
                     break
+                widest = max(several, key=lambda v: (max(map(len, groups[v])), len(groups[v]), v.number))
+                most = max(map(len, groups[widest]))
                 groups[widest] = [g for g in groups[widest] if len(g) < most]
                 is_whole = False
         return is_whole
