@@ -410,7 +410,14 @@ def table() -> None:
         heads = (
             "tiles|programs|Triton's time over ours, geometric mean|least|most|searched|ours over the quickest, median"
         )
-        made = mlir_kernels.table(f"{heads}|most|within 3 %", [line_of(place, results["rows"]) for place in PLACES])
+        seeds = {row["case"][0] for row in results["rows"]}
+        sorting = {seed for seed in seeds if any(word == "sort" for word, _, _ in drawn(int(seed)).steps)}
+        others = [row for row in results["rows"] if row["case"][0] not in sorting]
+        lines = [line_of(place, results["rows"]) for place in PLACES]
+        for place in PLACES:  # sorts are much slower in Triton, and hide the others in a mean
+            name, *cells = line_of(place, others)
+            lines.append([f"{name}, nothing sorted", *cells])
+        made = mlir_kernels.table(f"{heads}|most|within 3 %", lines)
         mlir_kernels.put_into(PAGE, "random-tiles-times", about, made)
 
 
