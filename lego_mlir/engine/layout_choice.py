@@ -214,12 +214,14 @@ class _Search:
     def _round(self, best: float) -> tuple[float, Assignment, bool] | None:
         """The best assignment by the present bounds, its cost, and whether all groups of layouts were considered.
 
-        None where a table would be too large.
+        None where a table would be too large, or where a value has no layout in which it is made and used.
         """
         every = self.all.options
         self.all.options = self._left.options if self._left else self._relaxed(best)
         try:
             groups, is_whole = (self._left.groups, self._left.is_whole) if self._left else self._groups()
+            if not all(groups.values()):
+                return None
             ways, factors = self._tables(groups)
             left = {n: np.arange(len(g)) for n, g in groups.items()}
             if self._left is None or self._left.shrinks:
