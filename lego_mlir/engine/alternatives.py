@@ -155,11 +155,16 @@ class Alternatives:
         return more
 
     def is_converted_later(self, n: TileNode) -> bool:
-        """Whether a value is converted, if at all, after its only user, which is as narrow."""
+        """Whether a value is converted, if at all, after its only user, which is as narrow and costs the same anywhere.
+
+        A user that costs less in a layout with fewer copies is better off behind the conversion.
+        """
         users = self.users[n]
         if len(users) != 1 or not isinstance(users[0].operation, MapTile):
             return False
-        return self.operands[users[0]] == [n] and users[0].bits <= n.bits and users[0].weight <= n.weight
+        if self.operands[users[0]] != [n] or users[0].bits > n.bits or users[0].weight > n.weight:
+            return False
+        return len({option.slots for option in self.options[users[0]]}) == 1
 
     def groups(self, n: TileNode, alive: list[int]) -> list[Group]:
         """The sets of layouts in which a value may be available.

@@ -38,13 +38,6 @@ def test_other_assignments_on_a_grid_have_the_values_of_numpy():
             np.testing.assert_array_equal(result, wanted)
 
 
-def test_a_part_of_all_ways_may_have_none_for_a_value_that_is_converted_later():
-    """The search goes on with the first assignments, which convert it before its user."""
-    choice = tile_programs.kernel_of(random_tiles.drawn(98001475), TILES).layout_choice
-    found = [other for other, _ in zip(random_tiles.alternatives_of(choice, 98001475), range(3), strict=False)]
-    assert len(found) == 3 and all(random_tiles.slots_of(other) > choice.bound - 0.01 for other in found)
-
-
 def test_a_program_is_drawn_by_its_seed():
     (first,), (second,) = (random_tiles.case_of(random.Random(1)) for _ in range(2))
     assert first == second and random_tiles.drawn(first) == random_tiles.drawn(second)
