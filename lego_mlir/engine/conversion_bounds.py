@@ -6,7 +6,7 @@ subspace, at most half of them: at least half of the words are shuffled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -76,7 +76,7 @@ class _Span(NamedTuple):
         )
 
 
-def _rest(basis: Sequence[tuple[int, int]], column: int) -> int:
+def _rest(basis: Iterable[tuple[int, int]], column: int) -> int:
     """An element up to those of a basis."""
     for bit, row in basis:
         if column & bit:
