@@ -1,6 +1,7 @@
 """Fit the time model of products (`lego_mlir.choices.product_time`) to all recorded runs, and judge its choices.
 
     python bench/product_fit.py fit       the constants from all runs, into the device's file
+    python bench/product_fit.py scaled    those of products with scales of blocks, from the times of all their tiles
     python bench/product_fit.py validate  fit the constants for `judge` and `table`, each to other sizes
     python bench/product_fit.py judge     the choice at each size by constants that were fitted to other sizes
     python bench/product_fit.py table     the tables of docs/results/product-choices.md
@@ -22,7 +23,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from statistics import geometric_mean
@@ -32,10 +33,12 @@ import mlir_kernels
 import numpy as np
 import recorded_tiles
 import runner
+import scaled_products
 from product_runs import SMS
 
+from lego_mlir.choices import scaled_tiles
 from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
-from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice
+from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice, ScaledPath
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.choices.product_time import time_of
 from lego_mlir.choices.warp_tiles import RESIDENT
@@ -52,6 +55,8 @@ SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
 ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 2.0, 0.01
 """Weights of the three kinds of residuals, and how much slower than the first predicted is drawn e times less often."""
+SCALED_LOST = 4.0
+"""What a choice loses among tiles with scales of blocks, whose predictions are rougher."""
 LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
@@ -278,18 +283,29 @@ def device_of(vector: Any, start: ProductDevice) -> ProductDevice:
 # -- the fit
 
 
-class Runs:
-    """Rows with their counts as arrays."""
+class Groups:
+    """Rows as arrays: times, their ratios to the best of the same group, and the number of the group."""
 
     def __init__(self, rows: list[Measured]) -> None:
         self.rows = rows
-        counted = [counts_of(row.product, row.tile, H200) for row in rows]
-        self.counts = TileCounts(*(np.array(column, dtype=float) for column in zip(*counted, strict=True)))
         self.us, self.ratio = np.array([row.us for row in rows]), np.array([row.ratio for row in rows])
-        self.families, self.kinds = [row.tile.family for row in rows], [row.launches for row in rows]
         number = {group: i for i, group in enumerate(dict.fromkeys(row.group for row in rows))}
         self.group = np.array([number[row.group] for row in rows])
         self.groups = list(number)
+
+    def mean(self, values: Any, weight: Any) -> Any:
+        """The weighted mean of each row's group."""
+        return (np.bincount(self.group, weight * values) / np.bincount(self.group, weight))[self.group]
+
+
+class Runs(Groups):
+    """Rows with their counts as arrays."""
+
+    def __init__(self, rows: list[Measured]) -> None:
+        super().__init__(rows)
+        counted = [counts_of(row.product, row.tile, H200) for row in rows]
+        self.counts = TileCounts(*(np.array(column, dtype=float) for column in zip(*counted, strict=True)))
+        self.families, self.kinds = [row.tile.family for row in rows], [row.launches for row in rows]
         self._places: dict[tuple[str, ...], tuple[Any, Any]] = {}
 
     def predicted(self, device: ProductDevice) -> Any:
@@ -300,10 +316,6 @@ class Runs:
         of_paths, of_launches = self._places[names]
         path, kind = _columns(device.paths, of_paths), _columns(device.launches, of_launches)
         return time_of(self.counts, MatrixPath(**path), device, LaunchKind(**kind)).microseconds
-
-    def mean(self, values: Any, weight: Any) -> Any:
-        """The weighted mean of each row's group."""
-        return (np.bincount(self.group, weight * values) / np.bincount(self.group, weight))[self.group]
 
 
 def _places(table: Any, names: list[Any]) -> Any:
@@ -318,7 +330,7 @@ def _columns(table: Any, places: Any) -> dict[str, Any]:
     return {f.name: np.array([getattr(e, f.name) for e in entries])[places] for f in fields(entries[0])}
 
 
-def residuals(runs: Runs, predicted: Any) -> Any:
+def residuals(runs: Groups, predicted: Any, lost_weight: float = LOST) -> Any:
     """The residuals of predicted times, of the three kinds."""
     weight = 1 / (1 + SHARPNESS * (runs.ratio - 1))
     error = np.log(predicted / runs.us)
@@ -329,15 +341,20 @@ def residuals(runs: Runs, predicted: Any) -> Any:
     np.minimum.at(first, runs.group, np.log(predicted))
     drawn = np.exp((first[runs.group] - np.log(predicted)) / DRAWN)
     lost = np.bincount(runs.group, drawn * np.log(runs.ratio)) / np.bincount(runs.group, drawn)
-    return np.concatenate([found, LOST * lost])
+    return np.concatenate([found, lost_weight * lost])
 
 
 def fitted(runs: Runs, start: ProductDevice = START, iterations: int = ITERATIONS) -> ProductDevice:
     """The device whose constants explain the runs."""
-    origin = vector_of(start)
+    found = descended(lambda x: residuals(runs, runs.predicted(device_of(x, start))), vector_of(start), iterations)
+    return device_of(found, start)
+
+
+def descended(residuals_at: Callable[[Any], Any], origin: Any, iterations: int = ITERATIONS) -> Any:
+    """Logarithms of constants with the least squares, near their origin."""
 
     def of(x: Any) -> Any:
-        return np.concatenate([residuals(runs, runs.predicted(device_of(x, start))), LOOSE * HUBER * (x - origin)])
+        return np.concatenate([residuals_at(x), LOOSE * HUBER * (x - origin)])
 
     x, damping = origin.copy(), DAMPING
     here = of(x)
@@ -356,7 +373,58 @@ def fitted(runs: Runs, start: ProductDevice = START, iterations: int = ITERATION
         x, here, damping = x + step, there, damping / 4
         if gain < 1e-5:
             break
-    return device_of(x, start)
+    return x
+
+
+# -- products with scales of blocks
+
+
+def scaled_runs() -> Groups:
+    """The times of all tiles of dense products."""
+    run, named = scaled_products.TILES, {scaled_products.label("dense", tile): tile for tile in scaled_tiles.shapes()}
+    rows = []
+    for row in _rows(run):
+        form, _, *size = row["case"]
+        if form == "dense" and row["tile"] != scaled_products.THEIRS:
+            product = ProductSize(*map(int, size))
+            rows.append(Measured(run, product, named[row["tile"]], "steady", 1e3 * row["ms"]))
+    return Groups(compared(rows))
+
+
+def scaled_fit(runs: Groups) -> ScaledPath:
+    """The constants that explain the times, from 1 on."""
+
+    def at(x: Any) -> Any:
+        return residuals(runs, scaled_times(runs, ScaledPath(*np.exp(x))), SCALED_LOST)
+
+    found = np.exp(descended(at, np.zeros(len(fields(ScaledPath)))))
+    return ScaledPath(*(float(f"{value:.3g}") for value in found))
+
+
+def scaled_times(runs: Groups, path: ScaledPath) -> Any:
+    """The predicted microseconds of all rows."""
+    device = replace(H200, scaled=path)
+    sizes = [(row.product.m, 1, row.product.n, row.product.k) for row in runs.rows]
+    pairs = zip(sizes, runs.rows, strict=True)
+    return np.array([scaled_tiles.microseconds(size, row.tile, device) for size, row in pairs])
+
+
+def scaled(_: Sequence[str]) -> None:
+    """The constants of products with scales of blocks, into the device's file."""
+    runs = scaled_runs()
+    path, written = scaled_fit(runs), json.loads(devices.path_of(DEVICE).read_text())
+    written["products"]["constants"]["scaled"] = asdict(path)
+    from_run = mlir_kernels.latest_path(scaled_products.TILES).name
+    by = f"bench/product_fit.py scaled, {date.today().isoformat()}, from {from_run}"
+    written["products"]["sources"]["scaled"] = by
+    devices.path_of(DEVICE).write_text(json.dumps(written, indent=1) + "\n")
+    print(f"the first of each size by its prediction takes {mean_loss(runs, scaled_times(runs, path)):.4f} of the best")
+
+
+def mean_loss(runs: Groups, predicted: Any) -> float:
+    """The geometric mean, over the groups, of the ratio of what is predicted to be the best."""
+    first = [min(np.flatnonzero(runs.group == n), key=lambda i: predicted[i]) for n in range(len(runs.groups))]
+    return geometric_mean(runs.ratio[first])
 
 
 # -- judging
@@ -513,7 +581,9 @@ def _label(tile: ProductTile) -> str:
     return f"{tile.family} {tile.m}x{tile.n}x{tile.k}{cluster}, {tile.stages} stages{persistent}"
 
 
-BENCHMARK = runner.Benchmark("product_fit", table=table, steps={"fit": fit, "validate": validate, "judge": judge})
+BENCHMARK = runner.Benchmark(
+    "product_fit", table=table, steps={"fit": fit, "scaled": scaled, "validate": validate, "judge": judge}
+)
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

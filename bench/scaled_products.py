@@ -1,16 +1,15 @@
 """Products of f8 with scales of blocks next to DeepGEMM, on an H200.
 
-    python bench/scaled_products.py STEP    the steps of `runner.py`: render, prepare, time, table
+    python bench/scaled_products.py STEP     the steps of `runner.py`: render, prepare, time, table
+    python bench/scaled_products.py every    times of all tiles, which `product_fit.py scaled` reads
 
 A case is a form of `lego_mlir.kernels.scaled_products`, the number of matrices, and the sizes of a product: rows of
-each matrix are drawn around M, multiples of 128 for `tiles`. Ours is timed in the tile that the choice takes, and in
-all tiles where LEGO_EVERY_TILE is set. DeepGEMM is the package `tokenspeed-deepgemm`; scales of a are laid out as it
-wants them before its times begin.
+each matrix are drawn around M, multiples of 128 for `tiles`. `time` takes ours in the tile of the choice. DeepGEMM is
+the package `tokenspeed-deepgemm`; scales of a are laid out as it wants them before its times begin.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +22,8 @@ import harness
 import mlir_kernels
 import runner
 
-NAME, DRAWN, TARGET, BLOCKS, TOLERANCE = "scaled_products", "scaled_drawn", "sm_90a", 132, 1e-2
+NAME, DRAWN, TILES = "scaled_products", "scaled_drawn", "scaled_tiles"
+TARGET, BLOCKS, TOLERANCE = "sm_90a", 132, 1e-2
 BLOCK, MOST_ROWS = 128, 4096
 WEIGHTS = ((2112, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
 DENSE = [("dense", 1, m, n, k) for m in (64, 128, 4096) for n, k in WEIGHTS]
@@ -33,7 +33,6 @@ GROUPED = [
     for g, m in shares
     for n, k in ((6144, 7168), (7168, 3072), (4096, 4096))
 ]
-EVERY = bool(os.environ.get("LEGO_EVERY_TILE"))
 THEIRS = "DeepGEMM"
 
 
@@ -126,27 +125,27 @@ def rival(p: Problem, m: int) -> dict[str, Callable[[], Any]]:
     return {THEIRS: partial(deep_gemm.m_grouped_fp8_gemm_nt_contiguous, a, b, p.c, by_row)}
 
 
-def timed(folder: Path, form: str, g: int, m: int, n: int, k: int) -> list[harness.Contender]:
+def timed(folder: Path, form: str, g: int, m: int, n: int, k: int, *, every: bool = False) -> list[harness.Contender]:
     p, found = problem(form, g, m, n, k), []
     runs = rival(p, m)
-    for tile in chosen(form, sum(p.rows), g, n, k):
+    for tile in tiles(form, sum(p.rows), g, n, k, every):
         path = folder / label(form, tile) / "scaled_product.cubin"
         runs[label(form, tile)] = mlir_kernels.kept_kernel(path).prepare(*p.given())
     for name, run in runs.items():
         p.c.zero_()
         run()
         errors = [harness.require_close(*pair, TOLERANCE, f"{name} {form} {m} x {n} x {k}") for pair in p.parts()]
-        kernel = name if EVERY or name == THEIRS else "ours"
+        kernel = name if every or name == THEIRS else "ours"
         facts = {"form": form, "groups": g, "m": m, "n": n, "k": k, "tile": name, "error": max(errors)}
         found.append(harness.contender(run, kernel=kernel, **facts))
     return found
 
 
-def chosen(form: str, rows: int, groups: int, n: int, k: int) -> list[Any]:
-    """The tile of the choice, or all that are not much too large."""
+def tiles(form: str, rows: int, groups: int, n: int, k: int, every: bool) -> list[Any]:
+    """The tile of the choice, or `every` one that is not much too large."""
     from lego_mlir.choices import scaled_tiles
 
-    if not EVERY:
+    if not every:
         return [scaled_tiles.choose(form, (rows, groups, n, k))]
     most = 2 * max(64, rows // groups)
     few = (t for t in scaled_tiles.shapes(form) if t.m <= most)
@@ -173,10 +172,16 @@ def table() -> None:
         mlir_kernels.put_into("results/scaled-products.md", name, f"{known}:\n\n", made)
 
 
+def time_every(words: Sequence[str]) -> int:
+    """Time all tiles."""
+    timed_all = partial(timed, every=True)
+    return harness.time_cases(TILES, BENCHMARK.folder, BENCHMARK.chosen(words), timed_all, PROTOCOL)
+
+
 PROTOCOL = harness.Protocol("steady", turn_s=0.02, graphs=True, patience_ms=1500)
 BENCHMARK = runner.Benchmark(
     NAME, DENSE + GROUPED, timed, table, render, target=TARGET, protocol=PROTOCOL, draw=draw,
-    groups={"dense": DENSE, "grouped": GROUPED},
+    groups={"dense": DENSE, "grouped": GROUPED}, steps={"every": time_every},
 )  # fmt: skip
 
 if __name__ == "__main__":

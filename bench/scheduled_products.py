@@ -55,7 +55,7 @@ STORED_ONCE = ("plain", "two_sums", "gated", "biased", "computed", "gathered", "
 ROOM = ("plain", "two_sums", "row_maximum", "computed", "gathered", "symmetric", "flat")
 """The products whose tile of the result is f16, and fits beside three stages."""
 BY_THREADS = ("computed", "gathered")
-"""The products with a left operand that threads store, which no cluster shares."""
+"""The products with a left operand that threads store, in steps that go one way."""
 FLAT = (128 * 132, WIDE[1])
 """The rows and columns of softmax, which has a tile of columns: a tile for each multiprocessor."""
 TOLERANCE = 2e-2
@@ -86,8 +86,8 @@ def multiplications(name: str, n: int) -> float:
 
 def compositions(name: str) -> list[str]:
     needs = {"persistent": ROOM, "registers": STORED_ONCE, "lockstep": STORED_ONCE, "joined": TWO, "joined alone": TWO}
-    alone = {"clusters", "lockstep"} if name in (*BY_THREADS, "symmetric") else set()
-    return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS) and key not in alone]
+    without = {"clusters": ("symmetric",), "lockstep": ("symmetric", *BY_THREADS)}
+    return [key for key in COMPOSITIONS if name in needs.get(key, PRODUCTS) and name not in without.get(key, ())]
 
 
 def shipped(n: int) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
 from lego_mlir.choices.role_tiles import role_tile, threads_of
-from lego_mlir.kernels.role_products import OutputTile, ProductRings, RingUse, RowStores
+from lego_mlir.kernels.role_products import OutputTile, ProductRings, RowStores
+from lego_mlir.tracing.schedules.rings import StageCounter
 
 BLOCKS, TILE = 3, role_tile(rows=64, columns=128, stages=2)
 T, G = lego.size("T", min=1, max=2**16), lego.size("G", min=1, max=64)
@@ -48,11 +49,11 @@ def grouped_product(
 ):
     rings, stores = ProductRings(TILE, f16, ("k", "mn")), RowStores(TILE, f16)
     with lego.warps(8, 12):  # copies
-        used = RingUse()
+        used = StageCounter(TILE.stages)
         for place in tiles(offsets):
             rings.fill(a, b, place, used)
     with lego.warps(0, 8, groups=2):  # multiply, and store what is before the end of the group
-        used = RingUse()
+        used = StageCounter(TILE.stages)
         for place in tiles(offsets):
             stores.store(rings.sums(place, used), c, place, width=8)
 

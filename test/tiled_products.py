@@ -1,13 +1,14 @@
 """Products as users write them, one step beside the shipped one: what schedules take, and what they compute.
 
-`PRODUCTS[name](m, n, k, tile)` gives a kernel with a tile of the result for each block, and the reference in float64.
+`PRODUCTS[name](m, n, k, tile)` gives a kernel with a tile of the result for each block, and the reference in float64:
+the same ones in all tests of a process.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 from ptx_runs import memories_of
@@ -17,6 +18,7 @@ from lego_mlir import Col, Row, f16, f32, i32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.runtime import data
+from lego_mlir.tracing.schedules.composition import parse
 
 BK = 64
 
@@ -312,7 +314,17 @@ def softmax(m, n, k, t=SQUARE):
 
 
 _ALL = (plain, two_sums, gated, row_maximum, doubled, biased, computed, gathered, symmetric, softmax)
-PRODUCTS = {f.__name__: f for f in _ALL}
+PRODUCTS = {f.__name__: cache(f) for f in _ALL}
+
+
+def after(kernel, schedule):
+    """The kernel after schedules: those of a process that begin alike have one kernel, traced once."""
+    return reduce(_after, parse(schedule), kernel)
+
+
+@cache
+def _after(kernel, schedule):
+    return kernel.schedule(schedule)
 
 
 def inputs(kernel, seed=0):

@@ -37,7 +37,6 @@ BYTES: Final = 2
 """Of an element of A or B of 16 bits, the unit of candidates and of the model of time."""
 STEP: Final = 64
 """Elements of 16 bits along K of a step of warpgroups: rows of 128 bytes."""
-STEP_BYTES: Final = STEP * BYTES
 WARPGROUP: Final = 4
 """Warps of a group that multiplies."""
 ROWS: Final = 64

@@ -6,7 +6,7 @@ cluster have parts of K (`parts`).
 
 >>> from lego_mlir.choices.role_tiles import label
 >>> label(choose("dense", (4096, 1, 4096, 7168)))
-'64x256x4'
+'128x128x5'
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ PAD: Final = 8
 """Floats after each row of sums: rows of a piece begin in different banks, two by two."""
 TALL: Final = (96, 112, 128, 144, 160, 176)
 """Columns of tiles of 128 rows."""
+TALLER: Final = (96, 112, 128)
+"""Columns of tiles of 256 rows."""
 FLAT: Final = (64, 96, 112, 128, 160, 192, 256)
 """Columns of tiles of 64 rows."""
 PARTED: Final = {64: (32, 64, 80, 96, 112, 128, 144), 128: (64, 96, 112, 128)}
@@ -58,9 +60,11 @@ def shapes(form: str = "dense") -> Iterator[ProductTile]:
     """Every tile of a form, those without a cluster first."""
     yield from (scaled_tile(ROWS, n) for n in FLAT)
     yield from (scaled_tile(2 * ROWS, n) for n in TALL)
+    yield from (scaled_tile(4 * ROWS, n) for n in TALLER if form != "tiles")
     if form != "dense":
         return
     yield from (scaled_tile(2 * ROWS, n, cluster=2) for n in TALL[1:])
+    yield from (scaled_tile(4 * ROWS, n, cluster=2) for n in TALLER)
     yield from (scaled_tile(m, n, parts=parts) for m, known in PARTED.items() for n in known for parts in (2, 4, 8))
 
 

@@ -71,7 +71,7 @@ from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
 from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
-FITTED: Final = reference("tiles")
+FITTED: Final = reference("layouts")
 SECTOR_SLOTS: Final[float] = FITTED["sector"]
 """A sector of 32 bytes that is loaded."""
 STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
@@ -79,30 +79,27 @@ STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
 STORE_SECTOR_SLOTS: Final[float] = FITTED["store_sector"]
 PART_SLOTS: Final[float] = FITTED["part"]
 """A sector that is written in part, which meets other writes to it in the L2 cache."""
-SCATTER_SLOTS: Final = 6.0
+SCATTER_SLOTS: Final[float] = FITTED["scatter"]
 """An access of an element at an index that is known only when the kernel runs."""
-PIECE_SLOTS: Final = 8
+PIECE_SLOTS: Final[int] = FITTED["piece"]
 """An `mma.sync` of 16 x 8 x 256 bits, on one of four tensor cores."""
-GROUP_PIECE_SLOTS: Final = 4
+GROUP_PIECE_SLOTS: Final[int] = FITTED["group_piece"]
 """The same part of a product by `wgmma`, which has twice the throughput."""
-WIDENING_SLOTS: Final = 4
+WIDENING_SLOTS: Final[int] = FITTED["widening"]
 """A word of narrow elements converted for `mma.sync`."""
-ADDRESS_SLOTS: Final[float] = FITTED["address"]
+ADDRESS_SLOTS: Final[float] = FITTED["addresses"]
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
-TURN_SLOTS: Final = 12.0
+TURN_SLOTS: Final[float] = FITTED["turn"]
 """The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
-MASK_SLOTS: Final = 4.0
-"""A comparison, a predicate and what is there instead, for accesses at one distance from the end of a tensor.
-
-Copies of 1 to 8 distances have 3 to 5 more instructions for each on sm_90 (ptxas 13), in a loop 1 to 3.
-"""
-PACKING_SLOTS: Final = 3.0
+MASK_SLOTS: Final[float] = FITTED["mask"]
+"""A comparison, a predicate and what is there instead, for accesses at one distance from the end of a tensor."""
+PACKING_SLOTS: Final[float] = FITTED["packing"]
 """A packed number taken out of its word to be moved, or converted by itself afterwards."""
-REGISTER_SLOTS: Final = 0.02
+REGISTER_SLOTS: Final[float] = FITTED["register"]
 """A register that a value holds: breaks ties towards fewer."""
-MOST_REGISTERS: Final = 64
+MOST_REGISTERS: Final[int] = FITTED["most_registers"]
 """Registers of one value up to which kernels did not spill."""
-SPILL_SLOTS: Final = 2.0
+SPILL_SLOTS: Final[float] = FITTED["spill"]
 IMPOSSIBLE: Final = 1e9
 """Slots of what cannot be done at a place."""
 _VECTOR_BITS: Final = 128

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -561,13 +562,7 @@ def canonical(expr: Expr) -> Expr:
 
 
 def _fold_pairs(node: NodeType) -> Callable[..., Expr]:
-    def build(*args: Expr) -> Expr:
-        result = args[0]
-        for argument in args[1:]:
-            result = node(result, argument)
-        return result
-
-    return build
+    return lambda *args: reduce(node, args)
 
 
 _CANONICAL: dict[type[Any], Any] = {

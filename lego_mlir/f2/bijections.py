@@ -100,19 +100,3 @@ def to_layout(linear: LinearLayout) -> GenP:
 
     text = f"f2.to_layout({linear!r})"
     return GenP(list(linear.in_sizes.values()), f, f_inv, text=text, made=(to_layout, (linear,)))
-
-
-def swizzle_of(linear: LinearLayout) -> tuple[int, int, int] | None:
-    """(B, M, S) if a one-dimensional invertible layout is CuTe's `Swizzle<B, M, S>`, None otherwise.
-
-    `Swizzle<B, M, S>` exclusive-ors B bits from M + S into the bits from M.
-    """
-    if len(linear.ins) != 1 or linear.in_bits != linear.out_bits:
-        return None
-    moved = [(k, c ^ 1 << k) for k, c in enumerate(linear.columns) if c != 1 << k]
-    if not moved:
-        return None
-    (first, target), bits = moved[0], len(moved)
-    base = target.bit_length() - 1
-    wanted = [(first + k, 1 << (base + k)) for k in range(bits)]
-    return (bits, base, first - base) if moved == wanted and first - base >= bits else None

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
@@ -38,20 +38,8 @@ AXES: Final = ("batch", "head", "row", "feature")
 """Of arrays of queries, keys, values and results, as kernels index them."""
 CHUNK: Final = 8
 """Elements of 16 bytes, of which the copy unit's strides are multiples."""
-SHORT: Final = 1024
-"""Keys of a short causal part."""
 NARROW: Final = 128
 """Features up to which a tile has 128 keys."""
-SECTIONS: Final = (96, 192)
-"""Features of heads whose causal parts come by length from several heads."""
-SEVERAL: Final = {96: 4, 128: 8, 192: 1, 256: 4}
-"""Keys, in units of SHORT, up to which a block computes several causal parts head by head, by features of a head."""
-BY_LENGTH: Final = (256,)
-"""Features of heads whose parts come by length from sections of heads where there are more keys than that."""
-SECTION_TURNS: Final = 8
-"""Parts of such a section for each block: as the order of lengths, measured like `fastest`."""
-SKIPPING: Final = {256: 4}
-"""Keys, in units of SHORT, up to which groups skip tiles that are masked for all of their rows."""
 LOG2_E: Final = math.log2(math.e)
 
 
@@ -128,9 +116,8 @@ def is_positive(scale: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTile:
-    """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
+    """Groups of 4 warps with 64 rows each, keys of a tile, and tiles in each ring.
 
-    Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
     With `turns`, the groups multiply one after the other, so that each computes weights while another multiplies. With
     `skips`, a group leaves out tiles that are masked for all of its rows, under a causal mask. Blocks that compute
     several parts take them by length from sections of heads that have at least `sections` parts for each block.
@@ -140,7 +127,6 @@ class AttentionTile:
     groups: int = 2
     keys: int = 128
     stages: int = 2
-    polynomials: int = 0
     turns: bool = False
     skips: bool = False
     sections: int = 0
@@ -165,12 +151,29 @@ class AttentionTile:
         return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]
 
 
+@dataclass(frozen=True, slots=True)
+class CausalOrder:
+    """The order of the parts of causal heads without a window, by the numbers of keys up to which it holds.
+
+    Up to `several` keys a block computes several parts, head by head; with more, one block computes each part, by
+    `heads` or by `sections` of them whose long parts come first, or several parts in an order of `lengths`. Up to
+    `skips` keys groups skip tiles that are masked for all of their rows, where a block has several parts.
+    """
+
+    several: float
+    longer: Literal["heads", "sections", "lengths"] = "heads"
+    skips: int = 0
+
+
+FITTED: Final = reference("attention")
 LARGE: Final = AttentionTile(4, 64, 4)
 """Of heads of 64 features."""
-COSTS: Final[dict[AttentionTile, float]] = {
-    AttentionTile(**one["tile"]): one["time"] for one in reference("attention")["scores"]
-}
+COSTS: Final[dict[AttentionTile, float]] = {AttentionTile(**one["tile"]): one["time"] for one in FITTED["scores"]}
 """The time for a score that is computed, with a causal mask and 64 features."""
+ORDERS: Final = {int(features): CausalOrder(**one) for features, one in FITTED["orders"].items()}
+"""By features of a head."""
+IN_ORDER: Final = CausalOrder(math.inf)
+"""That of other heads."""
 
 
 def default_tile(form: AttentionForm) -> AttentionTile:
@@ -187,18 +190,19 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     with a causal mask parts differ, and where a head has as many as there are blocks, or nearly, some blocks get the
     long ones of every head, unless parts come by length (`in_parts`). With 64 features exponentials take as long as
     products: four groups of 64 keys, but for causal lengths whose last tile would be mostly empty (`with_least_work`).
-    (Measured on an H200 at 512 to 16,384 positions.)
+    The numbers are those of the device file.
     """
     keys, tile, several = sizes.keys, default_tile(form), True
     if form.window is not None:
-        several = keys <= SHORT
+        several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:
         if form.causal:
             tile = with_least_work(form, sizes)
-        elif keys <= 4 * SHORT:
+        elif keys <= FITTED["large_keys"]:
             tile = LARGE
     elif form.causal:
-        several = keys <= SEVERAL[form.features] * SHORT or form.features in BY_LENGTH
+        order = ORDERS[form.features]
+        several = keys <= order.several or order.longer == "lengths"
     parts = -(-sizes.queries // tile.rows) * sizes.batch * sizes.heads * form.group
     if not several or parts <= multiprocessors:
         return tile, None
@@ -210,7 +214,7 @@ def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTi
 
     Parts by length read keys and values of several heads at a time, which costs more than it gains where heads have few
     parts. A tile of the diagonal is masked for a whole group where it has at most half as many keys as the block has
-    rows. (Measured on an H200, bf16: with 64 and 192 features neither has a clear gain from 2,048 positions on.)
+    rows.
 
     >>> form = AttentionForm(256, causal=True)
     >>> [(tile.skips, tile.sections) for tile in (in_parts(form, default_tile(form), n) for n in (2048, 8192))]
@@ -218,9 +222,9 @@ def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTi
     """
     if not form.causal or form.window is not None:
         return tile
-    by_length = form.features in BY_LENGTH and keys > SEVERAL[form.features] * SHORT
-    skips = keys <= SKIPPING.get(form.features, 0) * SHORT and not tile.turns
-    return replace(tile, skips=skips, sections=SECTION_TURNS if by_length else 0)
+    order = ORDERS.get(form.features, IN_ORDER)
+    by_length = order.longer == "lengths" and keys > order.several
+    return replace(tile, skips=keys <= order.skips, sections=FITTED["section_parts"] if by_length else 0)
 
 
 def with_least_work(form: AttentionForm, sizes: HeadSizes) -> AttentionTile:
@@ -245,8 +249,8 @@ def computed_scores(form: AttentionForm, tile: AttentionTile, sizes: HeadSizes) 
 
 
 def is_by_sections(form: AttentionForm) -> bool:
-    """Whether the long parts of several heads come first, as many as the L2 cache holds: measured like `fastest`."""
-    return form.causal and form.features in SECTIONS
+    """Whether the long parts of several heads come first, as many as the L2 cache holds."""
+    return form.causal and ORDERS.get(form.features, IN_ORDER).longer == "sections"
 
 
 def tiles(form: AttentionForm, multiprocessors: int) -> Iterator[tuple[AttentionTile, int | None]]:
@@ -255,7 +259,8 @@ def tiles(form: AttentionForm, multiprocessors: int) -> Iterator[tuple[Attention
     >>> len(list(tiles(AttentionForm(64, causal=True), 132)))
     4
     """
-    lengths = (*range(1, 2 * SHORT, ROWS), *(n * SHORT for n in (1, 2, 4, 8, 16)))
+    ends = {FITTED["window_keys"], FITTED["large_keys"], *(order.several for order in ORDERS.values())}
+    lengths = (*range(1, 2048, ROWS), *ends, *(end + 1 for end in ends))
     heads = (1, 2 * multiprocessors)
     yield from dict.fromkeys(fastest(form, HeadSizes(1, h, n, n), multiprocessors) for h in heads for n in lengths)
 

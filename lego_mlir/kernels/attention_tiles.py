@@ -15,7 +15,7 @@ import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_forms import AXES, CHUNK, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
+from lego_mlir.kernels.attention_forms import AXES, CHUNK, FITTED, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.visiting import in_turns
 from lego_mlir.schedule import by_length
 from lego_mlir.tracing.trace.tracer import current
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Place = tuple["Operand", ...]
 """Which head: its batch and its number there, or its number alone."""
 
-CACHE: Final = 24 * 2**20
-"""Bytes of half of the L2 cache of an H100 and an H200."""
 MEMORY: Final = 224 * 1024
 """Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
 
@@ -157,7 +155,7 @@ def held(index: Operand, end: Operand) -> Operand:
 
 def heads_in_cache(form: AttentionForm, keys: Operand) -> Operand:
     """The heads whose keys and values take half of the L2 cache, at least one."""
-    return lego.maximum(CACHE // (2 * form.dtype.bytes * form.features * keys), 1)
+    return lego.maximum(FITTED["cached_bytes"] // (2 * form.dtype.bytes * form.features * keys), 1)
 
 
 class RingUses:

@@ -27,13 +27,13 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
-    RingUse,
     RowStores,
     bound,
     cluster_number,
     first_row,
     in_panels,
 )
+from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ def build(form: BatchedForm | None = None, tile: ProductTile | None = None, bloc
     ):
         rings, stores = ProductRings(tile, form.dtype, form.contiguous), RowStores(tile, form.stored)
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in sizes.tiles(tile, blocks):
                 rings.fill(a, b, place, used)
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in sizes.tiles(tile, blocks):
                 stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()

@@ -28,7 +28,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32, i32
+from lego_mlir import f2, f32
 from lego_mlir.kernels.attention_forms import (
     ROWS,
     WARPS,
@@ -58,34 +58,8 @@ LARGE: Final = 2.0**14
 """Weights whose sums are at most this are numbers of 16 bits."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
-ROUNDING: Final = 1.5 * 2**23
-COEFFICIENTS: Final = (0.055171666, 0.242611122, 0.693260986, 0.999928074)
-"""Of 2^f for |f| <= 1/2, highest power first: the least relative error of degree 3, 1e-4."""
 STEP: Final = 32
 """Features of an iteration of the loop that computes scores again: few addresses, so that no register spills."""
-
-
-def exp2(x: Operand, polynomials: int) -> Operand:
-    """2^x of f32, of every `polynomials` elements of a thread one by a polynomial."""
-    if not polynomials:
-        return lego.exp2(x, fast=True)
-    found = [
-        polynomial_exp2(value) if number % polynomials == 0 else lego.exp2(value, fast=True)
-        for number, value in enumerate(x.registers)
-    ]
-    return lego.Spread(x.layout, f32, found)
-
-
-def polynomial_exp2(x: Operand) -> Operand:
-    """2^x to 1e-4: x = n + f, n to nearest by adding 1.5 2^23; 2^f by a polynomial, n added to the exponent's bits."""
-    x = lego.maximum(x, -126.0)
-    shifted = x + ROUNDING
-    fraction = x - (shifted - ROUNDING)
-    power = lego.f32(COEFFICIENTS[0])
-    for coefficient in COEFFICIENTS[1:]:
-        power = lego.fma(power, fraction, coefficient)
-    exponent = lego.mlir_op("arith.bitcast", shifted, result=i32) << 23
-    return lego.mlir_op("arith.bitcast", lego.mlir_op("arith.bitcast", power, result=i32) + exponent, result=f32)
 
 
 def in_lanes(x: Operand) -> Operand:
@@ -257,7 +231,7 @@ class AttentionRows:
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
         scale = self.form.exponent
-        p = exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), self.tile.polynomials)
+        p = lego.exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), fast=True)
         self.following.set(p)
         self.sums.set(in_lanes(p))
 

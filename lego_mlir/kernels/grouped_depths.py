@@ -28,12 +28,12 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
-    RingUse,
     RowStores,
     bound,
     cluster_number,
     in_panels,
 )
+from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def build(form: DepthForm | None = None, tile: ProductTile | None = None, blocks
         rings, stores = DepthRings(tile, form.dtype), RowStores(tile, form.stored)
         order = DepthOrder(tile, blocks, (T, G, M, N))
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=40):
-            used, ends = RingUse(), RingUse()
+            used, ends = StageCounter(tile.stages), StageCounter(1)
             for place in order.tiles(offsets):
                 rings.fill_group(a, b, place, used, ends)
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=232):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in order.tiles(offsets):
                 stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()
@@ -109,13 +109,13 @@ class DepthRings(ProductRings):
         self.dtype = dtype
         self.landed = lego.barriers(1, arrivals=WARPGROUP)
 
-    def fill_group(self, a: Operand, b: Operand, place: OutputTile, used: RingUse, ends: RingUse) -> None:
+    def fill_group(self, a: Operand, b: Operand, place: OutputTile, used: StageCounter, ends: StageCounter) -> None:
         """Copy the tiles of all steps; of the last one, if it is not whole, those before the end of the group."""
         whole = bound(place.depth // STEP)
         self.fill(a, b, replace(place, depth=whole * STEP), used)
         rest = bound(place.depth - whole * STEP, STEP)
         for _ in lego.range(lego.minimum(rest, 1)):
-            use, end = used.at(0), ends.at(0)
+            use, end = used.use(), ends.use()
             self.copy(a, b, place, whole * STEP, use, self.landed[end])
             self.landed[end].arrive()
             self.landed[end].wait()
@@ -123,8 +123,8 @@ class DepthRings(ProductRings):
                 self._clear(side, use, rest)
             lego.barrier()
             self.full[use].arrive()
-            used.add(1)
-            ends.add(1)
+            used.next()
+            ends.next()
 
     def _clear(self, side: int, use: Operand, first: Operand) -> None:
         """Store zeros into the rows of a stage from `first` on."""

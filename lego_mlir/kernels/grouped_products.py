@@ -25,13 +25,13 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
-    RingUse,
     RowStores,
     bound,
     cluster_number,
     first_row,
     in_panels,
 )
+from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         stores = RowStores(tile, form.stored, ragged=True)
         order = GroupOrder(tile, blocks, (T, G, K, N))
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in order.tiles(offsets):
                 rings.fill(a, b, place, used)
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=240):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in order.tiles(offsets):
                 stores.write(rings.sums(place, used), c, place, form.multiple)
         rings.meet()

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32, i32
+from lego_mlir import f2, f32
 from lego_mlir.choices.product_tile import BUFFERS, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
+from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.spread.copied_stores import line_of
 from lego_mlir.tracing.trace.shared_lines import copied_lines, ring_layout
 from lego_mlir.tracing.words.staging import thread_chunks
@@ -65,21 +66,6 @@ class OutputTile:
     start: Operand = 0
 
 
-class RingUse:
-    """How often a role has used the rings: a register, and the index of a step's use."""
-
-    def __init__(self) -> None:
-        self.count = lego.register(i32, 0)
-
-    def at(self, step: Operand) -> Operand:
-        """The use of a step of the present tile."""
-        return lego.index(self.count.get(), range=(0, USES)) + step
-
-    def add(self, steps: Operand) -> None:
-        """A tile's steps are done."""
-        self.count.set(self.count + lego.i32(steps))
-
-
 class ProductRings:
     """The rings of tiles of A and B, for matrices with K contiguous ("k") or not ("mn")."""
 
@@ -100,21 +86,20 @@ class ProductRings:
         return (extent, self.depth) if self.contiguous[side] == "k" else (self.depth, extent)
 
     def fill(
-        self, a: Operand, b: Operand, place: OutputTile, used: RingUse,
+        self, a: Operand, b: Operand, place: OutputTile, used: StageCounter,
         beside: Callable[[Operand, Operand], None] | None = None,
     ) -> None:  # fmt: skip
         """Copy the tiles of all steps, each as soon as its stage is empty.
 
         `beside`, a function of the step and its use, copies more into the stage, on the same barrier.
         """
-        steps, first = lego.cdiv(place.depth, self.depth), used.at(0)
-        for step in lego.range(steps):
-            use = first + step
+        for step in lego.range(lego.cdiv(place.depth, self.depth)):
+            use = used.use()
             self.copy(a, b, place, step * self.depth, use, self.full[use])
             if beside is not None:
                 beside(step, use)
             self._arrive(self.full[use])
-        used.add(steps)
+            used.next()
 
     def copy(self, a: Operand, b: Operand, place: OutputTile, k: Operand, use: Operand, barrier: Operand) -> None:
         """Copy the tiles from `k` on into the stage of a use, as soon as it is empty; they complete on the barrier."""
@@ -148,7 +133,7 @@ class ProductRings:
             lego.cluster_barrier()
 
     def sums(
-        self, place: OutputTile, used: RingUse, scales: Callable[[Operand, int], Operand] | None = None
+        self, place: OutputTile, used: StageCounter, scales: Callable[[Operand, int], Operand] | None = None
     ) -> Operand:
         """The sums of this group's part of a tile.
 
@@ -158,10 +143,10 @@ class ProductRings:
         layout = f2.MmaSync((WARPGROUP, 1)).layout
         rows, columns = part_of(self.tile)
         height = rows if scales is None else ROWS
-        zeros, steps = lego.zeros(f32, layout((height, columns))), lego.cdiv(place.depth, self.depth)
+        zeros = lego.zeros(f32, layout((height, columns)))
         totals = {first: lego.register(zeros) for first in range(0, rows, height)}
-        for step in lego.range(steps):
-            use = used.at(step)
+        for _ in lego.range(lego.cdiv(place.depth, self.depth)):
+            use = used.use()
             self.full[use].wait()
             factors = {first: None if scales is None else scales(use, first) for first in totals}
             slot = use % self.tile.stages
@@ -174,7 +159,7 @@ class ProductRings:
                     self._arrive(self.empty[use])
                 if by is not None:
                     total.set(lego.fma(found, by, total))
-        used.add(steps)
+            used.next()
         registers = [x for total in totals.values() for x in total.get().registers]
         return lego.Spread(layout((rows, columns)), f32, registers)
 

@@ -37,7 +37,6 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
-    RingUse,
     RowStores,
     bound,
     cluster_number,
@@ -45,6 +44,7 @@ from lego_mlir.kernels.role_products import (
     in_panels,
 )
 from lego_mlir.kernels.scaled_parts import PartialSums, ScaleRings, part_of_k
+from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ def build(
         stores = PartialSums(tile) if tile.parts > 1 else RowStores(tile, result, ragged=form == "grouped")
         copying, multiplying = REGISTERS[tile.parts > 1]
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=copying):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in order.tiles(*rows):
                 rings.fill(a, b, place, used, scales.copies(place, sa, sb, rings.full))
         with lego.warps(0, GROUPS * WARPGROUP, groups=GROUPS, registers=multiplying):
-            used = RingUse()
+            used = StageCounter(tile.stages)
             for place in order.tiles(*rows):
                 stores.write(rings.sums(place, used, scales.taken(place)), c, place, multiple)
         rings.meet()

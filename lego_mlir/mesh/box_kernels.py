@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.index import where
+from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
 from lego_mlir.mesh.redistribution import Message, StridedBox
@@ -36,12 +37,8 @@ BoxKernel = Callable[..., object]
 """A kernel that is called on the source and on the targets that it writes."""
 MakeKernel = Callable[[str, "Sequence[BoxMove]", "DType", int, Sequence[int]], BoxKernel]
 """What gives a kernel for its name, moves, type and sizes of buffers: `box_kernel`, or what finds packed ones."""
-SEVERAL: Final = 4
-"""Elements that a thread moves, a block's width apart, where it moves no 16 bytes at once.
-
-Of 16 bytes a thread moves one vector: on an H200 a copy of 128 MiB took 0.96 of the time that it took with four, and
-0.95 where one side has gaps of 128 bytes after each 128 (2026-11-28).
-"""
+SEVERAL: Final[int] = reference("boxes")["vectors"]
+"""Vectors that a thread moves, a block's width apart, where these have less than 16 bytes; of 16 bytes it moves one."""
 MOST_BOXES: Final = 256
 """Boxes of one kernel; each is a branch of its text."""
 

@@ -57,7 +57,7 @@ class AttentionKernel:
         words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
         if t is not None:
             marks = "t" * t.turns + "s" * t.skips + f"by{t.sections}" * (t.sections > 0)
-            words.append(f"{t.groups}x{t.keys}x{t.stages}p{t.polynomials}{marks}")
+            words.append(f"{t.groups}x{t.keys}x{t.stages}{marks}")
         words += ["x".join(map(str, astuple(self.sizes)))] if self.sizes is not None else []
         words += [str(self.blocks)] * (self.blocks is not None) + [f"heads{self.heads}"] * (self.heads > 0)
         return "-".join(words)

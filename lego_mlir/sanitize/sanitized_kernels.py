@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, Extents, PtxArgument, emulate
-from lego_mlir.interp.ptx.ptx_reader import PtxModule, read_ptx
+from lego_mlir.interp.ptx.ptx_program import PtxModule
+from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 from lego_mlir.sanitize import cuda_text
 from lego_mlir.sanitize.sessions import Session, current

@@ -27,7 +27,8 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.checks import TRITON
 from lego_mlir.interp.ptx.ptx_launch import emulate
-from lego_mlir.interp.ptx.ptx_reader import PtxModule, read_ptx
+from lego_mlir.interp.ptx.ptx_program import PtxModule
+from lego_mlir.interp.ptx.ptx_reader import read_ptx
 from lego_mlir.sanitize.sanitized_kernels import options_of
 from lego_mlir.sanitize.sessions import current
 from lego_mlir.sanitize.storages import PlacedStorages, StorageArgument, TensorStorage, mark_unwritten, on_cpu

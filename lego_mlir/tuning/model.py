@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 RESIDENT: Final = 32
 """Blocks that an SM holds at most; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
-ISSUED: Final = 4
-"""Warp instructions that an SM issues in a clock, one for each of its four parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,7 @@ def test_what_is_not_linear_is_refused(layout, message):
         bijections.from_layout(layout)
 
 
-def test_swizzles_are_recognised():
-    assert bijections.swizzle_of(LinearLayout({"a": [1, 2, 4, 9, 18, 36]}, {"b": 64})) == (3, 0, 3)
-    assert bijections.swizzle_of(LinearLayout({"a": [1, 2, 4]}, {"b": 8})) is None
+def test_an_order_by_columns_is_linear():
     assert bijections.from_layout(OrderBy(Col(4, 8)).GroupBy([8, 4])).is_invertible()
 
 

@@ -2,7 +2,7 @@
 
 Sections:
 
-- text: `ptx_reader`, `ptx_types`, `source_places`, `linking`, `decoder`, `instructions/`, `regions/`
+- text: `ptx_program`, `ptx_reader`, `ptx_types`, `source_places`, `linking`, `decoder`, `instructions/`, `regions/`
 - launches: `ptx_launch`, `ptx_machine`, `traced_ptx`, `divided_launches`, `recorded_launches`, `stream_launches`,
   `replays`, `special_registers`
 - threads: `gangs`, `gang_scheduler`, `liveness`, `reconvergence`, `warp_convergence`, `call_stack`

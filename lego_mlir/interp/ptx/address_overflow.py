@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, OperandList, PtxInstruction, PtxOperand, PtxRegister
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lego_mlir.interp.ptx.address_spaces import WINDOWS
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.nonfinite import with_births
 from lego_mlir.interp.ptx.ptx_machine import GangDivergence, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import (
+from lego_mlir.interp.ptx.ptx_program import (
     AddressOperand,
     Ignored,
     Immediate,

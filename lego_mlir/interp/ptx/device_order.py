@@ -22,7 +22,7 @@ import numpy as np
 if TYPE_CHECKING:
     from lego_mlir.aliases import IntArray
     from lego_mlir.interp.ptx.ptx_machine import PtxMachine
-    from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+    from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 Clocks = dict[int, "IntArray"]
 """For each block, a clock of each of its agents."""

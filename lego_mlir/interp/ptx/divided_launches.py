@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.address_spaces import GlobalBuffer, GlobalMemory
     from lego_mlir.interp.ptx.checks import Checks
-    from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+    from lego_mlir.interp.ptx.ptx_program import PtxInstruction
     from lego_mlir.interp.report import Fault
 
 LONG_S: Final = 1.5

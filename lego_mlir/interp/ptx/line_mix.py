@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.decoder import Decoder
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-    from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+    from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 MEMORY: Final = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "tex", "suld", "sust"})
 MATRIX: Final = frozenset({"mma", "wmma", "wgmma", "tcgen05"})

@@ -21,7 +21,7 @@ from typing import Final
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_spaces import rounded
 from lego_mlir.interp.ptx.call_stack import MOST_FRAMES, recursive_functions
-from lego_mlir.interp.ptx.ptx_reader import (
+from lego_mlir.interp.ptx.ptx_program import (
     AddressOperand,
     Immediate,
     OperandList,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction, PtxOperand, PtxRegister
+from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction, PtxOperand, PtxRegister
 
 WITHOUT_RESULT: Final = frozenset({
     "bar", "barrier", "bra", "ret", "exit", "st", "red", "cp", "wgmma", "setmaxnreg", "nanosleep", "prefetch", "trap",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.ptx.decoder import Decoder
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-    from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+    from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 ARITHMETIC: Final = frozenset(
     {"add", "sub", "mul", "div", "fma", "mad", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh"}

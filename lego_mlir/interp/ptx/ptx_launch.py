@@ -55,7 +55,8 @@ from lego_mlir.interp.ptx.line_mix import InstructionMix
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before, results
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, plain_variable, read_ptx
+from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction, PtxModule, PtxVariable
+from lego_mlir.interp.ptx.ptx_reader import plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
 from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lego_mlir.interp.ptx.ptx_reader import PtxEntry, SymbolOperand
+from lego_mlir.interp.ptx.ptx_program import PtxEntry, SymbolOperand
 
 
 def successors(entry: PtxEntry) -> list[tuple[int, ...]]:

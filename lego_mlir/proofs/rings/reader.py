@@ -11,6 +11,7 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -49,7 +50,7 @@ from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified
 from lego_mlir.proofs.rings.whole_stages import whole_stage
 from lego_mlir.tracing.emit.carried_products import CarriedSums, carried_sums, is_word, numbers_of
 from lego_mlir.tracing.trace.dtypes import DType
-from lego_mlir.tracing.trace.marks import TileCopy, WarpRole
+from lego_mlir.tracing.trace.marks import ThreadCopies, TileCopy, WarpRole
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Buffer,
@@ -165,9 +166,15 @@ class _Reader:
 
     def _find_buffers(self, roles: Sequence[Statement]) -> None:
         """The tiles that copies on rings fill, and those that one role stores into and another reads."""
-        for mark in (s.mark for s in statements_in(tuple(roles)) if isinstance(s, If)):
-            if isinstance(mark, TileCopy) and mark.ring is not None:
-                self._add_buffer(mark.tile, ring_name(mark.ring.number))
+        for s in statements_in(tuple(roles)):
+            match s:
+                case If(mark=TileCopy(tile=tile, ring=on)) if on is not None:
+                    self._add_buffer(tile, ring_name(on.number))
+                case If(mark=ThreadCopies() as mark, then=then):
+                    for copy in (c for c in then if isinstance(c, AsyncCopy)):
+                        self._add_buffer(copy.target.buffer, ring_name(mark.ring.number))
+                case _:
+                    pass
         for role in roles:
             others = tuple(other for other in roles if other is not role)
             stored: dict[str, Buffer] = {}
@@ -308,6 +315,9 @@ class _AgentReader:
 
     def _statements(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
         for statement in body:
+            if isinstance(statement, If) and isinstance(statement.mark, ThreadCopies):
+                yield from self._by_threads(statement, statement.mark)
+                continue
             if isinstance(statement, If) and is_word(statement):
                 yield from self._statements(statement.then)
                 continue
@@ -512,6 +522,15 @@ class _AgentReader:
         yield from self.reads.going_on()
         yield RingWord(ARRIVE, ring_name(ring), self._at(s.use, uniform=True), place, block)
         yield from self.reads.going_on()
+
+    def _by_threads(self, word: If, mark: ThreadCopies) -> Iterator[ProgramPart]:
+        """The copies of single threads that complete on a ring, as `_part` has the rest of the word."""
+        for s in word.then:
+            if isinstance(s, AsyncCopy) and s.target.buffer.name in self.kernel.buffers:
+                use = self._at(mark.use, uniform=True)
+                yield replace(self.access(s, s.target), kind="copy", on=ring_name(mark.ring.number), use=use)
+            else:
+                yield from self._part(s)
 
     def _copied(self, mark: TileCopy, place: str) -> Iterator[ProgramPart]:
         name = mark.tile.name

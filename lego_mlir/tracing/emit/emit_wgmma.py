@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.aliases import Attribute, Location, Symbol
+from lego_mlir.aliases import Attribute, Expr, Location, Symbol
 from lego_mlir.aliases import Value as MlirValue
 from lego_mlir.expr.nodes import FloorMod, Lt
 from lego_mlir.expr.ranges import Range
@@ -40,7 +40,9 @@ from lego_mlir.tracing.emit.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit.emit_module import KernelEmitter
 from lego_mlir.tracing.emit.emit_shared import emit_views, tile_offsets
 from lego_mlir.tracing.emit.packed_registers import packed_registers
-from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals
+from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals, fenced_waits
+from lego_mlir.tracing.emit.reused_sums import reused_sums
+from lego_mlir.tracing.emit.wgmma_assembly import CHUNK_SHIFT, CONSTRAINTS, assembly, sum_type, with_operands
 from lego_mlir.tracing.trace.marks import (
     Dependent,
     MatrixStores,
@@ -74,13 +76,12 @@ from lego_mlir.tracing.trace.trace import (
     operands_of,
     statements_in,
 )
-from lego_mlir.tracing.trace.wgmma_products import ROWS, TRANSPOSABLE, UNITS, SharedMatrix, WarpgroupProduct, depth
+from lego_mlir.tracing.trace.wgmma_products import SharedMatrix, WarpgroupProduct
 from lego_mlir.tracing.words.barrier_rings import ARRIVE, GO_ON, INIT, PREVIOUS
 from lego_mlir.tracing.words.clustered_blocks import CAST
 from lego_mlir.tracing.words.warp_roles import WARPGROUP
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 
-CHUNK_SHIFT: Final = 4
 ADDRESS_MASK: Final = 0x3FFFF
 """Shared addresses of a descriptor are of 18 bits, in units of 16 bytes."""
 LOW_WORD: Final = 0xFFFFFFFF
@@ -88,9 +89,6 @@ _HARMLESS: Final = frozenset({
     "nvvm.bar.warp.sync", "nvvm.vote.sync", "nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group",
 })  # fmt: skip
 """Operations of the nvvm dialect that order nothing of what a product reads."""
-_CONSTRAINTS: Final = {"f32": "f", "i32": "r"}
-"""Of assembly, for the types of sums."""
-_NESTED: Final = (For, While, If, FunctionCall)
 
 
 class LazyValues(dict[int, Any]):
@@ -137,6 +135,8 @@ class WarpgroupEmitter(KernelEmitter):
         self._offsets = tile_offsets(trace, ATOM_BYTES)
         read = {name for product in trace.products for name in product.buffers}
         self._fenced = fenced_arrivals(trace.body, read)
+        self._fenced_waits = fenced_waits(trace, read)
+        self._before = reused_sums(trace)
         self._fences = any(_written(s) in read for s in trace.statements())
 
     def _launch_attributes(self) -> dict[str, Attribute]:
@@ -210,6 +210,8 @@ class WarpgroupEmitter(KernelEmitter):
             case _:
                 pass
         super()._emit(statement)
+        if id(statement) in self._fenced_waits:
+            self._fence()
 
     def _at_blocks(self, body: Sequence[Statement], blocks: int) -> list[Statement]:
         """The arrivals of a group at the barriers of all blocks: each of its first threads at that of one block."""
@@ -344,9 +346,14 @@ class WarpgroupEmitter(KernelEmitter):
         taken = {n for line in product.accumulators for n in line}
         continued = next((f for f in self._flying if taken <= f.pending.keys()), None)
         values = self._values if continued is None else continued.pending
+        part = self._before.get(id(product))
+        if part is not None:
+            self._compute_here(part.written)
         for row, accumulators in enumerate(product.accumulators):
             zero = all(n in self._zeros for n in accumulators)
             sums = [] if zero else [values[n] for n in accumulators]
+            if part is not None:
+                sums = [self._values[n] for n in part.product.results[row]]
             if isinstance(product.a, SharedMatrix):
                 left = [self._start(product.a, row)]
             else:
@@ -354,13 +361,13 @@ class WarpgroupEmitter(KernelEmitter):
                 read += left
             words = [self._metadata(word) for word in product.metadata[row]] if product.metadata else []
             last = row + 1 == len(product.accumulators)
-            text = assembly(product, row, zero=zero, last=last)
-            count, kind = len(accumulators), _sum_type(product)
-            outs = f"=&{_CONSTRAINTS[kind]}" if zero else f"={_CONSTRAINTS[kind]}"
+            text = assembly(product, row, zero=zero, given=len(sums), last=last)
+            count, kind = len(accumulators), sum_type(product)
+            outs = f"={CONSTRAINTS[kind]}" if sums else f"=&{CONSTRAINTS[kind]}"
             constraints = [outs] * count + [str(i) for i in range(len(sums))] + ["r"] * (len(left) + 1 + len(words))
             struct = f"!llvm.struct<({', '.join([kind] * count)})>"
             structs.append(
-                build.value("llvm.inline_asm", [*sums, *left, right, *words], struct, _asm(text, constraints))
+                build.value("llvm.inline_asm", [*sums, *left, right, *words], struct, with_operands(text, constraints))
             )
         if continued is not None:
             continued.continued = True
@@ -369,6 +376,21 @@ class WarpgroupEmitter(KernelEmitter):
             for i, n in enumerate(numbers):
                 flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})
         self._flying.append(flight)
+
+    def _compute_here(self, registers: Sequence[Register]) -> None:
+        """Values of f32 registers are computed before what comes next: an assembly of no instruction takes them."""
+        held = [self._registers[register] for register in registers]
+        kept = self._through_assembly("", held, [])
+        self._registers.update(zip(registers, kept, strict=True))
+
+    def _through_assembly(self, text: str, values: Sequence[MlirValue], read: Sequence[MlirValue]) -> list[MlirValue]:
+        """The values after a text that has them in their registers, and reads others."""
+        build, types = self.printer.build, [str(value.type) for value in values]
+        constraints = [*(f"={CONSTRAINTS[t]}" for t in types), *map(str, range(len(values))), *["r"] * len(read)]
+        struct = f"!llvm.struct<({', '.join(types)})>"
+        made = build.value("llvm.inline_asm", [*values, *read], struct, with_operands(text, constraints))
+        places = ({"position": f"array<i64: {i}>"} for i in range(len(values)))
+        return [build.value("llvm.extractvalue", (made,), t, at) for t, at in zip(types, places, strict=True)]
 
     def _metadata(self, word: tuple[int, int, int]) -> MlirValue:
         """The word of a thread's two rows."""
@@ -401,7 +423,7 @@ class WarpgroupEmitter(KernelEmitter):
         masked = build.value("arith.andi", (base, build.constant(ADDRESS_MASK, "i32")), "i32")
         chunk = build.value("arith.shrui", (masked, build.constant(CHUNK_SHIFT, "i32")), "i32")
         word = build.value("arith.ori", (chunk, build.constant(matrix.descriptor.word & LOW_WORD, "i32")), "i32")
-        position = build.cast_integer(self.printer.value(matrix.position, "index"), "i32")
+        position = build.cast_integer(self.printer.value(self._by_warp(matrix.position), "index"), "i32")
         place = build.value("arith.muli", (position, build.constant(matrix.buffer.dtype.bytes, "i32")), "i32")
         place = build.value("arith.shrui", (place, build.constant(CHUNK_SHIFT, "i32")), "i32")
         return build.value("arith.addi", (word, place), "i32")
@@ -439,13 +461,17 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _emit_copy(self, branch: If, copy: TileCopy) -> None:
         """A tile copy whose warp is known to be the same for all lanes: one of them hands it to the unit."""
-        threads = [s for s, kind in self.trace.ids.items() if kind == ("thread_id", "x")]
-        if len(self.trace.block) == 1 and threads and copy.warp.free_symbols == {*threads}:
-            symbol = sympy.Symbol("warp_of_lanes", integer=True)
-            self.printer.bind(symbol, self._warp(), Range(0, self.trace.block[0] // WARP))
-            moved = sympy.sympify(copy.warp).xreplace({threads[0]: WARP * symbol})
-            copy = replace(copy, warp=simplify(moved, self.printer.ranges).expr)
+        if copy.warp.free_symbols == {self._along_x}:
+            copy = replace(copy, warp=self._by_warp(copy.warp))
         super()._emit_copy(branch, copy)
+
+    def _by_warp(self, expr: Expr) -> Expr:
+        """An index that is the same for the lanes of a warp, by the warp's number, which is one register for all."""
+        if len(self.trace.block) > 1 or self._along_x not in sympy.sympify(expr).free_symbols:
+            return expr
+        symbol = sympy.Symbol("warp_of_lanes", integer=True)
+        self.printer.bind(symbol, self._warp(), Range(0, self.trace.block[0] // WARP))
+        return simplify(expr.xreplace({self._along_x: WARP * symbol}), self.printer.ranges).expr
 
     def _broadcast(self, value: MlirValue) -> MlirValue:
         """The value of lane 0, which all lanes have, as a value that is known to be the same for them."""
@@ -506,18 +532,9 @@ class WarpgroupEmitter(KernelEmitter):
         text = f"wgmma.wait_group.sync.aligned {len(self._flying)};"
         unique = list(dict.fromkeys(pending))
         if not unique:
-            build.operation("llvm.inline_asm", left, (), _asm(text, ["r"] * len(left) + ["~{memory}"]))
+            build.operation("llvm.inline_asm", left, (), with_operands(text, ["r"] * len(left) + ["~{memory}"]))
             return
-        types = [str(value.type) for value in unique]
-        outs = [f"={_CONSTRAINTS[type_]}" for type_ in types]
-        constraints = [*outs, *(str(i) for i in range(len(unique))), *(["r"] * len(left))]
-        made = build.value(
-            "llvm.inline_asm", [*unique, *left], f"!llvm.struct<({', '.join(types)})>", _asm(text, constraints)
-        )
-        landed_as = {
-            value: build.value("llvm.extractvalue", (made,), type_, {"position": f"array<i64: {i}>"})
-            for i, (value, type_) in enumerate(zip(unique, types, strict=True))
-        }
+        landed_as = dict(zip(unique, self._through_assembly(text, unique, left), strict=True))
         for n, value in zip(numbers, pending, strict=True):
             self._values[n] = landed_as[value]
         for register, n in list(self._held.items()):
@@ -555,62 +572,6 @@ def _is_previous(statement: Statement) -> bool:
     """Whether a statement waits for all products but the newest."""
     inside = statements_in((statement,)) if isinstance(statement, If) else (statement,)
     return any(isinstance(s, MlirOperation) and PREVIOUS in s.attributes for s in inside)
-
-
-def assembly(product: WarpgroupProduct, row: int, *, zero: bool, last: bool) -> str:
-    """The instructions of 64 rows, with `zero` the first ignore the accumulators; after the last row a commit."""
-    count, width = product.columns // 2, product.width // 2
-    following = count if zero else 2 * count
-    unit, integers = UNITS[product.dtype], not product.dtype.is_float
-    times, form = (2, ".sp") if product.metadata else (1, "")
-    kind = f"m{ROWS}n{product.width}k{times * depth(product.dtype)}"
-    kind += f".s32.{unit}.{unit}.satfinite" if integers else f".f32.{unit}.{unit}"
-    by_descriptor = isinstance(product.a, SharedMatrix)
-    place = following + (1 if by_descriptor else 4 * product.steps)
-    right = f"${place}"
-    lines = ["{", ".reg .pred p;", ".reg .b64 a, b, a0, b0;", "wgmma.fence.sync.aligned;"]
-    for step in range(product.steps):
-        lines += _built("b", right, product.b, 0, step, fresh=step == 0)
-        if isinstance(product.a, SharedMatrix):
-            lines += _built("a", f"${following}", product.a, row, step, fresh=step == 0)
-            left, majors = "a", [_transposed(product.a), _transposed(product.b)]
-        else:
-            left = f"{{{', '.join(f'${following + 4 * step + i}' for i in range(4))}}}"
-            majors = [_transposed(product.b)]
-        signs = [] if integers else ["1", "1"]
-        words = [f"${place + 1 + step}", str(product.metadata[row][step][2])] if product.metadata else []
-        options = ", ".join([*words, "p", *signs, *(majors if product.dtype.bits == TRANSPOSABLE else [])])
-        lines.append(f"setp.ne.b32 p, {0 if zero and step == 0 else 1}, 0;")
-        for part, first in enumerate(range(0, count, width)):
-            lines += _built("b", right, product.b, part, step) if part else []
-            sums = f"{{{', '.join(f'${i}' for i in range(first, first + width))}}}"
-            lines.append(f"wgmma.mma_async{form}.sync.aligned.{kind} {sums}, {left}, b, {options};")
-    lines += ["wgmma.commit_group.sync.aligned;"] if last else []
-    return "\n".join([*lines, "}"])
-
-
-def _sum_type(product: WarpgroupProduct) -> str:
-    return "f32" if product.dtype.is_float else "i32"
-
-
-def _built(name: str, start: str, matrix: SharedMatrix, row: int, step: int, *, fresh: bool = False) -> list[str]:
-    """A descriptor from the low word of the first one, `fresh` there: what follows differs in its start alone."""
-    first = [f"mov.b64 {name}0, {{{start}, {matrix.descriptor.word >> 32}}};"] if fresh else []
-    return [*first, f"add.s64 {name}, {name}0, {matrix.starts[row][step] >> CHUNK_SHIFT};"]
-
-
-def _transposed(matrix: SharedMatrix) -> str:
-    return "0" if matrix.descriptor.contiguous == "k" else "1"
-
-
-def _asm(text: str, constraints: Sequence[str]) -> dict[str, str]:
-    escaped = text.replace("\n", "\\0A\\09")
-    return {
-        "asm_string": f'"{escaped}"',
-        "constraints": f'"{",".join(constraints)}"',
-        "has_side_effects": "unit",
-        "asm_dialect": "0 : i64",
-    }
 
 
 def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,20 +1,20 @@
-"""Arrivals that come after stores into the operands of the matrix unit, which reads shared memory by another path.
+"""Fences of a trace for its writes to operands of the matrix unit: at arrivals (`transforms.proxy_writes`), and waits.
 
-What a thread stores is visible to the unit after a proxy fence of this thread (PTX ISA, "Async proxy"). A barrier of
-the block has one. An arrival at a ring has one where elements of an operand may have been stored since the last: copies
-that threads compute. Others go without: one more in the main loop of attention took about 1 % of its time on an H200.
+A wait for copies of threads has a fence behind it: they are complete there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 
-from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
 from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
     Barrier,
     For,
     FunctionCall,
     If,
+    KernelTrace,
     MlirOperation,
     Statement,
     Store,
@@ -22,63 +22,51 @@ from lego_mlir.tracing.trace.trace import (
     While,
     statements_in,
 )
+from lego_mlir.tracing.words.barrier_rings import WAIT
+from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, ProxyWrite, Repeated, Role, Step, after_writes
 
 ARRIVAL_SYNC = "nvvm.bar.warp.sync"  # in front of each arrival
 
 
-def fenced_arrivals(body: Sequence[Statement], operands: Collection[str]) -> frozenset[int]:
+def fenced_arrivals(body: Iterable[Statement], operands: Collection[str]) -> set[object]:
     """The ids of the synchronisations in front of arrivals that need a fence; `operands` are names of shared tiles."""
-    found = _Fences(frozenset(operands))
-    found.after(body, stored=False)
-    return frozenset(found.needed)
+    return after_writes(_steps(body, operands))
 
 
-class _Fences:
-    def __init__(self, operands: frozenset[str]) -> None:
-        self.operands = operands
-        self.needed: set[int] = set()
+def fenced_waits(trace: KernelTrace, operands: Collection[str]) -> frozenset[int]:
+    """The ids of the waits for what single threads have copied into operands: the unit sees it after a fence here."""
+    rings = {
+        s.mark.ring.number
+        for s in trace.statements()
+        if isinstance(s, If) and isinstance(s.mark, ThreadCopies)
+        if any(isinstance(copy, AsyncCopy) and copy.target.buffer.name in operands for copy in s.then)
+    }
+    waits = (s for s in trace.statements() if isinstance(s, MlirOperation) and s.name == WAIT)
+    return frozenset(id(s) for s in waits if s.operands[0].number in rings)
 
-    def after(self, body: Sequence[Statement], *, stored: bool) -> bool:
-        """Whether elements may be stored and not fenced after a body, if they are before it."""
-        roles: list[tuple[WarpRole, bool]] = []
-        for s in body:
-            match s:
-                case If(mark=WarpRole() as role):
-                    before = stored or any(made for other, made in roles if _overlap(role, other))
-                    roles.append((role, self.after(s.then, stored=before)))
-                    continue
-                case _ if roles:
-                    stored = stored or any(made for _, made in roles)
-                    roles.clear()
-                case _:
-                    pass
-            stored = self._after_one(s, stored)
-        return stored or any(made for _, made in roles)
 
-    def _after_one(self, s: Statement, stored: bool) -> bool:
+def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
+    found: list[Step] = []
+    for s in body:
         match s:
-            case If(mark=mark, then=then) if mark is not None:
-                return self.after(then, stored=stored)
-            case If(then=then, otherwise=otherwise):
-                sides = [self.after(side, stored=stored) for side in (then, otherwise)]
-                return any(sides)
-            case For(body=body) | While(body=body):
-                once = self.after(body, stored=stored)
-                return stored or self.after(body, stored=stored or once)
-            case Store(access=access):
-                return stored or access.buffer.name in self.operands
-            case TileStore(buffer=buffer):
-                return stored or buffer.name in self.operands
-            case FunctionCall(function=function):
-                return stored or any(isinstance(i, Store | TileStore) for i in statements_in(function.body))
+            case If(mark=WarpRole(first, end)):
+                found.append(Role(first, end, _steps(s.then, operands)))
+            case If(mark=None):
+                found.append(Paths([_steps(side, operands) for side in (s.then, s.otherwise)]))
+            case If(then=then):
+                found += _steps(then, operands)
+            case For(body=inside) | While(body=inside):
+                found.append(Repeated(_steps(inside, operands)))
+            case Store(access=access) if access.buffer.name in operands:
+                found.append(ProxyWrite())
+            case TileStore(buffer=buffer) if buffer.name in operands:
+                found.append(ProxyWrite())
+            case FunctionCall() if any(isinstance(i, Store | TileStore) for i in statements_in(s.function.body)):
+                found.append(ProxyWrite())
             case Barrier():
-                return False
+                found.append(Fence())
             case MlirOperation(name=name) if name == ARRIVAL_SYNC:
-                if stored:
-                    self.needed.add(id(s))
-                return False
-        return stored
-
-
-def _overlap(a: WarpRole, b: WarpRole) -> bool:
-    return a.first < b.end and b.first < a.end
+                found.append(Arrival(id(s)))
+            case _:
+                pass
+    return found

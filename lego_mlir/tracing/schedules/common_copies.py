@@ -25,7 +25,7 @@ from lego_mlir.tracing.schedules.one_way import require_one_way
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace.marks import COPIES, OnSide, Rectangle, RingCopy, RingMade, RingPass
+from lego_mlir.tracing.trace.marks import OnSide, Rectangle, RingCopy, RingMade, RingPass
 from lego_mlir.tracing.trace.trace import If, Value
 from lego_mlir.tracing.words.async_copies import copy_async
 from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
@@ -109,8 +109,6 @@ class _Clustered(Replay):
             raise refused(
                 self.trace.source, "no copy of this kernel completes on a ring; apply pipeline(stages) before clusters"
             )
-        if own := next((s for s, m in words_in(self.trace.body, OnSide) if m.name == COPIES), None):
-            raise refused(own.source, "threads store this tile, and a cluster shares copies of tiles only; stage it")
         if all(self._sharing(mark) is None for _, mark in copies):
             lines = ", ".join(str(s.source) for s, _ in copies)
             raise refused(

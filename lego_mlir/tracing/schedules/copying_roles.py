@@ -1,8 +1,12 @@
 """`roles`: a pipelined kernel as two programs of one block, copies and products, which meet in the rings alone.
 
-The warps of the block keep their numbers and multiply. The copies get warps of their own after them: one group of 4
-warps, or as many as the block has where threads compute what they copy. Each program is a slice of the kernel
-(`sides`), so loops over tiles and steps stand in both, and registers go from the copies' warps to the products'.
+The warps of the block keep their numbers and multiply. The copies get warps of their own after them, one group of 4
+unless told. Each program is a slice of the kernel (`sides`), so loops over tiles and steps stand in both, and registers
+go from the copies' warps to the products'.
+
+Threads that compute what they copy were as many as the block has. Where the copying warps have fewer, each of these
+threads does what several of the block's did: a statement that depends on the thread stands there several times, one
+after the other, so that the loads of all are under way together; any other stands there once.
 
 Where all threads of a cluster meet, so do the warps of the copies: a kernel is divided from one `lego.cluster_barrier`
 to the next, and the statements after the last copy are those of the warps that multiply.
@@ -10,8 +14,9 @@ to the next, and the statements after the last copy are those of the warps that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from math import prod
 
 import sympy
@@ -24,44 +29,77 @@ from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.schedules.sides import meets, phases_of, require_copies, side_of, slice_of
-from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
-from lego_mlir.tracing.trace.trace import Barrier, For, If, Statement, Value, While, statements_in
+from lego_mlir.tracing.schedules.sides import copies_of, differing, meets, phases_of, require_copies, side_of, slice_of
+from lego_mlir.tracing.trace.marks import (
+    COPIES,
+    PRODUCTS,
+    Meeting,
+    OnSide,
+    RingCopy,
+    RingMade,
+    RingPass,
+    ThreadCopies,
+    TileProduct,
+)
+from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
+    Barrier,
+    For,
+    If,
+    KernelTrace,
+    Load,
+    Statement,
+    Value,
+    While,
+    statements_in,
+)
 from lego_mlir.tracing.words.async_copies import copy_async
 from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.words.clustered_blocks import cluster_barrier
 from lego_mlir.tracing.words.control import barrier
+from lego_mlir.tracing.words.tile_copies import complete_on
 from lego_mlir.tracing.words.warp_roles import REGISTERS, WARPGROUP, groups_of
 from lego_mlir.tracing.words.warp_roles import warps as role
 
 UNIT = 8  # registers of a thread are granted in multiples of this. PTX ISA, setmaxnreg
 LEAST, MOST = REGISTERS
+GROUP = WARPGROUP * WARP
+REGISTER = 32  # bits
 STORING = 40  # registers of a thread that stores into stages itself, or keeps values for what follows the roles
+SEVERAL = 64  # of one that stores for several threads, besides what it loads: with fewer ptxas waits between loads
+FULL = 168  # registers of a thread with which even three groups begin
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
     """Divide a pipelined kernel between warps that copy and warps that multiply.
 
-    `copies` are the registers of a copying thread; 0 takes as few as its program needs. Raises ScheduleError, with the
-    line, for copies that need what the products compute.
+    `copies` are the registers of a copying thread; 0 takes as few as its program needs. `threads` copy: a multiple of
+    128 that divides those of the block, where threads store into stages themselves; 0 takes 128 if it can. Raises
+    ScheduleError, with the line, for copies that need what the products compute.
     """
 
     copies: int = 0
+    threads: int = 0
 
     def __post_init__(self) -> None:
         if type(self.copies) is not int or self.copies % UNIT or not (self.copies == 0 or LEAST <= self.copies <= 232):
             raise ScheduleError(f"roles: copies={self.copies!r} must be 0 or a multiple of {UNIT} from {LEAST} to 232")
+        if type(self.threads) is not int or self.threads % GROUP or self.threads < 0:
+            raise ScheduleError(f"roles: threads={self.threads!r} must be 0 or a multiple of {GROUP}")
 
     def __str__(self) -> str:
-        return f"roles(copies={self.copies})" if self.copies else "roles"
+        given = ", ".join(f"{e.name}={n}" for e in fields(self) if (n := getattr(self, e.name)))
+        return f"roles({given})" if given else "roles"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         trace = kernel.trace()
         threads = prod(trace.block)
         stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
-        more = threads if stores else WARPGROUP * WARP
+        more = self._copying(trace, threads) if stores else GROUP
         few = self.copies or (STORING if stores or any(map(meets, trace.body)) else LEAST)
+        if stores and more < threads and not self.copies:
+            few = min(FULL, -(-(SEVERAL + threads // more * _loaded(trace)) // UNIT) * UNIT)
         granted = REGISTERS_PER_SM // (threads + more) // UNIT * UNIT * (threads + more) - few * more
         registers = few, min(MOST, granted // threads // UNIT * UNIT)
         line = threads // trace.block[-1]
@@ -73,6 +111,17 @@ class Roles:
             )
         block = (*trace.block[:-1], trace.block[-1] + more // line)
         return Scheduled(kernel, _Divided(more, registers, block, stores), str(self))
+
+    def _copying(self, trace: KernelTrace, threads: int) -> int:
+        """The threads that copy where those of the block store into stages."""
+        if not self.threads:
+            return threads if threads % GROUP or GROUP % (threads // trace.block[-1]) else GROUP
+        if threads % self.threads:
+            raise refused(
+                trace.source,
+                f"threads={self.threads} cannot store what the block's do: the block has {threads}; leave it out",
+            )
+        return self.threads
 
 
 class _Divided(OwnNumbers):
@@ -92,8 +141,15 @@ class _Divided(OwnNumbers):
         self.last = last_ring(self.trace)
         self.side = ""
         self.kept: set[int] = set()
-        self.begin()
         body = self.trace.body
+        self.begin()
+        self.common = self.renamed, self.moved, self.replaced
+        self.turn, self.inside = 0, False
+        self.own = [[ChainMap({}, names) for names in self.common] for _ in range(self.threads // self.more)]
+        self.direct = copies_of(self.trace)
+        self.loaded = {id(load) for load, _ in self.direct.values()}
+        self.copied: list[AsyncCopy] = []
+        self.apart = differing(self.trace.body, threads_of(self.trace)) if self.stores and len(self.own) > 1 else set()
         made = [s for s in body if isinstance(s, If) and isinstance(s.mark, RingMade)]
         if not made:
             raise refused(
@@ -128,8 +184,24 @@ class _Divided(OwnNumbers):
 
     def statement(self, statement: Statement) -> None:
         """A statement of the side's slice; those of the copies get numbers of their own."""
-        if self.side and id(statement) not in self.kept:
+        if self.side and (id(statement) not in self.kept or (self.side == COPIES and id(statement) in self.loaded)):
             return
+        for _ in self._turns(statement):
+            self._one(statement)
+
+    def _turns(self, statement: Statement) -> Iterator[None]:
+        """Once, or once for each thread of the block that a copying thread stands for, with names of its own."""
+        if self.side != COPIES or self.inside or id(statement) not in self.apart:
+            yield
+            return
+        self.inside = True
+        for turn, own in enumerate(self.own):
+            self.turn, (self.renamed, self.moved, self.replaced) = turn, own
+            yield
+        self.turn, self.inside = 0, False
+        self.renamed, self.moved, self.replaced = self.common
+
+    def _one(self, statement: Statement) -> None:
         if self.side == COPIES and not isinstance(statement, If | For | While):
             self.copy(self.own_statement(statement))
         elif isinstance(statement, Barrier):
@@ -161,10 +233,9 @@ class _Divided(OwnNumbers):
         expr = sympy.sympify(expr)
         if self.side != COPIES:
             return expr
-        last = "thread_id", "xyz"[len(self.trace.block) - 1]
-        moved: Mapping[Symbol, Expr] = {
-            s: s - self.trace.block[-1] for s, kind in self.trace.ids.items() if kind == last
-        }
+        last, whole = ("thread_id", "xyz"[len(self.trace.block) - 1]), self.trace.block[-1]
+        before = whole - self.turn * self.more * whole // self.threads
+        moved: Mapping[Symbol, Expr] = {s: s - before for s, kind in self.trace.ids.items() if kind == last}
         if not expr.free_symbols & {*moved, *self.replaced}:
             return expr
         return self.tracer.simplified(expr.xreplace({**moved, **self.replaced}))
@@ -187,6 +258,12 @@ class _Divided(OwnNumbers):
     def _pass(self, statement: If, mark: RingPass) -> None:
         ring, use = self.rings[mark.ring], Index(self.own_expr(mark.use))
         together = mark.kind == "arrive" and self._together(mark.side)
+        if self.copied and mark.kind == "arrive" and self.side == COPIES:
+            with self.tracer.word(ThreadCopies(ring.group, use.expr)):
+                for copy in self.copied:
+                    self.tracer.append(copy)
+                complete_on(ring[use])
+            self.copied.clear()
         with self.tracer.word(replace(mark, ring=ring.group, use=use.expr, together=together)):
             pass_ring(ring, mark, use)
 
@@ -220,7 +297,24 @@ class _Divided(OwnNumbers):
 
     def _store(self, statement: If, mark: OnSide) -> None:
         for s in statement.then:
-            self.copy(self.own_statement(s))
+            for _ in self._turns(s):
+                if found := self.direct.get(id(s)):
+                    load, store = found
+                    self.copied.append(AsyncCopy(self._access(load.access), self._access(store.access), s.source))
+                else:
+                    self.copy(self.own_statement(s))
+
+
+def _loaded(trace: KernelTrace) -> int:
+    """The registers of what a thread of the block loads for its copies, but for what is copied as it is."""
+    direct, kept = {id(load) for load, _ in copies_of(trace).values()}, slice_of(trace.body, COPIES)
+    loads = [s for s in trace.statements() if isinstance(s, Load) and id(s) in kept - direct]
+    return sum(-(-s.access.width * s.result.dtype.bits // REGISTER) for s in loads)
+
+
+def threads_of(trace: KernelTrace) -> set[Symbol]:
+    """The symbols of a thread's place in its block."""
+    return {s for s, (kind, _) in trace.ids.items() if kind == "thread_id"}
 
 
 def pass_ring(ring: BarrierRing, mark: RingPass, use: Index) -> None:

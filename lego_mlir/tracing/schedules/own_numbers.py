@@ -10,6 +10,7 @@ in both programs, so those of the copies are renamed:
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -26,9 +27,9 @@ class OwnNumbers(Replay):
 
     def begin(self) -> None:
         """Start with no statement renamed."""
-        self.renamed: dict[int, Value] = {}
-        self.moved: dict[Register, Register] = {}
-        self.replaced: dict[Symbol, Expr] = {}
+        self.renamed: MutableMapping[int, Value] = {}
+        self.moved: MutableMapping[Register, Register] = {}
+        self.replaced: MutableMapping[Symbol, Expr] = {}
 
     def own_expr(self, expr: Expr | Cond) -> Expr | Cond:
         """An index expression in the second program."""

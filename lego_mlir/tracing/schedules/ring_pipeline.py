@@ -62,11 +62,14 @@ from lego_mlir.tracing.trace.trace import (
     If,
     Load,
     MatrixLoad,
+    Read,
+    Register,
     Statement,
     Store,
     TensorAccess,
     ToIndex,
     While,
+    Write,
     accesses_of,
     statements_in,
 )
@@ -312,19 +315,23 @@ class _Pipelined(Replay):
         """A step with what threads load for its tiles in front of the first fill, and tile copies before their stores.
 
         Loads are under way while the stage is waited for, and a tile copy while threads store. A step is left as it is
-        where a statement between its fills has an effect, or reads what the kernel writes.
+        where a statement between its fills has an effect, reads what the kernel writes, or has a register of theirs.
         """
         fills = self.staged.fills(body)
         begin, end = fills[0], fills[-1] + 1
         between = [s for n, s in enumerate(body[begin:end], begin) if n not in fills]
-        if any(not self._is_movable(s) for s in between):
+        inside = list(statements_in(tuple(body[n] for n in fills)))
+        read, written = ({s.register for s in inside if isinstance(s, kind)} for kind in (Read, Write))
+        if any(not self._is_movable(s, read, written) for s in between):
             return body
         copies_first = sorted((body[n] for n in fills), key=lambda s: not any(words_in((s,), StagedTile)))
         return (*body[:begin], *between, *copies_first, *body[end:])
 
-    def _is_movable(self, s: Statement) -> bool:
-        """Whether a statement may stand before the fills of its step."""
+    def _is_movable(self, s: Statement, read: set[Register], written: set[Register]) -> bool:
+        """Whether a statement may stand before the fills of its step, which read and write these registers."""
         if not _is_single(s) or side_of(s) is not None or shared_in(s):
+            return False
+        if isinstance(s, Read | Write) and s.register in (written if isinstance(s, Read) else read | written):
             return False
         return not isinstance(s, Load) or s.access.buffer.name not in self.stored
 

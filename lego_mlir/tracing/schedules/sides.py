@@ -7,6 +7,7 @@ barrier of the cluster is on no side: all threads meet there, between two phases
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -42,6 +43,8 @@ from lego_mlir.tracing.trace.trace import (
 )
 from lego_mlir.tracing.words.clustered_blocks import ARRIVE, WAIT
 
+FILLED = ("arrive", COPIES)
+COPIED = (4, 8, 16)  # bytes of a copy of a thread
 _EFFECTS = ("nvvm", "nvgpu", "gpu.")  # dialects whose operations are kept on the products' side, with results or not
 
 
@@ -100,16 +103,79 @@ def _require_own(trace: KernelTrace, phase: list[Statement], defined: dict[objec
                 "lego.cluster_barrier in a loop or a branch: the warps that copy meet there too, between the phases of "
                 "the kernel; move it to the kernel's top level",
             )
-        taken: list[object] = [v.number for v in operands_of(s)]
-        if isinstance(s, Read):
-            taken.append(s.register)
-        taken += [x for e in expressions((_shallow(s),)) for x in sympy.sympify(e).free_symbols]
-        if earlier := next((defined[name] for name in taken if name in defined), None):
+        if earlier := next((defined[name] for name in _taken(s) if name in defined), None):
             raise refused(
                 getattr(s, "source", None) or trace.source,
                 f"a value of before lego.cluster_barrier ({getattr(earlier, 'source', None)}) is used after it, and "
                 "roles makes a program of each phase; compute it again after the barrier, or keep it in a shared tile",
             )
+
+
+def copies_of(trace: KernelTrace) -> dict[int, tuple[Load, Store]]:
+    """The stores into stages of what threads have loaded as it is, with the loads, by the ids of the stores.
+
+    A copy of 4, 8 or 16 bytes can take the place of both (PTX ISA, "cp.async"), and is made where the stage is full: so
+    a store in a branch or a loop of its own is none of them.
+    """
+    uses = Counter(v.number for s in trace.statements() for v in operands_of(s))
+    loads = {s.result.number: s for s in trace.statements() if isinstance(s, Load)}
+    written = {a.buffer.name for s, a in trace.accesses() if not isinstance(s, Load)}
+    found: dict[int, tuple[Load, Store]] = {}
+    bodies = (s.body for s in trace.statements() if isinstance(s, For | While))
+    words = (s for body in bodies if any(_fills(s) for s in body) for s in body)
+    stored = (s for w in words if isinstance(w, If) and w.mark == OnSide(COPIES) for s in w.then)
+    for store in (s for s in stored if isinstance(s, Store)):
+        load = loads.get(store.value.number)
+        if load is None or uses[load.result.number] > 1 or store.access.is_masked or load.access.is_masked:
+            continue
+        (source, target), nbytes = (load.access, store.access), load.access.width * load.access.buffer.dtype.bytes
+        alike = source.buffer.dtype == target.buffer.dtype and source.width == target.width and nbytes in COPIED
+        if alike and source.buffer.space == "global" and source.buffer.name not in written:
+            found[id(store)] = load, store
+    return found
+
+
+def _fills(statement: Statement) -> bool:
+    """Whether copies arrive at a full stage."""
+    return isinstance(statement, If) and isinstance(m := statement.mark, RingPass) and (m.kind, m.side) == FILLED
+
+
+def differing(body: tuple[Statement, ...], threads: set[Symbol]) -> set[int]:
+    """The ids of the statements that depend on the ids `threads`: what other statements do is the same for all.
+
+    All writes of a register are among them if one is.
+    """
+    found: set[int] = set()
+    names: set[object] = set(threads)
+
+    def visit(statements: tuple[Statement, ...], differs: bool) -> None:
+        for s in statements:
+            here = differs or not names.isdisjoint(_taken(s)) or (isinstance(s, Write) and s.register in names)
+            if here:
+                found.add(id(s))
+                names.update((s.symbol,) if isinstance(s, For) else _defined(s))
+            if isinstance(s, If):
+                visit(s.then, here)
+                visit(s.otherwise, here)
+            elif isinstance(s, For | While):
+                visit(s.body, here)
+
+    size = -1
+    while size != (size := len(found) + len(names)):
+        visit(body, False)
+    return found
+
+
+def _taken(s: Statement) -> Iterator[object]:
+    """The numbers of values, registers and symbols that a statement uses; of a branch or loop, those of its head."""
+    yield from (v.number for v in operands_of(s))
+    if isinstance(s, Read):
+        yield s.register
+    if isinstance(s, While):
+        yield s.condition
+    if not isinstance(s, If) or s.mark is None:
+        s = _shallow(s)
+        yield from (x for e in expressions((s,)) for x in sympy.sympify(e).free_symbols)
 
 
 def _defined(s: Statement) -> Iterator[object]:

@@ -278,6 +278,14 @@ class RingCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadCopies:
+    """Copies of single threads (`cp.async`) into a stage, which complete on a use of a ring before its next arrival."""
+
+    ring: Value
+    use: Any
+
+
+@dataclass(frozen=True, slots=True)
 class OnSide:
     """Statements that run where the copies do ("copies"), or that all threads of the block run ("block")."""
 
@@ -298,6 +306,7 @@ Word = (
     | RingMade
     | RingPass
     | RingCopy
+    | ThreadCopies
     | OnSide
 )
 """A word of the language: its branch always runs, and emitters print the statements of the branch in place."""

@@ -42,7 +42,7 @@ from lego_mlir.layout.named_maps import position_formula
 from lego_mlir.tracing.trace.dtypes import DType, f32, i64
 from lego_mlir.tracing.trace.marks import TileCopy
 from lego_mlir.tracing.trace.trace import AsyncCopy, If, MlirOperation, TensorAccess, Value
-from lego_mlir.tracing.trace.tracer import Tracer
+from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words.barrier_rings import BarrierUse, peer_group
 from lego_mlir.tracing.words.control import when
 from lego_mlir.tracing.words.copy_plans import in_turns, shared_part
@@ -120,7 +120,7 @@ def copy(
         else:
             in_turns(tracer, tensor, first, tile, lambda read, to: tracer.append(AsyncCopy(read, to, tracer.here())))
             if barrier is not None:
-                _complete_on(tracer, mark, mark.ring)
+                _complete_on(tracer, mark.slot, mark.ring)
     tracer.append(If(sympy.true, tuple(body), (), source_line, mark))
 
 
@@ -163,15 +163,20 @@ def _to_blocks(tracer: Tracer, tensor: View, first: Sequence[IndexLike], tile: P
                 tracer.append(AsyncCopy(read, there, tracer.here(), repeated))  # noqa: B023
 
             in_turns(tracer, tensor, first, tile, copied)
-            _complete_on(tracer, mark, peer_group(tracer, mark.ring, number))
+            _complete_on(tracer, mark.slot, peer_group(tracer, mark.ring, number))
         again = again or wanted == True  # noqa: E712
 
 
-def _complete_on(tracer: Tracer, mark: TileCopy, ring: Value | None) -> None:
-    """The barrier's phase waits for this thread's copies so far, and counts no arrival for that."""
-    assert ring is not None and mark.slot is not None
+def complete_on(barrier: BarrierUse) -> None:
+    """The phase of a barrier waits for the copies of single threads so far, and counts no arrival for that."""
+    tracer = current("a copy of a thread")
+    _complete_on(tracer, barrier.slot, tracer.use(barrier.ring.group))
+
+
+def _complete_on(tracer: Tracer, slot: Value | None, ring: Value | None) -> None:
+    assert ring is not None and slot is not None
     address, pointer = tracer.value(i64), tracer.value(_POINTER)
-    tracer.append(MlirOperation((address,), ADDRESS, (ring, mark.slot), (), tracer.here()))
+    tracer.append(MlirOperation((address,), ADDRESS, (ring, slot), (), tracer.here()))
     tracer.append(MlirOperation((pointer,), "llvm.inttoptr", (address,), (), tracer.here()))
     tracer.append(MlirOperation((), COMPLETES, (pointer,), (("noinc", "false"),), tracer.here()))
 

@@ -1,33 +1,33 @@
 """Proxy fences of tile copies: what threads wrote to shared memory is made visible to the copy unit.
 
 The copy unit reads and writes shared memory by another path (PTX ISA, "Async proxy"). A thread fences its writes before
-a barrier, and before an arrival that comes after writes to a tile which the unit stores; and barriers in memory after
-their initialisation.
+a barrier, and before an arrival that comes after writes to a tile which the unit stores, by `transforms.proxy_writes`;
+and barriers in memory after their initialisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Op, Value
-from lego_mlir.hardware.limits import THREADS_PER_BLOCK, WARP
+from lego_mlir.aliases import Block, Op, Value
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer
+from lego_mlir.transforms.proxy_writes import Arrival, Fence, Paths, ProxyWrite, Repeated, Role, Step, after_writes
 
 ROLE: Final = "lego.warps"
 INIT: Final = "nvgpu.mbarrier.init"
 _ARRIVE: Final = "nvgpu.mbarrier.arrive"
-_BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
+_BARRIERS: Final = ("gpu.barrier", "nvvm.barrier")
 _FENCE: Final = "nvvm.fence.proxy"
-_FUNCTIONS: Final = ("gpu.func", "func.func", "llvm.func")
 _LOOPS: Final = ("scf.for", "scf.while", "scf.parallel")
 _WRITES: Final = (
     "memref.store", "vector.store", "vector.transfer_write", "memref.atomic_rmw", "memref.generic_atomic_rmw",
-    "nvgpu.device_async_copy",
+    "nvgpu.device_async_copy", "func.call",
 )  # fmt: skip
-ALL_WARPS: Final = range(THREADS_PER_BLOCK // WARP)
+_MATRICES: Final = "nvvm.stmatrix"
+"""A write by a number, which tells no tile."""
 
 
 def _fence_shared() -> None:
@@ -61,10 +61,11 @@ def group_stores(function: Op, stored: Collection[Value]) -> None:
     `stored` are the tiles that the unit reads.
     """
     ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
+    arrivals = after_writes(_steps(function.regions[0].blocks[0], stored))
     for operation in list(walk(function)):
         point = ir.InsertionPoint(operation)
-        if operation.name in _BARRIERS:
-            if not _is_fenced(operation, stored):
+        if operation.name in _BARRIERS or operation in arrivals:
+            if not _is_fenced(operation):
                 with operation.location, point:
                     _fence_shared()
         elif operation.name == "nvvm.cp.async.commit.group":
@@ -80,50 +81,31 @@ def group_stores(function: Op, stored: Collection[Value]) -> None:
                 nvvm.CpAsyncBulkWaitGroupOp(0, read=True)
 
 
-def _is_fenced(barrier: Op, stored: Collection[Value]) -> bool:
-    """Whether a fence precedes a barrier, or an arrival orders no write to a tile since the last barrier."""
+def _is_fenced(barrier: Op) -> bool:
+    """Whether a fence precedes a barrier."""
     block = operations(barrier.block)
     before = next((op for op in reversed(block[: block.index(barrier)]) if not is_pure(op)), None)
-    if before is not None and before.name == _FENCE:
-        return True
-    return barrier.name == _ARRIVE and not _follows_writes(barrier, stored)
+    return before is not None and before.name == _FENCE
 
 
-def _follows_writes(operation: Op, stored: Collection[Value]) -> bool:
-    """Whether a thread may come to an operation with writes to these tiles that no barrier of its threads follows."""
-    warps = ALL_WARPS
-    while operation.name not in _FUNCTIONS:
-        block = operations(operation.block)
-        here = block.index(operation)
-        warps = _warps_of(operation) if ROLE in operation.attributes else warps
-        found = _ends_with_writes(block[:here], warps, stored)
-        if found is not None:
-            return found
-        parent = operation.parent.operation
-        if parent.name in _LOOPS and _ends_with_writes(block[here:], warps, stored):
-            return True
-        operation = parent
-    return False
-
-
-def _warps_of(role: Op) -> range:
-    first, end = bindings.load().ir.DenseI32ArrayAttr(role.attributes[ROLE])
-    return range(first, end)
-
-
-def _ends_with_writes(block: Sequence[Op], warps: range, stored: Collection[Value]) -> bool | None:
-    """Whether a write of these warps to a tile comes after their last barrier; None if there is neither."""
-    for operation in reversed(block):
-        if ROLE in operation.attributes and not range(
-            max(warps.start, _warps_of(operation).start), min(warps.stop, _warps_of(operation).stop)
-        ):
-            continue
-        if operation.name in _BARRIERS and operation.name != _ARRIVE:
-            return False
-        inside = (operation, *walk(operation))
-        if any(op.name in _WRITES and any(root_of(v) in stored for v in op.operands) for op in inside):
-            return True
-    return None
+def _steps(block: Block, stored: Collection[Value]) -> list[Step]:
+    found: list[Step] = []
+    for op in operations(block):
+        inside = [_steps(b, stored) for region in op.regions for b in region.blocks]
+        if ROLE in op.attributes:
+            first, end = bindings.load().ir.DenseI32ArrayAttr(op.attributes[ROLE])
+            found.append(Role(first, end, inside[0]))
+        elif op.name in _LOOPS:
+            found.append(Repeated([step for body in inside for step in body]))
+        elif inside:
+            found.append(Paths(inside if len(inside) > 1 else [*inside, []]))
+        elif op.name == _ARRIVE:
+            found.append(Arrival(op))
+        elif op.name in (*_BARRIERS, _FENCE):
+            found.append(Fence())
+        elif op.name == _MATRICES or (op.name in _WRITES and any(root_of(v) in stored for v in op.operands)):
+            found.append(ProxyWrite())
+    return found
 
 
 def root_of(value: Value) -> Value:

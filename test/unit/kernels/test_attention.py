@@ -164,10 +164,9 @@ def test_scores_are_computed_again_by_single_warps():
     (AttentionForm(causal=True), (1, 1, 300, 260), {"tile": AttentionTile(4, 64, 4, skips=True)}),
     (AttentionForm(causal=True), (5, 1, 200, 200),
      {"tile": AttentionTile(2, 64, skips=True, sections=1), "blocks": 3, "gain": 60.0}),
-    (AttentionForm(causal=True), (1, 1, 150, 150), {"gain": 3.0, "tile": AttentionTile(2, 64, 2, 4)}),
 ], ids=["3 blocks", "1 block", "3 blocks of groups", "1 block of groups", "turns", "turns of 3 blocks",
         "causal turns of 3 blocks", "four groups", "four groups that skip tiles",
-        "parts of 3 blocks by length", "weights by polynomials"])  # fmt: skip
+        "parts of 3 blocks by length"])  # fmt: skip
 def test_tiles_and_blocks(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
 

@@ -17,7 +17,7 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.bulk_copies import check_barrier
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import BULK_AGENT, ShadowAccess

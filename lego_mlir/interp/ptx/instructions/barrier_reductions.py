@@ -16,7 +16,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IntArray

@@ -17,7 +17,7 @@ from lego_mlir.interp.barrier_phases import NamedBarrier
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.warp_convergence import converge, whole_warps
 from lego_mlir.interp.report import Kind
 

@@ -7,7 +7,7 @@ import numpy as np
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import EXIT, YIELD, GangDivergence, Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction, SymbolOperand
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction, SymbolOperand
 from lego_mlir.interp.report import Kind
 
 

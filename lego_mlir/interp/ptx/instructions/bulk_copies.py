@@ -25,7 +25,7 @@ from lego_mlir.interp.ptx.instructions.cp_async import queues_of
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located, mbarriers_of, used
 from lego_mlir.interp.ptx.instructions.ptx_atomics import UPDATES
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
@@ -477,7 +477,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 copies = list(queues_of(machine).get(int(warp), ()))
                 joint = machine.clocks.release(np.array([warp]))
                 agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
-                joint[:, agent] = max([int(joint[0, agent]), *(c.clock for c in copies)])
+                joint[0, agent] = max([int(joint[0, agent]), *(c.clock for c in copies)])  # of the generic proxy
                 arrivals = int((gang.lane_warp[lanes] == warp).sum())
 
                 def land(barrier=barrier, copies=copies, joint=joint, arrivals=arrivals) -> None:  # type: ignore[no-untyped-def]

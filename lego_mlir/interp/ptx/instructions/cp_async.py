@@ -16,7 +16,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.group_queues import GroupQueue
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.shared_shadow import COPY_AGENT, ShadowAccess
 
 if TYPE_CHECKING:

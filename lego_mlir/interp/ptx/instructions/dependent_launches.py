@@ -9,7 +9,7 @@ from __future__ import annotations
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import YIELD, Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 WAITS = "the kernel before it on the stream to end"
 

@@ -15,7 +15,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.device_order import is_strong, semantics
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction, PtxOperand
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Ignored, PtxInstruction, PtxOperand
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, Ignored, PtxInstruction, PtxOperand
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from lego_mlir.interp.ptx.address_spaces import SHARED_WINDOW, WINDOWS
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import Ignored, OperandList, PtxInstruction, PtxRegister, SymbolOperand
+from lego_mlir.interp.ptx.ptx_program import Ignored, OperandList, PtxInstruction, PtxRegister, SymbolOperand
 from lego_mlir.interp.ptx.ptx_types import BITS, PACKED, bits_of_type_name
 
 

@@ -16,7 +16,7 @@ from lego_mlir.interp.ptx.device_order import semantics
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.float_arithmetic import is_bf16
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
 
 if TYPE_CHECKING:

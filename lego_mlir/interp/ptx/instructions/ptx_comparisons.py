@@ -10,7 +10,7 @@ import numpy as np
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
 
 if TYPE_CHECKING:

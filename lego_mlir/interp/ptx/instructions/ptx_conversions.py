@@ -20,7 +20,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, saturated
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED, TYPE_NAMES
 
 if TYPE_CHECKING:

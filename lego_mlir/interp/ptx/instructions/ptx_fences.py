@@ -12,7 +12,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.device_order import orders_blocks
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 
 @opcode("membar", "fence")

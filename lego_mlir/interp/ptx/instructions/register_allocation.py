@@ -15,7 +15,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.report import Kind
 
 REGISTERS: Final = 64 * 1024  # of a block; CUDA C++ Programming Guide, compute capability 9.0

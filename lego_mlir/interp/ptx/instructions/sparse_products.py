@@ -32,7 +32,7 @@ from lego_mlir.interp.ptx.instructions.tensor_core import (
     wide_values,
 )
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind

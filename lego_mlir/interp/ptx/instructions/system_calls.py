@@ -16,7 +16,7 @@ from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import EXIT, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction, SymbolOperand
+from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction, SymbolOperand
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction, PtxOperand, PtxRegister
+from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.shared_shadow import TENSOR_AGENT

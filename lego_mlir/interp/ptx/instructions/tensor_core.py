@@ -18,7 +18,7 @@ from lego_mlir.interp.mma_fragments import left_places, right_places, sum_places
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 

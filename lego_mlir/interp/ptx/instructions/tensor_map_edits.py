@@ -14,7 +14,7 @@ from lego_mlir.interp.ptx.bulk_tensor_maps import MAGIC, MAP_BYTES, TYPES
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 ELEMENTS: Final = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "tf32", "tf32")
 SWIZZLE_BYTES: Final = (0, 32, 64, 128)

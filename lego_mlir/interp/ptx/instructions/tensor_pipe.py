@@ -23,7 +23,7 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.bulk_copies import check_barrier
 from lego_mlir.interp.ptx.instructions.mbarriers import arrive_once, located
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.tensor_memory import LANES, TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor
 from lego_mlir.interp.report import Kind

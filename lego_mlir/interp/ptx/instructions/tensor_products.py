@@ -33,7 +33,7 @@ from lego_mlir.interp.ptx.instructions.tensor_pipe import (
 )
 from lego_mlir.interp.ptx.instructions.wgmma import shared_values
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, OperandList, PtxInstruction, PtxOperand
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, Immediate, OperandList, PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.tensor_formats import (
     BYTES_ALONG_K,

@@ -16,7 +16,7 @@ from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import AddressOperand, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import AddressOperand, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES
 from lego_mlir.interp.ptx.texture_memory import PlacedTexture
 from lego_mlir.interp.report import Kind

@@ -19,7 +19,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_core import wide_values
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 

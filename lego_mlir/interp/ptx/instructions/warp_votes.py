@@ -15,7 +15,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.report import Kind
@@ -23,8 +23,6 @@ from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, matching_lan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
-
-ALL_LANES: Final = 0xFFFFFFFF
 
 
 def _with_members(decoder: Decoder, mask: Source, step: Callable[[Gang, Array], None]) -> Step:

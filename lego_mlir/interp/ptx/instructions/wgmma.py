@@ -24,7 +24,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.group_queues import GroupQueue
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
-from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
+from lego_mlir.interp.ptx.ptx_program import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid

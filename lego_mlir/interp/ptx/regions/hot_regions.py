@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction
+from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
 from lego_mlir.interp.ptx.regions.llvm_ir import binding as llvm
 from lego_mlir.interp.ptx.regions.llvm_ir import ir

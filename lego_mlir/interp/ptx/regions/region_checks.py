@@ -12,7 +12,7 @@ from typing import Final
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import space_of
 from lego_mlir.interp.ptx.global_shadow import AGENT, BLOCK, CLOCK, LINE, SEVERAL
-from lego_mlir.interp.ptx.ptx_reader import (
+from lego_mlir.interp.ptx.ptx_program import (
     AddressOperand,
     OperandList,
     PtxInstruction,

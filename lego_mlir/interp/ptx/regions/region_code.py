@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from lego_mlir.interp.ptx.ptx_reader import (
+from lego_mlir.interp.ptx.ptx_program import (
     Immediate,
     OperandList,
     PtxInstruction,

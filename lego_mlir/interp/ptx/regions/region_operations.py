@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxRegister
+from lego_mlir.interp.ptx.ptx_program import Immediate, OperandList, PtxInstruction, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import TYPE_NAMES
 from lego_mlir.interp.ptx.regions.llvm_ir import ir
 from lego_mlir.interp.ptx.regions.region_checks import emit_access

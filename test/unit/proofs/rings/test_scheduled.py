@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from scheduled_faults import FAULTS, planted
-from tiled_products import PRODUCTS
+from tiled_products import PRODUCTS, after
 
 import lego_mlir as lego
 from lego_mlir.expr.verdict import Proved, Refuted
@@ -32,7 +32,7 @@ FAULTS_IN_A_PUSH = (
 
 
 def scheduled(name, schedule, k=512):
-    return PRODUCTS[name](256, 256, k)[0].schedule(schedule)
+    return after(PRODUCTS[name](256, 256, k)[0], schedule)
 
 
 ANY_DEPTH = lego.size("K", min=64, max=2**16, multiple_of=64)

@@ -1,7 +1,7 @@
 """Arrivals after stores into operands of `wgmma` have a proxy fence, and no others."""
 
 import pytest
-from tiled_products import PRODUCTS, emulated, run
+from tiled_products import PRODUCTS, after, emulated, run
 
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel
@@ -15,7 +15,7 @@ STORING = ("doubled", "computed", "gathered")
 
 def scheduled(name):
     kernel, reference = PRODUCTS[name](128, 128, 256)
-    return kernel.schedule(ROLES), reference
+    return after(kernel, ROLES), reference
 
 
 def operands(trace):
@@ -36,7 +36,8 @@ def test_its_code_has_one_fence_more():
 
 def test_the_emulator_reports_a_fence_that_is_left_out(monkeypatch):
     monkeypatch.setattr(emit_wgmma, "fenced_arrivals", lambda body, operands: frozenset())
-    faults, _ = run(*scheduled("doubled"), emulated)
+    kernel, reference = PRODUCTS["doubled"](128, 128, 256)
+    faults, _ = run(kernel.schedule(ROLES), reference, emulated)  # not the kernel that others share
     assert {fault.kind for fault in faults} == {Kind.UNFENCED}
 
 

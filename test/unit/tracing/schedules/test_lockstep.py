@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
 
 import lego_mlir as lego
 from lego_mlir import Col, f16
@@ -25,7 +25,7 @@ PIPELINE = "persistent(blocks={blocks}), warpgroups, pipeline(stages=2), "
 
 def plain(tiles=5, k=320, blocks=2, then="lockstep(every=2), roles"):
     kernel, reference = PRODUCTS["plain"](64 * tiles, 64, k, T)
-    return kernel.schedule(PIPELINE.format(blocks=blocks) + then), reference
+    return after(kernel, PIPELINE.format(blocks=blocks) + then), reference
 
 
 # -- what the trace says, enumerated

@@ -1,8 +1,11 @@
 """`pipeline` of loops that copy tiles and use them by elements, as tiles of values and in products; data as steps."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from launching import in_memory, launch, logical
+from tiled_products import after
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f2, f16, f32, i32
@@ -28,6 +31,7 @@ def copied(word, source, tile, row, k):
     lego.wait_copies(0)
 
 
+@cache
 def sums(word, use, count):
     """The sums of rows of a matrix over as many steps as `count` says, by a use of a shared tile."""
 
@@ -111,13 +115,14 @@ SCHEDULES = [("pipeline(stages=3)", "interpreter"), ("pipeline(stages=2), ahead"
 @pytest.mark.parametrize("word", ["stage", "copy_async"])
 @pytest.mark.parametrize("steps", [(3, 5), (0, 1)])
 def test_sums_over_as_many_tiles_as_memory_says(word, use, schedule, machine, steps):
-    kernel = sums(word, USES[use], loaded).schedule(schedule)
+    kernel = after(sums(word, USES[use], loaded), schedule)
     x = np.random.default_rng(0).integers(-9, 10, (2 * ROWS, STEPS * BK)).astype(np.float32)
     y = run(kernel, machine, x, np.array(steps, np.int32), np.full((2, ROWS), np.nan, np.float32))
     for block, n in enumerate(steps):
         np.testing.assert_array_equal(y[block], x[block * ROWS :][:ROWS, : n * BK].sum(axis=1))
 
 
+@cache
 def product(word, right=Col):
     """A product whose sums are a tile of values: `acc.set(lego.mma(ta, tb, acc))`."""
     a_of, b_of = lego.Tensor(f16, Row(ROWS, STEPS * BK)), lego.Tensor(f16, right(STEPS * BK, ROWS))
@@ -148,7 +153,7 @@ def product(word, right=Col):
 @pytest.mark.parametrize("word", ["stage", "copy_async"])
 @pytest.mark.parametrize("right", [Col, Row])
 def test_products_into_tiles_of_values(word, right, schedule, machine):
-    kernel = product(word, right).schedule(schedule)
+    kernel = after(product(word, right), schedule)
     rng, n = np.random.default_rng(1), 4
     a = rng.integers(-4, 5, (ROWS, STEPS * BK)).astype(np.float16)
     b = rng.integers(-4, 5, (STEPS * BK, ROWS)).astype(np.float16)
@@ -158,7 +163,7 @@ def test_products_into_tiles_of_values(word, right, schedule, machine):
 
 @pytest.mark.parametrize("made", [lambda: sums("copy_async", tiles, loaded), lambda: product("stage")])
 def test_the_rings_are_proved_whatever_the_number_of_steps(made):
-    kernel = made().schedule("pipeline(stages=3), roles")
+    kernel = after(made(), "pipeline(stages=3), roles")
     unproved = [(text, verdict) for text, verdict in kernel_claims(kernel) if not isinstance(verdict, Proved)]
     assert unproved == []
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, i1, i32
@@ -24,7 +24,7 @@ ROLES = "warpgroups, pipeline(stages=2), clusters(blocks={}), roles"
 
 def clustered(blocks, text=ROLES):
     kernel, reference = PRODUCTS["plain"](64 * blocks, 64, 192, T)
-    return kernel.schedule(text.format(blocks)), reference
+    return after(kernel, text.format(blocks)), reference
 
 
 @pytest.mark.parametrize("blocks", [2, 4])

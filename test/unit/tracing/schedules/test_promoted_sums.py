@@ -1,7 +1,7 @@
 """`exact`: values stay, sums begin anew every few steps, and what stands in the way is named."""
 
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16
@@ -23,17 +23,17 @@ def require(kernel, reference, machine):
 @pytest.mark.parametrize("every", [1, 2, 5, 7])
 def test_values_stay_for_every_number_of_steps(every):
     kernel, reference = PRODUCTS["plain"](64, 64, 320, T)
-    require(kernel.schedule(f"warpgroups, exact(every={every})"), reference, interpreted)
+    require(after(kernel, f"warpgroups, exact(every={every})"), reference, interpreted)
 
 
 def test_two_loops_add_to_one_total_in_roles():
     kernel, reference = PRODUCTS["two_sums"](64, 64, 192, T)
-    require(kernel.schedule("warpgroups, exact(every=2), pipeline(stages=2), overlay, roles"), reference, emulated)
+    require(after(kernel, "warpgroups, exact(every=2), pipeline(stages=2), overlay, roles"), reference, emulated)
 
 
 def test_threads_that_copy_ahead():
     kernel, reference = PRODUCTS["plain"](64, 64, 320, T)
-    scheduled = kernel.schedule("warps, exact(every=2), pipeline(stages=3), ahead")
+    scheduled = after(kernel, "warps, exact(every=2), pipeline(stages=3), ahead")
     require(scheduled, reference, lambda k, memories: PtxRun(target="sm_80")(k, memories, {}))
 
 
@@ -43,7 +43,7 @@ def loops(kernel):
 
 def test_the_inner_loop_has_as_many_steps():
     kernel, _ = PRODUCTS["plain"](64, 64, 320, T)
-    outer, inner, *_ = loops(kernel.schedule("warpgroups, exact(every=2)"))
+    outer, inner, *_ = loops(after(kernel, "warpgroups, exact(every=2)"))
     assert (int(outer.lo), int(outer.hi), int(outer.step)) == (0, 5, 2)
     spans = [(int(inner.lo.subs(outer.symbol, n)), int(inner.hi.subs(outer.symbol, n))) for n in (0, 2, 4)]
     assert spans == [(0, 2), (2, 4), (4, 5)]

@@ -1,7 +1,7 @@
 """`resident`: registers of several blocks fit a multiprocessor, and values stay."""
 
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, run
+from tiled_products import PRODUCTS, Tile, after, emulated, run
 
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -14,13 +14,13 @@ T = Tile(64, 64, 16)
 
 def test_values_stay():
     kernel, reference = PRODUCTS["plain"](64, 64, 192, T)
-    faults, difference = run(kernel.schedule(f"{ROLES}, resident"), reference, emulated)
+    faults, difference = run(after(kernel, f"{ROLES}, resident"), reference, emulated)
     assert (faults, difference) == ([], 0)
 
 
 def test_roles_keep_the_registers_that_they_are_launched_with():
     kernel, _ = PRODUCTS["plain"](64, 64, 192, T)
-    own, shared = (kernel.schedule(text) for text in (ROLES, f"{ROLES}, resident(blocks=3)"))
+    own, shared = (after(kernel, text) for text in (ROLES, f"{ROLES}, resident(blocks=3)"))
     assert all(role.registers for _, role in words_in(own.trace().body, WarpRole))
     assert not any(role.registers for _, role in words_in(shared.trace().body, WarpRole))
     texts = [compile_kernel(k, target="sm_90a").text for k in (own, shared)]
@@ -32,7 +32,7 @@ def test_roles_keep_the_registers_that_they_are_launched_with():
 @pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
 def test_registers_fit_a_multiprocessor():
     kernel, _ = PRODUCTS["plain"](128, 64, 256, Tile(128, 64, 16))
-    scheduled = kernel.schedule(f"{ROLES}, resident")
+    scheduled = after(kernel, f"{ROLES}, resident")
     (threads,) = scheduled.block
     text = compile_kernel(scheduled, target="sm_90a").text
     _, (resources,) = ptxas.assemble(text, target_named("sm_90a"))
@@ -42,5 +42,5 @@ def test_registers_fit_a_multiprocessor():
 
 def test_threads_that_copy_ahead_share_a_multiprocessor_too():
     kernel, _ = PRODUCTS["plain"](64, 64, 192, T)
-    scheduled = kernel.schedule("warps, pipeline(stages=2), ahead, resident(blocks=4)")
+    scheduled = after(kernel, "warps, pipeline(stages=2), ahead, resident(blocks=4)")
     assert ".minnctapersm 4" in compile_kernel(scheduled, target="sm_80").text

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
@@ -26,7 +26,7 @@ def some(values, pushed):
 @pytest.mark.parametrize("rest", ["", ", roles"])
 def test_a_pipeline_of_any_depth_keeps_values(stages, rest):
     kernel, reference = PRODUCTS["plain"](64, 64, 256, T)
-    faults, difference = run(kernel.schedule(f"warpgroups, pipeline(stages={stages}){rest}"), reference, interpreted)
+    faults, difference = run(after(kernel, f"warpgroups, pipeline(stages={stages}){rest}"), reference, interpreted)
     assert (faults, difference) == ([], 0)
 
 

@@ -392,14 +392,6 @@ def test_blocks_that_skip_what_others_of_their_cluster_wait_for():
         kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=4)")
 
 
-def test_threads_that_store_what_a_cluster_would_share():
-    kernel, _ = PRODUCTS["doubled"](256, 256, 128)
-    with pytest.raises(
-        ScheduleError, match="threads store this tile, and a cluster shares copies of tiles only; stage"
-    ):
-        kernel.schedule("warpgroups, pipeline(stages=2), clusters(blocks=2)")
-
-
 @pytest.mark.parametrize("schedule", ["persistent(blocks=2)", "warpgroups, pipeline(stages=2), clusters(blocks=2)"])
 def test_a_grid_of_two_dimensions(schedule):
     with pytest.raises(ScheduleError, match=r"takes a grid of one dimension, got \(2, 2\); number the tiles by lego"):

@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
 
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 
@@ -29,7 +29,7 @@ def made(name, *sizes):
 def scheduled(name, composition, *sizes):
     """A kernel that several tests run, scheduled once, and its reference."""
     kernel, reference = made(name, *sizes)
-    return kernel.schedule(composition), reference
+    return after(kernel, composition), reference
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -98,7 +98,7 @@ def test_a_scheduled_kernel_is_called_and_keeps_its_reference():
 def test_a_product_is_divided_where_a_launch_of_many_threads_leaves_few_registers(machine):
     """512 threads have 128 registers each at launch, and one instruction of 256 columns would take 154."""
     kernel, reference = PRODUCTS["doubled"](128, 256, 64, Tile(128, 256))
-    kernel = kernel.schedule("warpgroups, pipeline(stages=2), overlay, roles")
+    kernel = after(kernel, "warpgroups, pipeline(stages=2), overlay, roles(threads=256)")
     assert {(product.columns, product.width) for product in kernel.trace().products} == {(256, 128)}
     faults, difference = run(kernel, reference, machine)
     assert not faults, faults[0]

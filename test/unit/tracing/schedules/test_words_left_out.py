@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from tiled_products import PRODUCTS, emulated, interpreted, run
+from tiled_products import PRODUCTS, after, emulated, interpreted, run
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.tracing.schedules.replay import Replay
@@ -39,7 +39,7 @@ class Without(Replay):
 def kernel_of(name):
     sizes = (128, 256, 256) if name in ("persistent", "clusters") else (128, 128, 256)
     kernel, reference = PRODUCTS["plain"](*sizes)
-    return kernel.schedule(COMPOSITIONS[name]), reference
+    return after(kernel, COMPOSITIONS[name]), reference
 
 
 def words_of(name):
