@@ -2,12 +2,22 @@
 
     python bench/random_tiles.py count FIRST LAST      compile programs of these seeds for sm_90, and keep the counts
     python bench/random_tiles.py choose [FILE ..]      seconds in which the layouts of each example are chosen
-    python bench/random_tiles.py table                 the table of docs/results/layout-engine.md
+    python bench/random_tiles.py render --drawn 110 --seed S     kernels of programs drawn by S, for a GPU
+    python bench/random_tiles.py prepare --drawn 110 --seed S    on the GPU machine: Triton compiles the same programs
+    python bench/random_tiles.py time --drawn 110 --seed S       there: values against NumPy's, then times
+    python bench/random_tiles.py table                 the tables of docs/results/layout-engine.md
 
 The programs are those of `test/tile_programs.py`, whose values the tests compare with NumPy's; here they have sizes
 that are powers of two, since Triton takes no others. Instructions are those of the machine code, by ptxas for both, of
 one thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR,
 by which it stages operands. No GPU is needed.
+
+Timed are the programs on a grid, each block on its own tile, at three places: `memory`, so many tiles that they fill
+TIMED_BYTES; `l2`, L2_TILES of them in turns; `alone`, these with so much shared memory set aside that one block is
+resident on a multiprocessor. The kernel is the same. CuPy launches the machine code of both, Triton's compiled by the
+GPU machine's Triton. Of the first SEARCHED programs there are ALTERNATIVES other assignments of layouts: the engine's
+choices among a part of its candidates, or at prices that are changed by chance. All outputs are compared with NumPy's
+before a time is taken.
 
 `choose` takes the processor's time of the least of REPEATS choices in one process, each with the caches of layouts
 emptied, and compares them. On a busy machine it rises with what shares the core; `loop` is the time of two million
@@ -16,15 +26,17 @@ additions in Python, for comparison.
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from functools import _lru_cache_wrapper
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import _lru_cache_wrapper, partial
+from math import exp, prod
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from time import process_time
 from typing import Any
 
@@ -38,6 +50,12 @@ sys.path.insert(0, str(ROOT / "test"))
 PAGE, TARGET = "results/layout-engine.md", "sm_90"
 KEPT = mlir_kernels.static_path("random_tiles", TARGET)
 POINTERS = {"f32": "*fp32", "f16": "*fp16", "i32": "*i32"}
+PLACES = ("memory", "l2", "alone")
+TIMED_BYTES, FEWEST_BLOCKS, MOST_BLOCKS = 256 << 20, 8192, 65536
+L2_TILES, CHECKED_TILES = 256, 16
+ALONE_BYTES = 120 << 10
+"""Shared memory of a block of which a multiprocessor has room for one: sm_90 has 228 KiB."""
+SEARCHED, ALTERNATIVES, MOST_TRIES = 15, 20, 120
 HEAD = """import triton
 import triton.language as tl
 
@@ -62,10 +80,11 @@ def drawn(seed: int) -> Any:
 # -- Triton's text
 
 
-def triton_text(made: Any) -> str:
-    """The program as a Triton kernel."""
+def triton_text(made: Any, on_grid: bool = False) -> str:
+    """The program as a Triton kernel, of one block or of a grid whose blocks have their own tiles."""
     names = [f"x{k}" for k in range(len(made.inputs))] + [f"y{k}" for k in range(len(made.outputs))]
-    body = [f"v{k} = tl.load(x{k} + {_place(shape)})" for k, shape in enumerate(made.inputs)]
+    body = [f"{n} += tl.program_id(0) * {prod(s)}" for n, s in zip(names, made.shapes, strict=True) if on_grid]
+    body += [f"v{k} = tl.load(x{k} + {_place(shape)})" for k, shape in enumerate(made.inputs)]
     for number, step in enumerate(made.steps, len(made.inputs)):
         body += [line.replace("$", f"v{number}") for line in _lines(made, step)]
     for k, (value, axis) in enumerate(made.outputs):
@@ -131,6 +150,13 @@ def _lines(made: Any, step: tuple[str, tuple[int, ...], Any]) -> Iterator[str]:
             yield f"$ = wrap(tl.dot($h, tl.trans($h))).to({x}.dtype)"
 
 
+def compiled_by_triton(made: Any, folder: Path, name: str) -> Any:
+    """Triton's kernel of a program, whose text is in a folder."""
+    kernel = harness.load(folder, name, "tiles")
+    pointers = [POINTERS[str(made.dtype)]] * len(kernel.arg_names)
+    return mlir_kernels.by_triton(kernel, pointers, [], made.block // 32)
+
+
 # -- counts
 
 
@@ -153,9 +179,7 @@ def tritons(made: Any) -> dict[str, int]:
     """The counts of Triton's kernel."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tiles.py").write_text(triton_text(made))
-        kernel = harness.load(Path(folder), "tiles", "tiles")
-        pointers = [POINTERS[str(made.dtype)]] * len(kernel.arg_names)
-        found = mlir_kernels.by_triton(kernel, pointers, [], made.block // 32)
+        found = compiled_by_triton(made, Path(folder), "tiles")
     ir = found.asm["ttgir"]
     return {
         **code_counts(found.asm["cubin"]),
@@ -177,6 +201,172 @@ def static(first: int, last: int) -> None:
         rows[seed] = row
         print(json.dumps(row), flush=True)
         KEPT.write_text("[\n" + ",\n".join(json.dumps(rows[seed]) for seed in sorted(rows)) + "\n]\n")
+
+
+# -- kernels for a GPU
+
+
+def case_of(draw: random.Random) -> harness.Case:
+    """A program by its seed, which no cost was fitted to: programs with small seeds are counted."""
+    return (draw.randrange(10**6, 10**9),)
+
+
+def blocks_of(made: Any) -> int:
+    """The tiles of a program that fill TIMED_BYTES, a power of two."""
+    tile = sum(prod(shape) for shape in made.shapes) * made.dtype.bytes
+    return max(FEWEST_BLOCKS, min(MOST_BLOCKS, 1 << (TIMED_BYTES // tile - 1).bit_length()))
+
+
+def render(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """Our kernels and Triton's text of programs, and other assignments of the first."""
+    import tile_programs
+
+    for number, (seed,) in enumerate(cases):
+        made = drawn(seed)
+        (folder / f"{seed}_triton.py").write_text(triton_text(made, on_grid=True))
+        kernel = tile_programs.kernel_of(made, blocks_of(made))
+        codes = {keep_timed(folder, str(seed), kernel)}
+        for choice in alternatives_of(kernel.layout_choice, seed) if number < SEARCHED else ():
+            if len(codes) <= ALTERNATIVES:
+                codes.add(keep_timed(folder, f"{seed}_{len(codes)}", kernel.placed(choice)))
+        print(seed, *(word for word, _, _ in made.steps), f"{len(codes)} kernels", flush=True)
+
+
+def keep_timed(folder: Path, name: str, kernel: Any) -> bytes:
+    """Keep a kernel's machine code, and the slots that the engine predicts; the code."""
+    found = mlir_kernels.compiled(kernel, TARGET)
+    (facts,) = found.kernels
+    assert facts.dynamic_shared == 0
+    keep_launch(folder, name, found.bytes, entry=kernel.name, shared=0, unused=0, slots=slots_of(kernel.layout_choice))
+    return found.bytes
+
+
+def keep_launch(folder: Path, name: str, code: bytes, **facts: Any) -> None:
+    """Machine code, its entry, dynamic shared memory in bytes, and pointers that it takes after a program's."""
+    (folder / f"{name}.cubin").write_bytes(code)
+    (folder / f"{name}.json").write_text(json.dumps(facts))
+
+
+def slots_of(choice: Any) -> float:
+    """The slots of a choice by the engine's costs."""
+    from lego_mlir.engine.operation_costs import converted_slots, operation_slots
+
+    graph, total = choice.alternatives.graph, 0.0
+    for n, value in choice.values.items():
+        for (state, _), needed in zip(value.computed, value.needed, strict=True):
+            total += n.weight * operation_slots(n, state, graph, needed)
+        total += sum(converted_slots(n, a, b) for a, b in value.moved)
+    return round(total, 2)
+
+
+def alternatives_of(choice: Any, seed: int) -> Iterator[Any]:
+    """Other assignments: the best of a part of all ways, or at prices that are changed by chance; no two the same."""
+    from lego_mlir.engine.layout_choice import best_of
+    from lego_mlir.errors import LayoutError
+
+    draw, known = random.Random(seed), {_key(choice)}
+    for tries in range(MOST_TRIES):
+        varied = copy.copy(choice.alternatives)
+        change, part = (0.1, 0.2, 0.4, 0.8)[tries % 4], (0.0, 0.05, 0.2)[tries % 3]
+        varied.options = {
+            n: [o._replace(slots=o.slots * exp(draw.gauss(0, change))) for o in _some(options, part, draw)]
+            for n, options in choice.alternatives.options.items()
+        }
+        try:
+            other = best_of(varied)
+        except LayoutError:  # what is left does not fit together
+            continue
+        if _key(other) not in known:
+            known.add(_key(other))
+            yield other
+
+
+def _some(options: Sequence[Any], part: float, draw: random.Random) -> Sequence[Any]:
+    """The options without a part of them, at least one."""
+    return [o for o in options if draw.random() >= part] or [draw.choice(options)]
+
+
+def _key(choice: Any) -> tuple[Any, ...]:
+    return tuple((n.number, value.computed, value.moved) for n, value in choice.values.items())
+
+
+def triton_code(folder: Path, seed: int) -> str:
+    """The name of Triton's kernel, compiled where it is missing."""
+    name = f"{seed}_triton"
+    if not (folder / f"{name}.cubin").is_file():
+        found = compiled_by_triton(drawn(seed), folder, name)
+        parameters = found.asm["ptx"].split(".entry")[1].split(")")[0].count(".param")
+        made = drawn(seed)
+        keep_launch(
+            folder, name, found.asm["cubin"], entry=found.metadata.name, shared=found.metadata.shared,
+            unused=parameters - len(made.shapes), slots=None,
+        )  # fmt: skip
+    return name
+
+
+# -- times
+
+
+def timed(folder: Path, seed: int) -> list[harness.Contender]:
+    """Ours, its alternatives and Triton's at all places, whose results are right."""
+    seed = int(seed)
+    names = {"Triton": triton_code(folder, seed), "ours": str(seed)}
+    if harness.PREPARING:
+        return []
+    names |= {f"other {k}": f"{seed}_{k}" for k in range(1, MOST_TRIES) if (folder / f"{seed}_{k}.cubin").is_file()}
+    made = drawn(seed)
+    blocks = blocks_of(made)
+    tensors, wanted = arrays(made, blocks)
+    found = []
+    for who, name in names.items():
+        launches, facts = launches_of(folder, name, tensors, made.block, blocks)
+        for tensor, _ in wanted:
+            tensor.fill_(99)
+        launches["memory"]()
+        for tensor, expected in wanted:
+            if not bool((tensor.view(-1, *expected.shape) == expected).all()):
+                raise harness.WrongResultError(f"{who}, {name}: wrong; nothing is timed")
+        found += [harness.contender(run, kernel=who, place=place, **facts) for place, run in launches.items()]
+    return found
+
+
+def arrays(made: Any, blocks: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """The tensors of a program on the device, and of each output the values of CHECKED_TILES, which repeat."""
+    import numpy as np
+    import tile_programs
+    import torch
+
+    tiles = [tile_programs.arrays_of(made, number) for number in range(CHECKED_TILES)]
+    kind = tile_programs.NUMPY[made.dtype]  # NumPy's sums of i32 are i64
+    inputs, outputs = (
+        [torch.from_numpy(np.stack(same).astype(kind)).cuda() for same in zip(*arrays, strict=True)]
+        for arrays in zip(*tiles, strict=True)
+    )
+    given = [x.repeat(blocks // CHECKED_TILES, *(1 for _ in x.shape[1:])) for x in inputs]
+    results = [torch.empty((blocks, *y.shape[1:]), dtype=y.dtype, device="cuda") for y in outputs]
+    return [*given, *results], list(zip(results, outputs, strict=True))
+
+
+def launches_of(
+    folder: Path, name: str, tensors: Sequence[Any], block: int, blocks: int
+) -> tuple[Mapping[str, Callable[[], Any]], dict[str, Any]]:
+    """The launches of a kept kernel by place, and its facts: slots, registers, bytes of shared and of local memory."""
+    import cupy
+    import numpy as np
+
+    about = json.loads(harness.rendered(folder / f"{name}.json").read_text())
+    function = cupy.RawModule(path=str(folder / f"{name}.cubin")).get_function(about["entry"])
+    given = (*(np.uint64(t.data_ptr()) for t in tensors), *(np.uint64(0) for _ in range(about["unused"])))
+    alone = ALONE_BYTES - function.shared_size_bytes
+    function.max_dynamic_shared_size_bytes = alone
+    grids = {"memory": (blocks, 1), "l2": (L2_TILES, blocks // L2_TILES), "alone": (L2_TILES, blocks // L2_TILES)}
+    launches = {
+        place: partial(function, grid, (block,), given, shared_mem=alone if place == "alone" else about["shared"])
+        for place, grid in grids.items()
+    }
+    shared = about["shared"] + function.shared_size_bytes
+    facts = {"registers": function.num_regs, "shared_bytes": shared, "local_bytes": function.local_size_bytes}
+    return launches, {"slots": about["slots"], **facts}
 
 
 # -- the table
@@ -215,6 +405,35 @@ def table() -> None:
     )
     lines = [[kind, *(f"{n:,}" for n in pair)] for kind, pair in found["totals"].items()]
     mlir_kernels.put_into(PAGE, "random-tiles", text, mlir_kernels.table("all programs together|ours|Triton", lines))
+    if results := mlir_kernels.latest("random_tiles"):
+        about = f"{mlir_kernels.circumstances('random_tiles', results, 'torch', 'triton')}, seed {results['seed']}.\n\n"
+        heads = (
+            "tiles|programs|Triton's time over ours, geometric mean|least|most|searched|ours over the quickest, median"
+        )
+        seeds = {row["case"][0] for row in results["rows"]}
+        sorting = {seed for seed in seeds if any(word == "sort" for word, _, _ in drawn(int(seed)).steps)}
+        others = [row for row in results["rows"] if row["case"][0] not in sorting]
+        lines = [line_of(place, results["rows"]) for place in PLACES]
+        for place in PLACES:  # sorts are much slower in Triton, and hide the others in a mean
+            name, *cells = line_of(place, others)
+            lines.append([f"{name}, nothing sorted", *cells])
+        made = mlir_kernels.table(f"{heads}|most|within 3 %", lines)
+        mlir_kernels.put_into(PAGE, "random-tiles-times", about, made)
+
+
+def line_of(place: str, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The cells of a place: Triton's times over ours, and ours over the quickest of it and its alternatives."""
+    by_program: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["place"] == place:
+            by_program.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
+    ratios = [times["Triton"] / times["ours"] for times in by_program.values()]
+    searched = [times for times in by_program.values() if len(times) > 2]
+    over = [times["ours"] / min(ms for who, ms in times.items() if who != "Triton") for times in searched]
+    mean = [f"{x:.2f}" for x in (geometric_mean(ratios), min(ratios), max(ratios))]
+    quickest = [f"{x:.2f}" for x in (median(over), max(over))] if over else ["", ""]
+    close = f"{sum(x <= 1.03 for x in over)} of {len(over)}"
+    return [place, str(len(ratios)), *mean, str(len(searched)), *quickest, close]
 
 
 def count(words: Sequence[str]) -> None:
@@ -270,7 +489,10 @@ def choose(words: Sequence[str]) -> int:
     return int(failed)
 
 
-BENCHMARK = runner.Benchmark("random_tiles", table=table, steps={"count": count, "choose": choose})
+BENCHMARK = runner.Benchmark(
+    "random_tiles", timed=timed, table=table, render=render, draw=case_of, steps={"count": count, "choose": choose},
+    protocol=harness.Protocol("steady", turn_s=0.003, rounds=9, patience_ms=1),
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

@@ -220,21 +220,26 @@ class Arrays:
         return Arrays.wrap(wide @ wide.T).astype(x.dtype)
 
 
-def kernel_of(made):
-    """The program as a kernel."""
+def kernel_of(made, tiles=1):
+    """The program as a kernel of a grid, whose blocks have tiles of their own, one after the other in each tensor."""
     names = [f"x{k}" for k in range(len(made.inputs))] + [f"y{k}" for k in range(len(made.outputs))]
 
     def body(*tensors):
         count = len(made.inputs)
-        values = [lego.load(t, shape) for t, shape in zip(tensors, made.inputs, strict=False)]
+        values = [lego.load(t, shape, at=place(shape)) for t, shape in zip(tensors, made.inputs, strict=False)]
         values = run(made, values, Tiles)
         for t, (k, axis) in zip(tensors[count:], made.outputs, strict=True):
-            (values[k] if axis is None else values[k].max(axis=axis)).store(t)
+            found = values[k] if axis is None else values[k].max(axis=axis)
+            found.store(t, at=place(found.shape))
 
-    scope = {f"t_{n}": lego.Tensor(made.dtype, Row(*s)) for n, s in zip(names, made.shapes, strict=True)}
+    def place(shape):
+        return (lego.block_id[0] * shape[0], *(0 for _ in shape[1:]))
+
+    shapes = [(tiles * rows, *rest) for rows, *rest in made.shapes]
+    scope = {f"t_{n}": lego.Tensor(made.dtype, Row(*s)) for n, s in zip(names, shapes, strict=True)}
     scope |= {"body": body}
     exec(f"def tiles({', '.join(f'{n}: t_{n}' for n in names)}):\n    body({', '.join(names)})", scope)
-    return lego.kernel(grid=1, block=made.block)(scope["tiles"])
+    return lego.kernel(grid=tiles, block=made.block)(scope["tiles"])
 
 
 def arrays_of(made, seed):

@@ -5,7 +5,8 @@
 | `tile_graph` | the operations of a tile program, and the transfer functions of their layouts |
 | `tile_memory` | the addresses of a tile, and the accesses of a layout |
 | `anchors`, `closure` | the candidate layouts of each value |
-| `prices`, `operation_costs` | the cost of an operation and of a conversion, by counts |
+| `operation_costs`, `axis_costs` | the cost of an operation and of a conversion, by counts |
+| `conversion_bounds` | lower bounds of conversions, without their plans |
 | `alternatives` | the ways to compute each value; values that are kept in several layouts |
 | `elimination` | the best choice of all values, by variable elimination |
 | `layout_choice` | the search: bounds first, plans where they matter |

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from lego_mlir.engine.conversion_bounds import conversion_bounds
 from lego_mlir.engine.operand_places import places_of_operands
 from lego_mlir.engine.operation_costs import (
     IMPOSSIBLE,
-    converted_bound,
+    converted_bounds,
     converted_slots,
-    is_free,
     operation_slots,
 )
 from lego_mlir.engine.shared_placements import is_shared
@@ -128,18 +128,15 @@ class Alternatives:
         if alike not in self._tables:
             table = np.full((len(found), len(found)), float(IMPOSSIBLE))
             # A tile is staged by copies, and loaded again where it is needed in registers.
-            held = [(k, layout) for k, layout in enumerate(found) if not is_shared(layout)]
-            for (i, a), (j, b) in product(held, held):
-                table[i, j] = self._bound(n, a, b, is_fixed)
+            held = [k for k, layout in enumerate(found) if not is_shared(layout)]
+            layouts = [found[k] for k in held]
+            if n.movable and not is_fixed:
+                table[np.ix_(held, held)] = converted_bounds(n, layouts)
+            elif not n.movable:
+                table[np.ix_(held, held)] = np.where(conversion_bounds(tuple(layouts), n.bits).free, 0.0, IMPOSSIBLE)
             np.fill_diagonal(table, 0.0)
             self._tables[alike] = table
         return self._tables[alike].copy()
-
-    @staticmethod
-    def _bound(n: TileNode, a: LinearLayout, b: LinearLayout, is_fixed: bool) -> float:
-        if is_fixed or not n.movable:
-            return 0.0 if n.movable is False and is_free(a, b) else IMPOSSIBLE
-        return converted_bound(n, a, b)
 
     def plan(self, n: TileNode, source: int, target: int) -> float:
         """The increase of a conversion's slots from its bound to its plan, which replaces the bound."""
@@ -158,11 +155,16 @@ class Alternatives:
         return more
 
     def is_converted_later(self, n: TileNode) -> bool:
-        """Whether a value is converted, if at all, after its only user, which is as narrow."""
+        """Whether a value is converted, if at all, after its only user, which is as narrow and costs the same anywhere.
+
+        A user that costs less in a layout with fewer copies is better off behind the conversion.
+        """
         users = self.users[n]
         if len(users) != 1 or not isinstance(users[0].operation, MapTile):
             return False
-        return self.operands[users[0]] == [n] and users[0].bits <= n.bits and users[0].weight <= n.weight
+        if self.operands[users[0]] != [n] or users[0].bits > n.bits or users[0].weight > n.weight:
+            return False
+        return len({option.slots for option in self.options[users[0]]}) == 1
 
     def groups(self, n: TileNode, alive: list[int]) -> list[Group]:
         """The sets of layouts in which a value may be available.

@@ -73,7 +73,7 @@ def kept(sizes: Mapping[V, int], factors: Sequence[Factor[V]], most: float) -> d
 
     for turn in range(TURNS):
         for v, own in within.items():
-            if len(own) > 1:
+            if len(own) > 1 and len(alive[v]) > 1:  # of one value only a constant would move
                 found = [least_of(k, v) for k in own]
                 mean = np.minimum(sum(found) / len(own), INFEASIBLE)
                 for k, now in zip(own, found, strict=True):
@@ -82,8 +82,11 @@ def kept(sizes: Mapping[V, int], factors: Sequence[Factor[V]], most: float) -> d
         if turn % 2 == 0:
             continue
         bounds = [table.min() for table in tables]
-        stay = {}
+        stay: dict[V, np.ndarray] = {}
         for v, own in within.items():
+            if len(alive[v]) == 1:
+                stay[v] = np.ones(1, bool)
+                continue
             rest = sum(bounds) - sum(bounds[k] for k in own)
             stay[v] = rest + sum(least_of(k, v) for k in own) <= most + _SLACK
             if not stay[v].any():

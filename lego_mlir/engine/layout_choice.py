@@ -79,8 +79,11 @@ class LayoutChoice:
 
 def chosen_layouts(graph: TileGraph, most: int = MOST_CANDIDATES, rounds: int = MOST_ROUNDS) -> LayoutChoice:
     """The layouts of a graph. Raises LayoutError, with the uses that conflict, where there is no assignment."""
-    layouts = candidates(graph, most, operation_slots)
-    alternatives = Alternatives(graph, layouts)
+    return best_of(Alternatives(graph, candidates(graph, most, operation_slots)), rounds)
+
+
+def best_of(alternatives: Alternatives, rounds: int = MOST_ROUNDS) -> LayoutChoice:
+    """The best assignment of these alternatives. Raises LayoutError as `chosen_layouts` does."""
     for n in alternatives.nodes:
         if not alternatives.options[n]:
             raise no_assignment(alternatives)
@@ -211,12 +214,14 @@ class _Search:
     def _round(self, best: float) -> tuple[float, Assignment, bool] | None:
         """The best assignment by the present bounds, its cost, and whether all groups of layouts were considered.
 
-        None where a table would be too large.
+        None where a table would be too large, or where a value has no layout in which it is made and used.
         """
         every = self.all.options
         self.all.options = self._left.options if self._left else self._relaxed(best)
         try:
             groups, is_whole = (self._left.groups, self._left.is_whole) if self._left else self._groups()
+            if not all(groups.values()):
+                return None
             ways, factors = self._tables(groups)
             left = {n: np.arange(len(g)) for n, g in groups.items()}
             if self._left is None or self._left.shrinks:
@@ -243,10 +248,11 @@ class _Search:
         scopes = [{n, *self.all.operands[n]} for n in self.nodes]
         for scope in scopes:
             while prod(len(groups[v]) for v in scope) > LARGEST_TABLE:
-                widest = max(scope, key=lambda v: (max(map(len, groups[v])), len(groups[v]), v.number))
-                most = max(map(len, groups[widest]))
-                if most == 1:
+                several = [v for v in scope if len({len(g) for g in groups[v]}) > 1]
+                if not several:
                     break
+                widest = max(several, key=lambda v: (max(map(len, groups[v])), len(groups[v]), v.number))
+                most = max(map(len, groups[widest]))
                 groups[widest] = [g for g in groups[widest] if len(g) < most]
                 is_whole = False
         return is_whole

@@ -4,27 +4,33 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 
 | operation | slots |
 |---|---|
-| load, store | a line each, 1/4 a request, 1/2 a sector; 2 for a sector written in part, 8 for a mask |
+| load | a line each, 1/4 a request, 1/2 a sector; 4 for a mask |
+| store | 2 a line, 1/4 a request, 1 a sector; 32 for a sector written in part, 4 for a mask |
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
 | reduction | combinations, shuffles, and the exchange between warps by its plan |
 | product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`; 40 for addresses in shared memory, once; waits in loops |
+| conversion | its plan, `f2.conversion.conversion_plan`; 24 for addresses in shared memory, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-The slots are those of the reference in `hardware.devices`, chosen with a prototype whose programs were timed there;
-choices by this module's costs were not.
+Stores and addresses were fitted to random programs that were timed on an H200, with data in the L2 cache and with one
+block on a multiprocessor; other slots were chosen with a prototype. Masks, products and packed numbers were not timed
+alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Final, NamedTuple
+from typing import Final
+
+import numpy as np
 
 from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
+from lego_mlir.engine.conversion_bounds import conversion_bounds, is_free
 from lego_mlir.engine.operand_places import is_of_groups
 from lego_mlir.engine.shared_placements import bytes_of, is_shared
 from lego_mlir.engine.tile_graph import (
@@ -50,7 +56,6 @@ from lego_mlir.f2.boxed import boxed, registers_of
 from lego_mlir.f2.conversion import (
     ACCESS_SLOTS,
     BARRIER_SLOTS,
-    WARP_BARRIER_SLOTS,
     ConversionPlan,
     Renamed,
     Unchanged,
@@ -68,9 +73,12 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 FITTED: Final = reference("layouts")
 SECTOR_SLOTS: Final[float] = FITTED["sector"]
-"""A sector of 32 bytes: the L2 delivers 64 bytes a clock to a multiprocessor."""
+"""A sector of 32 bytes that is loaded."""
+STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
+"""A line in which a request stores; one in which it loads is 1."""
+STORE_SECTOR_SLOTS: Final[float] = FITTED["store_sector"]
 PART_SLOTS: Final[float] = FITTED["part"]
-"""A sector that is written in part is read first."""
+"""A sector that is written in part, which meets other writes to it in the L2 cache."""
 SCATTER_SLOTS: Final[float] = FITTED["scatter"]
 """An access of an element at an index that is known only when the kernel runs."""
 PIECE_SLOTS: Final[int] = FITTED["piece"]
@@ -86,7 +94,7 @@ TURN_SLOTS: Final[float] = FITTED["turn"]
 WAIT_SLOTS: Final[float] = FITTED["wait"]
 """The wait for memory in front of that barrier, where what is converted was loaded in the same turn of a loop."""
 MASK_SLOTS: Final[float] = FITTED["mask"]
-"""A comparison, a branch and the addresses behind it, for accesses at one distance from the end of a tensor."""
+"""A comparison, a predicate and what is there instead, for accesses at one distance from the end of a tensor."""
 PACKING_SLOTS: Final[float] = FITTED["packing"]
 """A packed number taken out of its word to be moved, or converted by itself afterwards."""
 REGISTER_SLOTS: Final[float] = FITTED["register"]
@@ -166,8 +174,8 @@ def operation_slots(
             if graph is not None:  # that of a warp of the block, which has no warps that are outside
                 inside *= state.in_sizes["warp"] / graph.warps
             kept += MASK_SLOTS * memory.masks(state)
-            moved = SECTOR_SLOTS * a.sectors + PART_SLOTS * a.parts
-            requested = a.lines + ACCESS_SLOTS * a.requests
+            moved = (STORE_SECTOR_SLOTS if stored else SECTOR_SLOTS) * a.sectors + PART_SLOTS * a.parts
+            requested = (STORE_LINE_SLOTS if stored else 1.0) * a.lines + ACCESS_SLOTS * a.requests
             return (inside if stored else made) * requested + inside * moved + kept
         case MapTile(slots):
             return slots * words + kept
@@ -307,12 +315,12 @@ def converted_slots(node: TileNode, source: LinearLayout, target: LinearLayout) 
     return slots + ADDRESS_SLOTS + (0 if found.slice_elements else node.weight * _turn_slots(node))
 
 
-def converted_bound(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
-    """A lower bound of `converted_slots`: elements that leave their warps are stored in shared memory."""
-    slots = node.weight * conversion_bound(source, target, node.bits)
-    if _is_inside_warps(source, target):
-        return slots
-    return slots + ADDRESS_SLOTS + node.weight * _turn_slots(node)
+def converted_bounds(node: TileNode, layouts: Sequence[LinearLayout]) -> np.ndarray:
+    """Lower bounds of `converted_slots`: elements that leave their warps are stored in shared memory."""
+    found = conversion_bounds(tuple(layouts), node.bits)
+    moved = node.weight * _turn_slots(node) + ADDRESS_SLOTS
+    slots: np.ndarray = node.weight * found.slots + np.where(found.inside, 0.0, moved)
+    return slots
 
 
 def _turn_slots(node: TileNode) -> float:
@@ -330,82 +338,3 @@ def _is_loaded(node: TileNode, weight: float) -> bool:
         case MapTile():
             return any(_is_loaded(operand, weight) for operand in node.operands)
     return False
-
-
-@lru_cache(maxsize=262144)
-def conversion_bound(source: LinearLayout, target: LinearLayout, bits: int) -> float:
-    """A lower bound of the slots of a conversion, without its plan.
-
-    Every word is stored once and loaded once. Where no element leaves its warp, those that stay in their lane are a
-    proper subspace, at most half of them: at least half of the words are shuffled.
-    """
-    if is_free(source, target):
-        return 0.0
-    here, there = _places(source), _places(target)
-    words = [max(1.0, (1 << len(x.registers)) * bits / WORD_BITS) for x in (here, there)]
-    inside = _is_inside_warps(source, target)
-    moved = sum(words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)
-    return min(moved + WARP_BARRIER_SLOTS, max(1.0, words[1] / 2)) if inside else moved + BARRIER_SLOTS
-
-
-def _is_inside_warps(source: LinearLayout, target: LinearLayout) -> bool:
-    """Whether each warp has the elements that it needs."""
-    return _stays(_places(source).of_warp, _places(target).of_warp)
-
-
-def is_free(source: LinearLayout, target: LinearLayout) -> bool:
-    """Whether each thread has the elements that it needs."""
-    return _stays(_places(source).of_thread, _places(target).of_thread)
-
-
-class _Places(NamedTuple):
-    """The columns of a layout by their place, and the elements of a thread and of a warp."""
-
-    registers: tuple[int, ...]
-    lanes: tuple[int, ...]
-    warps: tuple[int, ...]
-    of_thread: _Span
-    of_warp: _Span
-
-
-class _Span(NamedTuple):
-    """The elements that one place holds, as the one basis in which each lowest bit is that of no other vector.
-
-    `others` are the first elements of the other places, up to what is held.
-    """
-
-    basis: dict[int, int]
-    others: tuple[int, ...]
-
-    @classmethod
-    def of(cls, inner: tuple[int, ...], outer: tuple[int, ...]) -> _Span:
-        basis: dict[int, int] = {}
-        for column in inner:
-            if rest := _rest(basis, column):
-                low = rest & -rest
-                basis = {bit: row ^ rest if row & low else row for bit, row in basis.items()} | {low: rest}
-        return cls(basis, tuple(_rest(basis, column) for column in outer))
-
-
-def _rest(basis: dict[int, int], column: int) -> int:
-    """An element up to those of a basis."""
-    for bit, row in basis.items():
-        if column & bit:
-            column ^= row
-    return column
-
-
-@lru_cache(maxsize=65536)
-def _places(layout: LinearLayout) -> _Places:
-    registers, lanes, warps = (layout.columns_of(name) for name in ("register", "lane", "warp"))
-    of_thread = _Span.of(registers, (*lanes, *warps))
-    return _Places(registers, lanes, warps, of_thread, _Span.of((*registers, *lanes), warps))
-
-
-def _stays(here: _Span, there: _Span) -> bool:
-    """Whether each place of the target has elements of the same place of the source only."""
-    if len(there.basis) >= len(here.basis):
-        return here.basis == there.basis and here.others == there.others
-    return not any(_rest(here.basis, row) for row in there.basis.values()) and all(
-        a == _rest(here.basis, b) for a, b in zip(here.others, there.others, strict=True)
-    )

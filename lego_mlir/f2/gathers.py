@@ -10,9 +10,10 @@ If the warp of both is the same, shuffles suffice: the lane of the source is kno
 register is not known where the value is sent. So every register that the lane may have to send travels, and the
 receiver selects one. Below 32 bits several candidates share a word.
 
-Through shared memory each element is loaded from its address. The elements along the axis are neighbours in memory: if
-all that the lanes of a warp may read fits into one row of banks, no two lanes conflict, whatever the indices are.
-Otherwise random addresses meet in a bank (`RANDOM_WAVEFRONTS`).
+Through shared memory each element is loaded from its address. Lanes that differ outside of the axis lie in other banks
+as far as there are, and do not conflict, whatever the indices are; those with the same other coordinates share the
+banks that are left, where random addresses meet (`random_wavefronts`). The axis lies in the lowest offsets instead
+where that is as cheap: so it is if all that the lanes of a warp may read fits into one row of banks.
 
 >>> from lego_mlir.f2.encodings import Blocked
 >>> layout = Blocked((1, 2), (2, 16), (1, 1), order=(1, 0)).layout((2, 32))
@@ -23,8 +24,11 @@ Otherwise random addresses meet in a bank (`RANDOM_WAVEFRONTS`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
 
 from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS
 from lego_mlir.f2.conversion import ACCESS_SLOTS, BARRIER_SLOTS, SELECT_SLOTS, WARP_BARRIER_SLOTS, of_every_warp
@@ -33,10 +37,8 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, independent, rank, solve, units
 from lego_mlir.f2.swizzle import SwizzlePlan
 
-RANDOM_WAVEFRONTS = (1.0, 2.0, 2.78, 3.15, 3.32)
-"""The mean wavefronts of a load of 32 random words of 1, 2, 4, 8, 16 rows of 32 banks."""
-MOST_WAVEFRONTS = 3.54
-"""The same of any more rows."""
+SAMPLES = 1000
+"""Loads that are drawn for a mean."""
 PLACES = ("register", "lane", "warp")
 
 
@@ -94,15 +96,16 @@ def gather_plan(source: LinearLayout, target: LinearLayout, axis: str, bits: int
 
 
 def stored_plan(plan: GatherPlan, source: LinearLayout, target: LinearLayout, axis: str) -> SwizzlePlan:
-    """How a source is stored for a gather through shared memory: the axis in the lowest offsets.
+    """How a source is stored for a gather through shared memory: the cheapest of several orders of its elements.
 
-    Registers along the axis form vectors. Next come the elements that lanes of the target differ by.
+    In the lowest offsets are the axis, or the elements that lanes of the target differ by; registers along the axis
+    form vectors, or none do.
     """
     along = LinearLayout.identity(source.out_sizes[axis], "index", axis).with_outs(source.outs).columns
     lanes = target.slice(axis).with_outs(source.outs).columns_of("lane")
     if not plan.local:
         value = source.sublayout(list(PLACES), list(source.out_sizes))
-        return _ordered(value, along, lanes, plan.bits)
+        return min(_orders(value, along, lanes, plan.bits), key=lambda stored: memory_slots(plan, stored))
     basis = independent(source.columns_of("register", "lane"))
 
     def coordinates(columns: Sequence[int]) -> list[int]:
@@ -111,23 +114,23 @@ def stored_plan(plan: GatherPlan, source: LinearLayout, target: LinearLayout, ax
     held = coordinates(source.columns_of("register", "lane"))
     ins = (*((name, len(source.columns_of(name))) for name in PLACES[:2]), ("warp", 0))
     value = LinearLayout.of(ins, (("element", len(basis)),), held)
-    one = _ordered(value, coordinates(along), coordinates(lanes), plan.bits)
-    return of_every_warp(one, source.in_sizes["warp"])
+    warps = source.in_sizes["warp"]
+    orders = _orders(value, coordinates(along), coordinates(lanes), plan.bits)
+    return min((of_every_warp(one, warps) for one in orders), key=lambda stored: memory_slots(plan, stored))
 
 
-def _ordered(value: LinearLayout, along: Sequence[int], lanes: Sequence[int], bits: int) -> SwizzlePlan:
-    """The memory layout with the axis in the lowest bits, registers first, and the widest aligned stores."""
+def _orders(value: LinearLayout, along: Sequence[int], lanes: Sequence[int], bits: int) -> Iterator[SwizzlePlan]:
+    """The memory layouts with the axis or the lanes in the lowest bits, behind vectors of registers along the axis."""
     registers, fixed = Echelon(value.columns_of("register")), value.columns_of("lane", "warp")
     vector = independent((c for c in along if c in registers), fixed)[: log2(VECTOR_BITS // bits)]
-    rest = (*along, *lanes, *fixed, *units(value.out_bits))
-    for size in range(len(vector), -1, -1):
-        columns = (*vector[:size], *independent(rest, vector[:size]))
-        memory = LinearLayout.of((("offset", value.out_bits),), value.outs, columns)
-        plan = SwizzlePlan(value, value, memory, 1 << size, 1, bits)
-        place = value.invert_and_compose(memory)
-        if not any(c % (1 << size) for c in place.columns_of("lane", "warp")):
-            return plan
-    raise AssertionError("single elements are always aligned")
+    for first, then in ((along, lanes), (lanes, along)):
+        rest = (*first, *then, *fixed, *units(value.out_bits))
+        for size in range(len(vector), -1, -1):
+            columns = (*vector[:size], *independent(rest, vector[:size]))
+            memory = LinearLayout.of((("offset", value.out_bits),), value.outs, columns)
+            place = value.invert_and_compose(memory)
+            if not any(c % (1 << size) for c in place.columns_of("lane", "warp")):
+                yield SwizzlePlan(value, value, memory, 1 << size, 1, bits)
 
 
 def shuffle_slots(plan: GatherPlan) -> float:
@@ -140,12 +143,43 @@ def shuffle_slots(plan: GatherPlan) -> float:
 def memory_slots(plan: GatherPlan, stored: SwizzlePlan) -> float:
     """The issue slots of a gather through shared memory, the wait for the barrier included."""
     words = max(1, plan.bits // WORD_BITS)
-    reached = rank((*plan.place.columns_of("lane"), *plan.place.columns_of("index")))
-    rows = max(0, reached - log2(ROW_BITS // plan.bits))
-    wavefronts = RANDOM_WAVEFRONTS[rows] if rows < len(RANDOM_WAVEFRONTS) else MOST_WAVEFRONTS
-    loads = plan.place.in_sizes["register"] * (words * wavefronts + ACCESS_SLOTS)
+    loads = plan.place.in_sizes["register"] * (words * load_wavefronts(plan, stored) + ACCESS_SLOTS)
     stores = stored.store_wavefronts() + ACCESS_SLOTS * len(stored.stored.each)
     return stores + loads + (WARP_BARRIER_SLOTS if plan.local else BARRIER_SLOTS)
+
+
+def offsets_of(plan: GatherPlan, stored: SwizzlePlan) -> LinearLayout:
+    """register, lane, warp of the result, index -> the offset in shared memory."""
+    inputs = list(stored.source.in_sizes)
+    return stored.source.invert_and_compose(stored.memory).sublayout(inputs, ["offset"]) @ plan.place
+
+
+def load_wavefronts(plan: GatherPlan, stored: SwizzlePlan) -> float:
+    """The mean wavefronts of a load at random indices: of 64-bit elements, of each half of a warp."""
+    offsets, row, word = offsets_of(plan, stored), log2(ROW_BITS // plan.bits), log2(max(1, WORD_BITS // plan.bits))
+    lanes, index = ([c >> word for c in offsets.columns_of(name)] for name in ("lane", "index"))
+    mask = (1 << row - word) - 1
+    banks, reached = rank([c & mask for c in index]), rank([c & mask for c in (*lanes, *index)])
+    rows = rank((*lanes, *index)) - reached
+    return random_wavefronts(len(lanes) - (reached - banks), reached - banks, banks, rows) if rows else 1.0
+
+
+@cache
+def random_wavefronts(lanes: int, groups: int, banks: int, rows: int) -> float:
+    """The mean wavefronts of groups of lanes, each with its own banks and random words in rows of them.
+
+    All numbers are powers of two, given as exponents, `lanes` those of one group.
+
+    >>> random_wavefronts(0, 5, 0, 3), round(random_wavefronts(5, 0, 5, 7), 1)
+    (1.0, 3.5)
+    """
+    drawn = np.random.default_rng(0).integers(0, 1 << banks + rows, (SAMPLES << groups, 1 << lanes))
+    drawn.sort(axis=1)
+    new = np.ones_like(drawn, bool)
+    new[:, 1:] = drawn[:, 1:] != drawn[:, :-1]
+    counts = np.zeros((len(drawn), 1 << banks), int)
+    np.add.at(counts, (np.nonzero(new)[0], drawn[new] & (1 << banks) - 1), 1)
+    return float(counts.max(axis=1).reshape(SAMPLES, -1).max(axis=1).mean())
 
 
 def _place(source: LinearLayout, target: LinearLayout, axis: str, local: bool) -> LinearLayout | None:

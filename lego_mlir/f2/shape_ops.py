@@ -46,7 +46,7 @@ def trans(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
     shape = shape_of(layout)
     _require_order(order, len(shape))
     moved = layout.transpose_outs([f"dim{k}" for k in order])
-    return boxed(_named(moved, [size for _, size in moved.out_sizes.items()]), [shape[k] for k in order])
+    return boxed(_named(moved), [shape[k] for k in order])
 
 
 def trans_backward(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
@@ -153,16 +153,15 @@ def reduced(layout: LinearLayout, axis: int) -> LinearLayout:
     if not 0 <= axis < len(shape):
         raise LayoutError(f"a reduction along axis {axis} of the shape {list(shape)}: the axes are 0..{len(shape) - 1}")
     rest = layout.slice(f"dim{axis}")
-    named = without_zero_registers(_named(rest, list(rest.out_sizes.values())))
-    return boxed(named, [*shape[:axis], *shape[axis + 1 :]])
+    return boxed(without_zero_registers(_named(rest)), [*shape[:axis], *shape[axis + 1 :]])
 
 
 def without_zero_registers(layout: LinearLayout) -> LinearLayout:
     """The layout without registers that hold copies: zero bases of `register` dropped."""
-    bases = layout.bases
-    if REGISTER in bases:
-        bases[REGISTER] = [b for b in bases[REGISTER] if any(b)]
-    return boxed(LinearLayout(bases, layout.out_sizes), shape_of_box(layout))
+    images = [(name, [c for c in layout.columns_of(name) if c or name != REGISTER]) for name, _ in layout.ins]
+    ins = tuple((name, len(columns)) for name, columns in images)
+    columns = [c for _, columns in images for c in columns]
+    return boxed(LinearLayout.of(ins, layout.outs, columns), shape_of_box(layout))
 
 
 def _require_whole(called: str, layout: LinearLayout) -> None:
@@ -172,9 +171,10 @@ def _require_whole(called: str, layout: LinearLayout) -> None:
         )
 
 
-def _named(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+def _named(layout: LinearLayout) -> LinearLayout:
     """Outputs renamed `dim0, dim1, ..` in their order."""
-    return LinearLayout(layout.bases, dict(zip(standard_dims(len(shape)), shape, strict=True)))
+    outs = tuple((f"dim{k}", bits) for k, (_, bits) in enumerate(layout.outs))
+    return LinearLayout.of(layout.ins, outs, layout.columns)
 
 
 def _aligned(layout: LinearLayout, like: LinearLayout) -> LinearLayout:

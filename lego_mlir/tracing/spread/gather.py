@@ -15,7 +15,7 @@ import sympy
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError, brief
 from lego_mlir.expr.index import Index, as_expr
-from lego_mlir.f2.gathers import GatherPlan, gather_plan, stored_plan
+from lego_mlir.f2.gathers import GatherPlan, gather_plan, offsets_of, stored_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.f2.swizzle import SwizzlePlan
@@ -155,8 +155,7 @@ def _through_memory(
 ) -> list[Scalar]:
     memory = stored_in_scratch(tracer, stored, value.dtype, value.registers, "a gather through shared memory")
     memory.before_loads()
-    to_offset = stored.source.invert_and_compose(stored.memory).sublayout(list(stored.source.in_sizes), ["offset"])
-    offsets = _Places(tracer, to_offset @ plan.place)
+    offsets = _Places(tracer, offsets_of(plan, stored))
     found = []
     for register, index in enumerate(indices):
         position = as_expr(offsets.at(register, index)) + as_expr(memory.first)

@@ -12,9 +12,10 @@ in order: of two neighbouring blocks the upper one's carry is preceded by the lo
     warp bits       the totals of all these warps through shared memory, with one barrier
 
 Last a run with a carry is scanned again, from its first element combined with the carry: two combinations an element,
-whatever the size. The function need not commute, and has no neutral element: the first blocks have no carry, which is a
-condition on the lane, and one selection a run. A layout that mixes bits of the axis with others, or has copies of
-elements along it, is scanned in a blocked layout.
+whatever the size; where lanes alone join runs, the scan of the totals has the last element already. The function need
+not commute, and has no neutral element: the first blocks have no carry, which is a condition on the lane, and one
+selection a run. A layout that mixes bits of the axis with others, or has copies of elements along it, is scanned in a
+blocked layout.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from lego_mlir.tracing.words.scalar import Scalar, as_value, compute, select
 
 Values: TypeAlias = tuple[Scalar, ...]
 Combine: TypeAlias = Callable[[Values, Values], Values]
-Joined: TypeAlias = tuple[Values, Scalar | None, Values]
-"""What comes before a block, where it exists (None for all threads), and the total of all blocks."""
+Joined: TypeAlias = tuple[Values, Scalar | None, Values, Values | None]
+"""What precedes a block, where it exists (None for all threads), the total of all blocks, and that up to this one where
+it is known."""
 
 
 def scan(
@@ -126,12 +128,14 @@ class AxisRun:
     """Neighbours in a thread's registers, by their index along the axis in the order of the scan, and their total.
 
     `carry` is the combination of what comes before the run; it exists where `carried` holds, None for all threads.
+    `reached` is that of all up to the end of the run, where it is known.
     """
 
     elements: dict[int, Values]
     total: Values
     carry: Values | None = None
     carried: Scalar | None = None
+    reached: Values | None = None
 
 
 @dataclass(slots=True)
@@ -205,12 +209,17 @@ class AxisScan:
             return
         runs = [run for fiber in fibers for run in fiber.values()]
         totals = list({id(run.total): run.total for run in runs}.values())
+        is_first = all(run.carry is None for run in runs)
+        single = is_first and not needed and all(len(run.elements) == 1 for run in runs)
         joined = (
-            self._over_lanes(group, totals, needed) if group[0].place == "lane" else self._over_warps(group, totals)
+            self._over_lanes(group, totals, needed, single)
+            if group[0].place == "lane"
+            else self._over_warps(group, totals)
         )
         by_total = {id(total): new for total, new in zip(totals, joined, strict=True)}
         for run in runs:
-            before, carried, total = by_total[id(run.total)]
+            before, carried, total, reached = by_total[id(run.total)]
+            run.reached = reached if is_first else None
             if run.carry is None:
                 run.carry, run.carried = before, carried
             else:
@@ -238,12 +247,14 @@ class AxisScan:
             for run in seconds:
                 inner = first if run.carry is None else self.combine(first, run.carry)
                 run.carry = inner if run.carried is None else chosen(run.carried, inner, first)
-                run.carried = None
+                run.carried = run.reached = None
             for run in (*firsts, *seconds):
                 run.total = made[key]
 
-    def _over_lanes(self, group: Sequence[AxisBit], totals: Sequence[Values], needed: bool) -> list[Joined]:
-        """What precedes the block of this lane, whether something does, and the total of all."""
+    def _over_lanes(
+        self, group: Sequence[AxisBit], totals: Sequence[Values], needed: bool, single: bool
+    ) -> list[Joined]:
+        """The blocks of this lane, joined; of `single` elements only what is up to them is found."""
         lane, step, count = lane_of(self.tracer), group[0].mask, 1 << len(group)
         place = lane // step % count
         shift = warps.shuffle_down if self.reverse else warps.shuffle_up
@@ -258,9 +269,11 @@ class AxisScan:
             for k, condition in enumerate(conditions):
                 before = tuple(shift(v, step << k) for v in running)
                 running = chosen(condition, self.combine(before, running), running)
-            before = self.undo(running, total) if self.undo else tuple(shift(v, step) for v in running)
+            before = running
+            if not single:
+                before = self.undo(running, total) if self.undo else tuple(shift(v, step) for v in running)
             whole = tuple(warps.shuffle(v, last) for v in running) if needed else total
-            found.append((before, None if self.undo else conditions[0], whole))
+            found.append((before, None if self.undo else conditions[0], whole, running))
         return found
 
     def _over_warps(self, group: Sequence[AxisBit], totals: Sequence[Values]) -> list[Joined]:
@@ -283,14 +296,17 @@ class AxisScan:
                 running = self.combine(running, part)
                 if k < len(each) - 1:
                     before = chosen(truth(rank > k), running, before)
-            found.append((before, truth(rank > 0), running))
+            found.append((before, truth(rank > 0), running, None))
         return found
 
     def _after(self, run: AxisRun) -> dict[int, Values]:
         """The elements of a run, each combined with those before it and with what comes before the run."""
         found: dict[int, Values] = {}
-        before = run.carry
+        before, last = run.carry, [*run.elements][-1]
         for along, values in run.elements.items():
+            if along == last and run.reached is not None:
+                found[along] = run.reached
+                break
             whole = values if before is None else self.combine(before, values)
             if not found and run.carried is not None:
                 whole = chosen(run.carried, whole, values)

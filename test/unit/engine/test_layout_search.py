@@ -1,5 +1,6 @@
 """The layout engine's search: the best of all assignments, by enumeration; bounds, closure, determinism."""
 
+import copy
 import random
 from itertools import product
 
@@ -8,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lego_mlir as lego
+from lego_mlir import Row, f32
 from lego_mlir.engine.closure import candidates
+from lego_mlir.engine.conversion_bounds import conversion_bounds
 from lego_mlir.engine.elimination import kept, least
-from lego_mlir.engine.layout_choice import chosen_layouts
-from lego_mlir.engine.operation_costs import conversion_bound, operation_slots, plan, plan_slots
+from lego_mlir.engine.layout_choice import best_of, chosen_layouts
+from lego_mlir.engine.operation_costs import operation_slots, plan, plan_slots
 from lego_mlir.engine.tile_graph import TileGraph, forward, required
 from lego_mlir.engine.tile_memory import row_major
 from lego_mlir.f2.conversion import Renamed, Unchanged, conversion_plan
@@ -115,7 +119,9 @@ def test_a_bound_is_at_most_the_plan(seed):
     draw = random.Random(seed)
     a, b = (canonical(custom(draw, (16, 32), 4)) for _ in range(2))
     for bits in (16, 32):
-        assert conversion_bound(a, b, bits) <= plan_slots(plan(a, b, bits)) + 1e-6
+        found = conversion_bounds((a, b), bits)
+        assert found.slots[0, 1] <= plan_slots(plan(a, b, bits)) + 1e-6
+        assert found.free[0, 1] == isinstance(plan(a, b, bits), Unchanged | Renamed)
 
 
 @given(st.integers(0, 10**6))
@@ -152,3 +158,40 @@ def test_rows_are_loaded_by_whole_lines():
         for _, layout in value.computed:
             found = row_major((4, 512), 32).accesses(layout, stored=False)
             assert (found.requests, found.vector, found.lines, found.sectors) == (4, 4, 16, 64)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (128, 16), (16, 128), (8, 32)])
+def test_no_part_of_all_ways_has_a_better_choice(shape):
+    """The maximum is made in one layout, and its one user, which costs less where copies are fewer, takes others."""
+    m, n = shape
+
+    @lego.kernel(grid=1, block=128)
+    def maxima(x: lego.Tensor(f32, Row(m, n)), y: lego.Tensor(f32, Row(m))):
+        (lego.load(x, (m, n)).max(axis=1) * 3.0).store(y)
+
+    choice = maxima.layout_choice
+    every = choice.alternatives
+    (maximum,) = [n for n in every.nodes if n.narrows]
+    (user,) = every.users[maximum]
+    for made in every.options[maximum]:
+        part = copy.copy(every)
+        others = [option for option in every.options[user] if option.needs != (made.result,)]
+        part.options = {**every.options, maximum: [made], user: others}
+        assert best_of(part).slots >= choice.bound - 1e-6
+
+
+def test_a_part_of_all_ways_may_have_none_for_a_value_that_is_converted_later():
+    """Its user costs the same anywhere: the value is converted before it in the first assignments only."""
+
+    @lego.kernel(grid=1, block=128)
+    def scaled(x: lego.Tensor(f32, Row(64, 64)), y: lego.Tensor(f32, Row(64, 64))):
+        (lego.load(x, (64, 64)).cumsum(axis=1) * 3.0).store(y)
+
+    every = scaled.layout_choice.alternatives
+    (scan,) = [n for n in every.nodes if type(n.operation).__name__ == "AlongTile"]
+    (user,) = every.users[scan]
+    part, made = copy.copy(every), every.options[scan][0]
+    same = [o for o in every.options[user] if o.needs != (made.result,) and o.slots == every.options[user][-1].slots]
+    part.options = {**every.options, scan: [made], user: same}
+    assert same and part.is_converted_later(scan) and not part.groups(scan, list(range(len(every.layouts[scan]))))
+    assert best_of(part).values[scan].moved

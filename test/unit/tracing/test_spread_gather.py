@@ -15,7 +15,7 @@ from spread_layouts import blocked, custom, mma, of_one_block, operand
 import lego_mlir as lego
 from lego_mlir import Row, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.f2.gathers import MOST_WAVEFRONTS, RANDOM_WAVEFRONTS, gather_plan, stored_plan
+from lego_mlir.f2.gathers import gather_plan, random_wavefronts, stored_plan
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
 
@@ -157,11 +157,31 @@ def test_bad_gathers_are_refused(call, error, message):
         k.trace()
 
 
-@pytest.mark.parametrize(("rows", "expected"), [*enumerate(RANDOM_WAVEFRONTS), (12, MOST_WAVEFRONTS)])
-def test_random_words_meet_as_the_model_expects(rows, expected):
-    numbers = np.random.default_rng(0).integers(0, 32 << rows, (3000, 32))
-    worst = [max(Counter(word % 32 for word in set(lanes)).values()) for lanes in numbers.tolist()]
-    assert abs(np.mean(worst) - expected) < 0.06
+@pytest.mark.parametrize(("groups", "rows"), [(0, 1), (0, 3), (0, 12), (2, 2), (4, 6), (5, 3)])
+def test_random_words_meet_as_the_model_expects(groups, rows):
+    """32 lanes in groups; each group has as many banks as lanes."""
+    banks = 32 >> groups
+    numbers = np.random.default_rng(7).integers(0, banks << rows, (3000, 1 << groups, banks))
+    worst = [max(max(Counter(w % banks for w in set(group)).values()) for group in lanes) for lanes in numbers.tolist()]
+    exponent = banks.bit_length() - 1
+    assert abs(np.mean(worst) - random_wavefronts(exponent, groups, exponent, rows)) < 0.08
+
+
+def test_lanes_in_columns_do_not_conflict_whatever_the_indices_are():
+    """A gather down the columns: all lanes ask for the same row, or for random ones."""
+    layout = f2.Blocked((8, 1), (1, 32), (4, 1), order=(1, 0)).layout((64, 32))
+    plan = gather_plan(layout, layout, "dim0", 32)
+    assert not plan.by_shuffles
+    stored = stored_plan(plan, layout, layout, "dim0")
+    kernel = gathered(layout, layout, f32, 0)
+    for i in (np.full((64, 32), 5), np.random.default_rng(1).integers(0, 64, (64, 32))):
+        x = np.arange(64.0 * 32).reshape(64, 32)
+        memories, _ = in_memory(kernel, (x, i, np.zeros(i.shape)), {})
+        report = interp.launch(kernel.mlir(), grid=[1], block=kernel.block, args=memories)
+        shared = [site for site in report.sites if site.space == "shared"]
+        assert report.clean
+        assert sum(site.wavefronts for site in shared) == 4 * (layout.in_sizes["register"] + stored.store_wavefronts())
+        assert stored.store_wavefronts() == layout.in_sizes["register"]
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
