@@ -10,7 +10,7 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -30,7 +30,6 @@ from lego_mlir.proofs.rings.agents import (
     ARRIVE,
     WAIT,
     Agent,
-    FromRoundBefore,
     Let,
     NotFollowedError,
     ProgramPart,
@@ -45,11 +44,22 @@ from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
 from lego_mlir.proofs.rings.stage_reads import StageReads
+from lego_mlir.proofs.rings.statements import (
+    as_integer,
+    gathered,
+    has_ring_words,
+    is_flat,
+    is_integer,
+    is_whole,
+    line_of,
+    ring_name,
+    symbol_of,
+    touches,
+)
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.proofs.rings.whole_stages import whole_stage
 from lego_mlir.tracing.emit.carried_products import CarriedSums, carried_sums, is_word, numbers_of
-from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.marks import ThreadCopies, TileCopy, WarpRole
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
@@ -67,17 +77,12 @@ from lego_mlir.tracing.trace.trace import (
     MatrixLoad,
     MlirOperation,
     Read,
-    Register,
     Statement,
     Store,
     TensorAccess,
-    TileLoad,
-    TileStore,
     ToIndex,
-    Value,
     While,
     Write,
-    accesses_of,
     statements_in,
 )
 from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
@@ -86,10 +91,7 @@ from lego_mlir.tracing.words.clustered_blocks import CAST
 
 LANE: Final = symbol_named(f"{HIDDEN}lane")
 WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")
-ALL_BLOCKS: Final = -1
-"""The block of an arrival in every block of the cluster."""
 MOST_CLUSTERS: Final = 2**24
-_INTEGERS: Final = ("i32", "i64", "index")
 _FOLLOWED: Final = (
     *("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select"),
     *("eq", "ne", "lt", "le", "gt", "ge"),
@@ -305,7 +307,7 @@ class _AgentReader:
         return with_steps(without_unneeded(self._gathered(self._body(body))))
 
     def _gathered(self, parts: Iterator[ProgramPart]) -> tuple[ProgramPart, ...]:
-        return tuple(_gathered(tuple(parts), self.kernel.blocks))
+        return tuple(gathered(tuple(parts), self.kernel.blocks))
 
     def _body(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
         """A region: products that it issues are complete at its end."""
@@ -373,7 +375,7 @@ class _AgentReader:
             case While(body=inner):
                 if has_ring_words(inner) or touches(self.kernel.buffers, inner):
                     yield Unfollowed(f"{place}: a while loop with words of rings or accesses of stages")
-                written = {_symbol_of(t.register) for t in statements_in(inner) if isinstance(t, Write)}
+                written = {symbol_of(t.register) for t in statements_in(inner) if isinstance(t, Write)}
                 if written:
                     yield Unfollowed("registers of a while loop", frozenset(written))
             case For():
@@ -426,7 +428,7 @@ class _AgentReader:
             return StageAccess(kind, name, first, count, line_of(s), by_position=True)
         row, *rest = map(as_expr, own_index(access.layout, tuple(access.index)))
         columns = (rest[0].xreplace(self.here), 1) if len(rest) == 1 else None
-        flat = _is_flat(access, row)
+        flat = is_flat(access, row)
         return StageAccess(kind, name, self._at(row), 1, line_of(s), is_flat=flat, columns=columns)
 
     def _stage_at(self, position: Expr, size: int) -> tuple[Expr, int]:
@@ -442,15 +444,15 @@ class _AgentReader:
     def _number(self, s: Constant | FromIndex | FromCondition | Convert | Compute) -> None:
         """Keep the value of an integer, or of a condition, that is computed from known ones."""
         match s:
-            case Constant(result, number) if isinstance(number, int) and _is_integer(result.dtype):
+            case Constant(result, number) if isinstance(number, int) and is_integer(result.dtype):
                 self.values[result.number] = sympy.Integer(number)
             case FromIndex(result, expr):
                 self.values[result.number] = as_expr(expr)
-            case Convert(result, operand) if operand.number in self.values and _is_integer(result.dtype):
-                self.values[result.number] = _as_integer(self.values[operand.number])
+            case Convert(result, operand) if operand.number in self.values and is_integer(result.dtype):
+                self.values[result.number] = as_integer(self.values[operand.number])
             case FromCondition(result, condition):
                 self.values[result.number] = condition
-            case Compute(result, operation, operands) if operation in _MEANINGS and all(map(_is_whole, operands)):
+            case Compute(result, operation, operands) if operation in _MEANINGS and all(map(is_whole, operands)):
                 known = [self.values[o.number] for o in operands if o.number in self.values]
                 if len(known) == len(operands) and (operation not in _OF_CONDITIONS or result.dtype.name == "i1"):
                     self.values[result.number] = _MEANINGS[operation](*known)
@@ -461,17 +463,17 @@ class _AgentReader:
 
     def _symbol(self, s: Read | Write | ToIndex) -> Iterator[ProgramPart]:
         match s:
-            case Read(result, register) if _is_integer(register.dtype) and register.width is None:
+            case Read(result, register) if is_integer(register.dtype) and register.width is None:
                 held = symbol_named(f"value{result.number}")
-                yield Let(held, _symbol_of(register))
+                yield Let(held, symbol_of(register))
                 self.values[result.number] = held
-            case Write(register, value) if _is_integer(register.dtype) and register.width is None:
+            case Write(register, value) if is_integer(register.dtype) and register.width is None:
                 if value.number in self.values:
-                    yield Let(_symbol_of(register), self._at(self.values[value.number]))
+                    yield Let(symbol_of(register), self._at(self.values[value.number]))
                 else:
-                    yield Unfollowed("a register", frozenset({_symbol_of(register)}))
+                    yield Unfollowed("a register", frozenset({symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
-                yield Let(symbol, self._at(_as_integer(self.values[operand.number])))
+                yield Let(symbol, self._at(as_integer(self.values[operand.number])))
             case ToIndex(symbol, _):
                 yield Unfollowed("data as an index", frozenset({symbol}))
             case _:
@@ -480,7 +482,7 @@ class _AgentReader:
     def _loaded(self, s: Load) -> None:
         """An element of a tensor that the kernel does not write is a function of its index, -1 where it is masked."""
         access, name = s.access, s.access.buffer.name
-        if name in self.kernel.written or access.width != 1 or not _is_integer(s.result.dtype):
+        if name in self.kernel.written or access.width != 1 or not is_integer(s.result.dtype):
             return
         index = tuple(as_expr(i) for i in access.index)
         if access.is_masked:
@@ -497,7 +499,7 @@ class _AgentReader:
             return
         tx = next(iter(self.here))
         (first,) = (value - self.thread for value in self.here.values())
-        by_lane = _as_integer(condition).xreplace({tx: first + WARP * WARP_NUMBER + LANE})
+        by_lane = as_integer(condition).xreplace({tx: first + WARP * WARP_NUMBER + LANE})
         warps = Range(0, self.kernel.ranges[self.thread].hi // WARP)
         ranges = {**self.kernel.ranges, LANE: Range(0, WARP), WARP_NUMBER: warps}
         by_lane = simplified(by_lane, ranges)
@@ -564,89 +566,3 @@ class _AgentReader:
             shared=tuple(map(tuple, classes or ())),
             columns=columns,
         )
-
-
-def ring_name(number: int) -> str:
-    """The name of the ring that a value of this number is."""
-    return f"ring {number}"
-
-
-def line_of(statement: Statement) -> str:
-    """The file's name and the line of a statement."""
-    return str(getattr(statement, "source", "")).rpartition("/")[2]
-
-
-def has_ring_words(body: Sequence[Statement]) -> bool:
-    """Whether statements wait or arrive."""
-    words = (barrier_rings.WAIT, barrier_rings.ARRIVE)
-    return any(isinstance(s, MlirOperation) and s.name in words for s in statements_in(tuple(body)))
-
-
-def touches(buffers: Collection[str], body: Sequence[Statement]) -> bool:
-    """Whether statements access a stage, themselves or in a function that they call."""
-    return any(
-        any(a.buffer.name in buffers for a in accesses_of(s))
-        or (isinstance(s, TileLoad | TileStore) and s.buffer.name in buffers)
-        or (isinstance(s, FunctionCall) and touches(buffers, s.function.body))
-        for s in statements_in(tuple(body))
-    )
-
-
-def _is_flat(access: TensorAccess, row: Expr) -> bool:
-    """Whether all elements of a vector are in its first row."""
-    if access.width == 1:
-        return True
-    if access.axis is None:
-        return False
-    index = [as_expr(i) for i in access.index]
-    index[access.axis] += access.width - 1
-    return bool(sympy.expand(as_expr(own_index(access.layout, tuple(index))[0]) - row) == 0)
-
-
-def _symbol_of(register: Register) -> Symbol:
-    return symbol_named(f"register{register.number}")
-
-
-def _is_integer(dtype: DType) -> bool:
-    return dtype.name in _INTEGERS
-
-
-def _as_integer(value: Expr | Cond) -> Expr:
-    """A condition as 1 or 0."""
-    return value if isinstance(value, sympy.Expr) else Select(value, sympy.Integer(1), sympy.Integer(0))
-
-
-def _is_whole(value: Value) -> bool:
-    """Whether a value is one integer or one condition."""
-    return value.width is None and (_is_integer(value.dtype) or value.dtype.name == "i1")
-
-
-def _gathered(parts: Sequence[ProgramPart], blocks: int) -> Iterator[ProgramPart]:
-    """Arrivals in all blocks of a cluster, one after the other, as one; each access once between words."""
-    seen: set[StageAccess | FromRoundBefore] = set()
-    arrivals: list[RingWord] = []
-    for part in parts:
-        if isinstance(part, StageAccess | FromRoundBefore):
-            if part not in seen:
-                seen.add(part)
-                yield part
-            continue
-        if isinstance(part, RingWord | RingLoop | RingBranch):
-            seen.clear()
-        if blocks > 1 and isinstance(part, RingWord) and part.kind == ARRIVE:
-            arrivals.append(part)
-            if {word.block for word in arrivals} == set(range(blocks)):
-                if len({(word.ring, word.use) for word in arrivals}) > 1:
-                    yield _in_some_blocks(part)
-                yield RingWord(ARRIVE, part.ring, part.use, part.place, ALL_BLOCKS)
-                arrivals.clear()
-            continue
-        if arrivals and not isinstance(part, Let):
-            yield _in_some_blocks(arrivals[0])
-        yield part
-    if arrivals:
-        yield _in_some_blocks(arrivals[0])
-
-
-def _in_some_blocks(word: RingWord) -> Unfollowed:
-    return Unfollowed(f"{word.place}: arrivals at some blocks of a cluster")
