@@ -54,6 +54,7 @@ _ENTRY: Final = re.compile(r"^define .*\{\n(?=  )", re.MULTILINE)
 _LABEL: Final = re.compile(r"^(\d+):", re.MULTILINE)
 _NUMBERED: Final = re.compile(r'"[^"]*"|%(\d+)(?![-\w.$])')
 _GLOBAL: Final = "1"
+_SHARED: Final = ("3", "7")  # of the block, and of the cluster, which has the block's own
 _WORD_BITS: Final = 32
 
 
@@ -144,7 +145,7 @@ class _Reader:
         known = {kind: self.nodes.get(number, frozenset()) for kind, number in _SCOPES.findall(rest)}
         scopes, apart = (known.get(kind, frozenset()) for kind in ("alias.scope", "noalias"))
         spaces = ["", *_SPACE.findall(rest)]  # of a stored pointer too, which comes before the address
-        space = _GLOBAL if scopes else spaces[-1]
+        space = spaces[-1] or (_GLOBAL if scopes else spaces[-1])
         return _Instruction(line, result, needs, name, space, scopes, apart, _words(rest) if name == "load" else 0)
 
 
@@ -198,5 +199,5 @@ def _raise_last(made: list[_Instruction]) -> None:
 def _apart(load: _Instruction, store: _Instruction) -> bool:
     """Whether a load reads nothing that a store writes: of another space of addresses, or of tensors that are apart."""
     if load.space != store.space:
-        return bool(load.space and store.space)
+        return _GLOBAL in (load.space, store.space) and {load.space, store.space} <= {_GLOBAL, *_SHARED}
     return any(x.scopes and x.scopes <= y.apart for x, y in ((load, store), (store, load)))

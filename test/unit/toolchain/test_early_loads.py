@@ -12,6 +12,7 @@ from ptx_runs import ptx_of, run_ptx
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.toolchain import early_loads
 from lego_mlir.toolchain.compile import compile_kernel
 
@@ -174,3 +175,22 @@ def test_no_store_has_more_values_loaded_above_it_than_registers_are_given():
     made = early_loads.moved("\n".join([*body, "  ret void", *lines])).split("\n")
     assert made.index(body[0]) == early_loads.WORDS
     assert sorted(made) == sorted([*body, "  ret void", *lines])
+
+
+def test_a_load_stays_behind_a_store_to_the_same_memory_through_the_cluster():
+    """The block's own rank may be the one that it stores to."""
+
+    @lego.kernel(grid=2, block=32, cluster=2)
+    def mailbox(x: lego.Tensor(i32, Row(64)), y: lego.Tensor(i32, Row(64))):
+        own, box = lego.shared(i32, Row(32)), lego.shared(i32, Row(32))
+        i, g = lego.thread_id.x, lego.block_id.x * 32 + lego.thread_id.x
+        own[i] = x[g]
+        box[i] = -9
+        lego.cluster_barrier()
+        box.of_block(lego.cluster_rank)[i] = own[i] + 1
+        y[g] = box[i]
+        lego.cluster_barrier()
+
+    memories = {"x": np.arange(64, dtype=np.int32), "y": np.zeros(64, np.int32)}
+    assert not PtxRun(target="sm_90")(mailbox, memories, {}).faults
+    np.testing.assert_array_equal(memories["y"], memories["x"] + 1)
