@@ -347,7 +347,7 @@ class WarpgroupEmitter(KernelEmitter):
         continued = next((f for f in self._flying if taken <= f.pending.keys()), None)
         values = self._values if continued is None else continued.pending
         part = self._before.get(id(product))
-        if part is not None:
+        if part is not None and part.written:
             self._compute_here(part.written)
         for row, accumulators in enumerate(product.accumulators):
             zero = all(n in self._zeros for n in accumulators)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
+from lego_mlir.tracing.trace.marks import ThreadCopies, TileCopy, WarpRole
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Barrier,
@@ -18,6 +18,7 @@ from lego_mlir.tracing.trace.trace import (
     MlirOperation,
     Statement,
     Store,
+    TensorAccess,
     TileStore,
     While,
     statements_in,
@@ -51,6 +52,10 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
         match s:
             case If(mark=WarpRole(first, end)):
                 found.append(Role(first, end, _steps(s.then, operands)))
+            case If(mark=ThreadCopies()):
+                pass  # complete on a ring: whoever waits for it fences them
+            case If(mark=TileCopy(ring=ring)) if ring is not None:
+                pass
             case If(mark=None):
                 found.append(Paths([_steps(side, operands) for side in (s.then, s.otherwise)]))
             case If(then=then):
@@ -59,9 +64,9 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
                 found.append(Repeated(_steps(inside, operands)))
             case Store(access=access) if access.buffer.name in operands:
                 found.append(ProxyWrite())
-            case TileStore(buffer=buffer) if buffer.name in operands:
+            case TileStore(buffer=buffer) | AsyncCopy(target=TensorAccess(buffer=buffer)) if buffer.name in operands:
                 found.append(ProxyWrite())
-            case FunctionCall() if any(isinstance(i, Store | TileStore) for i in statements_in(s.function.body)):
+            case FunctionCall() if _stores(s):
                 found.append(ProxyWrite())
             case Barrier():
                 found.append(Fence())
@@ -70,3 +75,11 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
             case _:
                 pass
     return found
+
+
+def _stores(call: FunctionCall) -> bool:
+    """Whether a function, or one that it calls, stores or copies elements."""
+    inside = statements_in(call.function.body)
+    return any(
+        _stores(s) if isinstance(s, FunctionCall) else isinstance(s, Store | TileStore | AsyncCopy) for s in inside
+    )

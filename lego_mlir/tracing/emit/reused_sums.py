@@ -57,7 +57,7 @@ def reused_sums(trace: KernelTrace) -> dict[int, PartBefore]:
                 continue
             inside = list(statements_in(tuple(between)))
             if before is not None and _follows(product, before, zeros) and _are_used_up(before, inside, uses):
-                written = (i.register for i in inside if isinstance(i, Write) and i.register.dtype == f32)
+                written = (i.register for i in between if isinstance(i, Write) and i.register.dtype == f32)
                 found[id(product)] = PartBefore(before, tuple(dict.fromkeys(r for r in written if r.width is None)))
             before, between = product, []
     return found

@@ -18,8 +18,11 @@ M, N, K = 128, 64, 64
 LAYOUT = f2.MmaSync((4, 1)).layout((64, N))
 
 
-def two_parts(second="rows", kept=False):
-    """Two products of 64 rows, each from zero on, added to totals after it; `kept` uses the first sums once more."""
+def two_parts(second="rows", kept=False, local=False):
+    """Two products of 64 rows, each from zero on, added to totals after it.
+
+    `kept` uses the first sums once more, `local` adds them in a branch with a register of its own.
+    """
 
     @lego.kernel(grid=1, block=128)
     def product(a: lego.Tensor(f16, Row(M, K)), b: lego.Tensor(f16, Row(2 * N, K)), c: lego.Tensor(f32, Row(M, N))):
@@ -34,7 +37,12 @@ def two_parts(second="rows", kept=False):
         for part in range(2):
             column = N * part if second == "columns" else 0
             sums = lego.mma(ta.part((64 * part, 0), (64, K)), tb.part((column, 0), (N, K)).T, lego.zeros(f32, LAYOUT))
-            totals[part].set(totals[part].get() + 2.0 * sums)
+            if local:
+                with lego.when(lego.block_id.x == 0):
+                    factor = lego.register(f32, 2.0)
+                    totals[part].set(totals[part].get() + factor.get() * sums)
+            else:
+                totals[part].set(totals[part].get() + 2.0 * sums)
             found.append(sums)
         if kept:
             totals[0].set(totals[0].get() + found[0])
@@ -63,7 +71,7 @@ def test_sums_that_are_needed_or_of_another_operand_keep_their_registers(given):
     assert reused_sums(two_parts(**given).trace()) == {}
 
 
-@pytest.mark.parametrize("given", [{}, {"second": "columns"}, {"kept": True}])
+@pytest.mark.parametrize("given", [{}, {"second": "columns"}, {"kept": True}, {"local": True}])
 def test_parts_are_right(given):
     kernel, rng = two_parts(**given), np.random.default_rng(0)
     arrays = {
