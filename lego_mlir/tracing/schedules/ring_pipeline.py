@@ -40,6 +40,7 @@ from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in,
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
 from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
+from lego_mlir.tracing.schedules.whole_fills import missing
 from lego_mlir.tracing.trace.dtypes import f32
 from lego_mlir.tracing.trace.marks import (
     COPIES,
@@ -140,6 +141,7 @@ class _Pipelined(Replay):
             )
         self._require_uses()
         self._require_order()
+        self._require_whole()
         self.shared(self.tiles)
         self.pairs = self._pairs() if self.joined else {}
         second = {pair.names[1]: pair.names[0] for pair in self.pairs.values()}
@@ -269,6 +271,19 @@ class _Pipelined(Replay):
                     f"lego.copy_async of gathered rows, or of a part of {names}; a ring is filled by copies of whole "
                     "tiles from one index on",
                 )
+
+    def _require_whole(self) -> None:
+        """Each step stores all of a tile that threads store into: its stage has nothing of the step before."""
+        for staged in self.loops.values():
+            stores = [s for s in statements_in(staged.body) if isinstance(s, Store)]
+            for tile in dict.fromkeys(s.access.buffer for s in stores if s.access.buffer.name in self.tiles):
+                place = missing(self.trace, staged.body, tile)
+                if place is not None:
+                    raise refused(
+                        next(s.source for s in stores if s.access.buffer == tile),
+                        f"not shown that each step stores {tile.name}[{', '.join(map(str, place))}], and a stage has "
+                        "nothing of the step before; store the whole tile in each step, zeros where nothing is loaded",
+                    )
 
     def _alone(self, statement: If, mark: StagedTile) -> None:
         if any(isinstance(s, AsyncCopy) for s in statement.then):

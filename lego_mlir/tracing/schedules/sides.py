@@ -8,13 +8,14 @@ barrier of the cluster is on no side: all threads meet there, between two phases
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import sympy
 
 from lego_mlir.aliases import Symbol
 from lego_mlir.tracing.schedules.scheduled import refused, words_in
+from lego_mlir.tracing.schedules.whole_fills import are_apart
 from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.trace.symbols import expressions
 from lego_mlir.tracing.trace.trace import (
@@ -23,6 +24,7 @@ from lego_mlir.tracing.trace.trace import (
     Atomic,
     Barrier,
     For,
+    FunctionCall,
     If,
     KernelTrace,
     Load,
@@ -32,12 +34,14 @@ from lego_mlir.tracing.trace.trace import (
     Register,
     Statement,
     Store,
+    TensorAccess,
     TileLoad,
     TileStore,
     ToIndex,
     Value,
     While,
     Write,
+    accesses_of,
     operands_of,
     statements_in,
 )
@@ -60,6 +64,8 @@ def side_of(statement: Statement) -> str | None:
         case If(mark=mark) if mark is not None:
             return PRODUCTS if any(side_of(s) == PRODUCTS for s in statements_in(statement.then)) else None
         case Store() | Atomic() | TileStore() | AsyncCopy() | Barrier():
+            return PRODUCTS
+        case FunctionCall(function=function) if any(side_of(s) is not None for s in statements_in(function.body)):
             return PRODUCTS
         case MlirOperation(results=results) if not results or statement.name.startswith(_EFFECTS):
             return PRODUCTS
@@ -119,20 +125,50 @@ def copies_of(trace: KernelTrace) -> dict[int, tuple[Load, Store]]:
     """
     uses = Counter(v.number for s in trace.statements() for v in operands_of(s))
     loads = {s.result.number: s for s in trace.statements() if isinstance(s, Load)}
-    written = {a.buffer.name for s, a in trace.accesses() if not isinstance(s, Load)}
+    written = _written(trace)
     found: dict[int, tuple[Load, Store]] = {}
-    bodies = (s.body for s in trace.statements() if isinstance(s, For | While))
-    words = (s for body in bodies if any(_fills(s) for s in body) for s in body)
-    stored = (s for w in words if isinstance(w, If) and w.mark == OnSide(COPIES) for s in w.then)
-    for store in (s for s in stored if isinstance(s, Store)):
-        load = loads.get(store.value.number)
-        if load is None or uses[load.result.number] > 1 or store.access.is_masked or load.access.is_masked:
-            continue
-        (source, target), nbytes = (load.access, store.access), load.access.width * load.access.buffer.dtype.bytes
-        alike = source.buffer.dtype == target.buffer.dtype and source.width == target.width and nbytes in COPIED
-        if alike and source.buffer.space == "global" and source.buffer.name not in written:
-            found[id(store)] = load, store
+    for body in (s.body for s in trace.statements() if isinstance(s, For | While) and any(map(_fills, s.body))):
+        words = [s for w in body if isinstance(w, If) and w.mark == OnSide(COPIES) for s in w.then]
+        stores = [s for s in words if isinstance(s, Store)]
+        for name in dict.fromkeys(s.access.buffer.name for s in stores):
+            own = [s for s in stores if s.access.buffer.name == name]
+            if _are_all(body, own) and are_apart(trace, [s.access for s in own]):
+                pairs = ((s, loads.get(s.value.number)) for s in own)
+                found |= {
+                    id(s): (load, s)
+                    for s, load in pairs
+                    if load is not None and uses[load.result.number] == 1 and _is_copied(load.access, s.access, written)
+                }
     return found
+
+
+def _are_all(body: tuple[Statement, ...], stores: list[Store]) -> bool:
+    """Whether these are all stores of a body to their tile: a copy ends later than a store that follows it."""
+    name, known = stores[0].access.buffer.name, {id(s) for s in stores}
+    return all(
+        id(s) in known or not isinstance(s, Store | Atomic | FunctionCall) or name not in _stored(s)
+        for s in statements_in(body)
+    )
+
+
+def _is_copied(source: TensorAccess, target: TensorAccess, written: Mapping[str, Statement]) -> bool:
+    """Whether a copy of a thread can take the place of a load and a store."""
+    nbytes = source.width * source.buffer.dtype.bytes
+    alike = source.buffer.dtype == target.buffer.dtype and source.width == target.width and nbytes in COPIED
+    plain = not source.is_masked and not target.is_masked and source.buffer.space == "global"
+    return alike and plain and source.buffer.name not in written
+
+
+def _written(trace: KernelTrace) -> dict[str, Statement]:
+    """The statement by which a kernel, or a function that it calls, writes each buffer."""
+    return {name: s for s in trace.statements() for name in _stored(s)}
+
+
+def _stored(s: Statement) -> set[str]:
+    """The buffers that a statement writes, itself or in a function that it calls."""
+    if isinstance(s, FunctionCall):
+        return {name for i in statements_in(s.function.body) for name in _stored(i)}
+    return {accesses_of(s)[-1].buffer.name} if isinstance(s, Store | Atomic) else set()
 
 
 def _fills(statement: Statement) -> bool:
@@ -180,8 +216,8 @@ def _taken(s: Statement) -> Iterator[object]:
 
 def _defined(s: Statement) -> Iterator[object]:
     """The numbers of values, registers and symbols that a statement defines."""
-    results = s.results if isinstance(s, MlirOperation) else (getattr(s, "result", None),)
-    yield from (v.number for v in results if isinstance(v, Value))
+    results = s.results if isinstance(s, MlirOperation | FunctionCall) else (getattr(s, "result", None),)
+    yield from (v.number if isinstance(v, Value) else v for v in results if v is not None)
     if isinstance(s, Write):
         yield s.register
     if isinstance(s, ToIndex):
@@ -195,7 +231,7 @@ def slice_of(body: tuple[Statement, ...], side: str) -> set[int]:
 
 def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[int]) -> None:
     """Raise ScheduleError for a statement in the copies' slice whose result is the products'."""
-    written = {a.buffer.name: s for s, a in trace.accesses() if isinstance(s, Store | Atomic)}
+    written = _written(trace)
     words = {
         id(inner)
         for s in statements_in(body)
@@ -284,8 +320,10 @@ class _Slice:
         return any(self._defines_one(s) for s in statements_in((statement,)))
 
     def _defines_one(self, s: Statement) -> bool:
-        results = s.results if isinstance(s, MlirOperation) else (getattr(s, "result", None),)
-        if any(v is not None and v.number in self.values for v in results):
+        results = s.results if isinstance(s, MlirOperation | FunctionCall) else (getattr(s, "result", None),)
+        if any(
+            v.number in self.values if isinstance(v, Value) else v in self.symbols for v in results if v is not None
+        ):
             return True
         match s:
             case Assume(condition=condition):

@@ -451,3 +451,58 @@ def test_phases_between_barriers_of_the_cluster(when, message):
 def test_clusters_of_a_kernel_that_has_some():
     with pytest.raises(ScheduleError, match="the kernel has clusters of 2 blocks for a purpose of its own; leave out"):
         meeting("").schedule("warpgroups, pipeline(stages=2), clusters(blocks=2)")
+
+
+def stored_where(condition, otherwise=None):
+    """A product whose threads store into the tile of A where a condition of the row and the step holds."""
+    t = SQUARE
+
+    @lego.kernel(grid=1, block=t.threads)
+    def product(
+        a: lego.Tensor(f16, Row(128, 256)), b: lego.Tensor(f16, Col(256, 128)), c: lego.Tensor(f16, Row(128, 128))
+    ):
+        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(128, 128)
+        acc = t.accumulator()
+        row, column = t.part_of_warp()
+        for step in lego.range(4):
+            for chunk in lego.unroll(8):
+                position = chunk * t.threads + lego.thread_id.x
+                i, j = position // 8, position % 8 * 8
+                with lego.when(condition(i, step)):
+                    ta.store(a.load(i, step * 64 + j, width=8), i, j)
+                if otherwise is not None:
+                    with lego.otherwise():
+                        ta.store(otherwise, i, j, width=8)
+            lego.stage(b, (step, at[1]), tb)
+            lego.barrier()
+            lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, t.columns)), acc)
+            lego.barrier()
+        acc.store(out, at=(row, column))
+        lego.barrier()
+        t.store(out, c, at)
+
+    return product
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda row, step: (row // 64 == step % 2) | (step == 0),  # half of the rows are of the step before
+        lambda row, step: step == 0,
+        lambda row, step: row != 77,
+    ],
+)
+def test_a_tile_of_which_a_step_stores_a_part(condition):
+    kernel = stored_where(condition)
+    with pytest.raises(
+        ScheduleError, match=r"not shown that each step stores shared0\[\d+, \d+\], and a stage has noth"
+    ):
+        kernel.schedule("warpgroups, pipeline(stages=2)")
+
+
+@pytest.mark.parametrize(
+    ("condition", "otherwise"), [(lambda row, step: row < 128, None), (lambda row, step: row < 32 * step, 0)]
+)
+def test_a_tile_that_each_step_stores_whole(condition, otherwise):
+    kernel = stored_where(condition, otherwise).schedule("warpgroups, pipeline(stages=2), roles")
+    assert kernel.block == (256,)

@@ -217,6 +217,59 @@ def test_what_no_copy_can_take_stays_a_store(value_of):
     assert copies_of(kernel.trace()) == {}
 
 
+def then_zeros(a, ta, i, j, step):
+    ta.store(a.load(i, step * BK + j, width=8), i, j)
+    with lego.when(i < 64):
+        ta.store(0.0, i, j, width=8)
+
+
+def then_an_element(a, ta, i, j, step):
+    ta.store(a.load(i, step * BK + j, width=8), i, j)
+    ta[i, j] = 0.0
+
+
+def two_rows(a, ta, i, j, step):
+    ta.store(a.load(i, step * BK + j, width=8), i, j)
+    ta.store(a.load(127 - i, step * BK + j, width=8), i, j)
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+@pytest.mark.parametrize(
+    ("value_of", "left"),
+    [
+        (then_zeros, lambda a: np.where(np.arange(128)[:, None] < 64, 0, a)),
+        (then_an_element, lambda a: np.where(np.arange(128)[None, :] % 8 == 0, 0, a)),
+        (two_rows, lambda a: a[::-1]),
+    ],
+)
+def test_a_store_that_another_follows_stays_in_front_of_it(value_of, left, machine):
+    kernel = stored_and_used(value_of).schedule(ROLES)
+    assert copied(kernel) == []
+    require_right(kernel, lambda a, b: left(a) @ b, machine)
+
+
+@lego.function(inline=False)
+def put(c, value, i, j):
+    c[i, j] = value
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_a_function_that_is_called_stores_behind_the_products(machine):
+    t = Tile(128, 256)
+
+    @lego.kernel(grid=1, block=t.threads)
+    def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 256)),
+                c: lego.Tensor(f16, Row(128, 256))):  # fmt: skip
+        (ta, tb), out, acc = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.accumulator()
+        t.multiply(a, b, ta, tb, acc, (0, 0), 128)
+        acc.store(out, at=t.part_of_warp())
+        lego.barrier()
+        for row in lego.range(128):
+            put(c, out[row, lego.thread_id.x], row, lego.thread_id.x)
+
+    require_right(product.schedule(ROLES), lambda a, b: a @ b, machine)
+
+
 # -- faults
 
 
