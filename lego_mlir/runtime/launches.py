@@ -192,7 +192,9 @@ class CudaPlan(Plan):
         return self.launch(given, stream, checked=True)
 
     def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
-        """The launch without the checks of addresses."""
+        """The launch without the checks of addresses, which are made of these arrays once."""
+        if not self.results:
+            self.require([pointer(given[i]) for i, pointer in self.readers])
         return lambda *arrays: self.launch(arrays or given, None, checked=False)
 
     def launch(self, given: Sequence[Given], stream: int | None, checked: bool) -> Returned:
@@ -260,10 +262,11 @@ class InPlacePlan(CudaPlan):
         return self.returned(given) if self.only is None else given[self.only]
 
     def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
-        """The launch as a closure over all that does not change."""
+        """The launch as a closure over all that does not change; the addresses of these arrays are checked once."""
         pointer, current, device, count = self.pointer, self.current, self.device, self.count
         pop, push, failure = self.frames.pop, self.frames.append, self.backend.driver.launch_failed
         kept, addresses_kept, one = tuple(given), [pointer(array) for array in given], self.only
+        self.require(addresses_kept)
 
         def launch(*arrays: Given) -> Returned:
             try:

@@ -92,6 +92,14 @@ def test_prepared_launches(machine):
     assert len(machine.launches) == 2
 
 
+def test_a_launch_is_not_prepared_on_arrays_that_overlap(machine):
+    add = sum_kernel()
+    machine.runs(add)
+    (x, y, _), _ = operands()
+    with pytest.raises(UsageError, match="z, which it writes, shares 140 bytes of memory with x"):
+        add.prepare(x, y, x)
+
+
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [(f32, 2), (f32, np.float64(0.5)), (f16, 1.5), (bf16, 2.5), (f64, 1e300), (i8, -3), (i64, 2**40), (i8, 4.0)],
