@@ -1,12 +1,12 @@
 """Tiles of products of f8 with scales of blocks, by warp roles, and the choice by the model of time.
 
 Two groups of 4 warps multiply; they divide a tile of 64 rows by columns, and others by rows. Totals of f32 are beside
-the sums of the unit, so that a group has at most 64 x 176 of each. Where a product has few tiles, the blocks of a
-cluster have parts of K (`parts`).
+the sums of the unit, so that a group has at most 64 x 176 of each, or 128 x 128 totals beside 64 x 128 sums. Where a
+product has few tiles, the blocks of a cluster have parts of K (`parts`).
 
 >>> from lego_mlir.choices.role_tiles import label
 >>> label(choose("dense", (4096, 1, 4096, 7168)))
-'128x128x5'
+'256x128x3'
 """
 
 from __future__ import annotations

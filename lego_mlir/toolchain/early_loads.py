@@ -18,13 +18,18 @@ stay in their places. Each access has the scopes of `tensor_scopes`, shared memo
 ... !3 = !{!1}
 ... !4 = !{!"k"}'''))
 define ptx_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y) {
+v.0:
   %p = getelementptr i8, ptr addrspace(1) %y, i64 4
   %a = load i32, ptr addrspace(1) %p, align 4, !alias.scope !3, !noalias !2
   store i32 1, ptr addrspace(1) %x, align 4, !alias.scope !2, !noalias !3
   store i32 %a, ptr addrspace(1) %y, align 4, !alias.scope !3, !noalias !2
   ret void
 }
-...
+!0 = !{!"x", !4}
+!1 = !{!"y", !4}
+!2 = !{!0}
+!3 = !{!1}
+!4 = !{!"k"}
 """
 
 from __future__ import annotations
@@ -85,7 +90,7 @@ def moved(text: str) -> str:
 
 
 def named(text: str) -> str:
-    """The module with names in place of numbers, which LLVM wants in order.
+    r"""The module with names in place of numbers, which LLVM wants in order.
 
     >>> print(named("define void @k(i32 %0) {\n  br label %2\n\n2:  ; preds = %1\n  ret void\n}"))
     define void @k(i32 %v.0) {

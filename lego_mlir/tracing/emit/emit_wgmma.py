@@ -347,6 +347,8 @@ class WarpgroupEmitter(KernelEmitter):
         continued = next((f for f in self._flying if taken <= f.pending.keys()), None)
         values = self._values if continued is None else continued.pending
         part = self._before.get(id(product))
+        if part is not None and not all(n in self._values for line in part.product.results for n in line):
+            part = None  # it is in flight
         if part is not None and part.written:
             self._compute_here(part.written)
         for row, accumulators in enumerate(product.accumulators):

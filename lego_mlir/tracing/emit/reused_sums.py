@@ -82,6 +82,6 @@ def _follows(product: WarpgroupProduct, before: WarpgroupProduct, zeros: set[int
 
 
 def _are_used_up(product: WarpgroupProduct, inside: Sequence[Statement], uses: Counter[int]) -> bool:
-    """Whether nothing but these statements uses the sums of a product."""
+    """Whether these statements use all sums of a product, and nothing else uses one."""
     here = Counter(v.number for s in inside for v in operands_of(s))
-    return all(here[n] == uses[n] for line in product.results for n in line)
+    return all(0 < here[n] == uses[n] for line in product.results for n in line)
