@@ -18,7 +18,7 @@ import sympy
 from lego_mlir.proofs.rings.agents import WAIT, StageAccess
 from lego_mlir.proofs.rings.claims import RingProof
 from lego_mlir.proofs.rings.order import RingOrder
-from lego_mlir.proofs.rings.statements import has_ring_words, touches
+from lego_mlir.proofs.rings.ring_statements import has_ring_words, touches
 from lego_mlir.proofs.rings.values import constant
 from lego_mlir.tracing.trace.marks import WarpRole
 from lego_mlir.tracing.trace.trace import Barrier, If, KernelTrace, Statement

@@ -43,8 +43,7 @@ from lego_mlir.proofs.rings.agents import (
 from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
-from lego_mlir.proofs.rings.stage_reads import StageReads
-from lego_mlir.proofs.rings.statements import (
+from lego_mlir.proofs.rings.ring_statements import (
     as_integer,
     gathered,
     has_ring_words,
@@ -56,6 +55,7 @@ from lego_mlir.proofs.rings.statements import (
     symbol_of,
     touches,
 )
+from lego_mlir.proofs.rings.stage_reads import StageReads
 from lego_mlir.proofs.rings.strides import divided
 from lego_mlir.proofs.rings.values import HIDDEN, KnownRanges, holds, simplified, symbol_named
 from lego_mlir.proofs.rings.whole_stages import whole_stage

@@ -25,7 +25,8 @@ and `roles`, `own_numbers` writes statements a second time, `composition` reads 
 Sections:
 
 - mechanism: `composition`, `scheduled`, `replay`, `own_numbers`
-- rings and roles: `ring_pipeline`, `staged_uses`, `rings`, `sides`, `copying_roles`, `side_by_side`, `overlay`
+- rings and roles: `ring_pipeline`, `staged_uses`, `whole_fills`, `rings`, `sides`, `copying_roles`,
+  `side_by_side`, `overlay`
 - clusters: `common_copies`, `cluster_values`, `one_way`
 - accumulators: `block_sums`, `promoted_sums`, `copied_out`
 - when blocks run: `persistent`, `resident`, `ahead`, `dependent`, `producer_lockstep`

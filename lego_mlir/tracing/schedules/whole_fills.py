@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 import sympy
@@ -125,9 +124,9 @@ class _Fills:
         low, high, step = (_known(as_expr(e), values) for e in (loop.lo, loop.hi, loop.step))
         if low is None or high is None or step is None:
             return found
-        at = np.broadcast_to(np.asarray(low), active.shape)
+        at = np.broadcast_to(low, active.shape)
         for _ in range(MOST_TURNS):
-            here = active & np.where(np.asarray(step) > 0, at < high, at > high)
+            here = active & np.where(step > 0, at < high, at > high)
             if not here.any():
                 return found
             found |= self.of(loop.body, {**values, loop.symbol: at}, here)
@@ -135,7 +134,7 @@ class _Fills:
         return np.zeros_like(found)
 
 
-def _known(expr: Expr | Cond, values: Values) -> Any:
+def _known(expr: Expr | Cond, values: Values) -> Array | None:
     """The values of an expression of known symbols in all threads, None for another."""
     expr = sympy.sympify(expr)
-    return evaluate(expr, values) if expr.free_symbols <= values.keys() else None
+    return np.asarray(evaluate(expr, values)) if expr.free_symbols <= values.keys() else None

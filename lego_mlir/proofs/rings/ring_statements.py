@@ -1,4 +1,4 @@
-"""What the reader of ring programs asks of statements: names of rings and places, integers, and rows of accesses."""
+"""Statements as the reader of ring programs asks about them: names of rings and places, integers, rows of accesses."""
 
 from __future__ import annotations
 
