@@ -12,7 +12,7 @@ that are powers of two, since Triton takes no others. Instructions are those of 
 one thread; conversions are the engine's that move elements, and Triton's `convert_layout` and `local_alloc` in its IR,
 by which it stages operands. No GPU is needed.
 
-Timed are the programs on a grid, each block on its own tile, at three places: `memory`, so many tiles that they fill
+Timed are the programs on a grid, each block on its own tile, at three places: `memory`, as many tiles as fill
 TIMED_BYTES; `l2`, L2_TILES of them in turns; `alone`, these with so much shared memory set aside that one block is
 resident on a multiprocessor. The kernel is the same. CuPy launches the machine code of both, Triton's compiled by the
 GPU machine's Triton. Of the first SEARCHED programs there are ALTERNATIVES other assignments of layouts: the engine's

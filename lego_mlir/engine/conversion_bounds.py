@@ -30,7 +30,7 @@ class ConversionBounds(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def conversion_bounds(layouts: tuple[LinearLayout, ...], bits: int) -> ConversionBounds:
-    """The bounds for a value of so many bits an element; 0 where it is free."""
+    """The bounds for a value with elements of this many bits; 0 where the conversion is free."""
     free, inside = _staying(layouts)
     words = np.array([max(1.0, (1 << len(x.columns_of("register"))) * bits / WORD_BITS) for x in layouts])
     moved = (words[:, None] + words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)

@@ -150,7 +150,7 @@ class _Reader:
         known = {kind: self.nodes.get(number, frozenset()) for kind, number in _SCOPES.findall(rest)}
         scopes, apart = (known.get(kind, frozenset()) for kind in ("alias.scope", "noalias"))
         spaces = ["", *_SPACE.findall(rest)]  # of a stored pointer too, which comes before the address
-        space = spaces[-1] or (_GLOBAL if scopes else spaces[-1])
+        space = spaces[-1] or (_GLOBAL if scopes else "")
         return _Instruction(line, result, needs, name, space, scopes, apart, _words(rest) if name == "load" else 0)
 
 

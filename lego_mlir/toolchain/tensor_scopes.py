@@ -1,7 +1,7 @@
 """Scopes of loads and stores, from a promise of the kernel that its tensors are apart.
 
 The launch of a kernel that was traced refuses a tensor that is written and shares memory with another one. Its
-`gpu.func` says so by the unit attribute `lego.apart`, which a module written by hand may have too. In the stage `nvvm`
+`gpu.func` carries the unit attribute `lego.apart`, which a module written by hand may have too. In the stage `nvvm`
 each load and store whose address is computed from a tensor gets the scope of that tensor, and is said to touch no scope
 of the others: LLVM then keeps what it loaded in a loop over the stores to another tensor, and `early_loads` moves loads
 above such stores.

@@ -53,7 +53,7 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
             case If(mark=WarpRole(first, end)):
                 found.append(Role(first, end, _steps(s.then, operands)))
             case If(mark=ThreadCopies()):
-                pass  # complete on a ring: whoever waits for it fences them
+                pass  # complete on a ring, and are fenced behind its waits
             case If(mark=TileCopy(ring=ring)) if ring is not None:
                 pass
             case If(mark=None):

@@ -190,7 +190,7 @@ class _Divided(OwnNumbers):
             self._one(statement)
 
     def _turns(self, statement: Statement) -> Iterator[None]:
-        """Once, or once for each thread of the block that a copying thread stands for, with names of its own."""
+        """Once, or once per thread of the block whose work a copying thread does, each time under its own names."""
         if self.side != COPIES or self.inside or id(statement) not in self.apart:
             yield
             return

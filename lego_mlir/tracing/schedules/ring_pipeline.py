@@ -36,7 +36,7 @@ from lego_mlir.layout import Row
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
-from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in, written_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
 from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
@@ -71,7 +71,6 @@ from lego_mlir.tracing.trace.trace import (
     ToIndex,
     While,
     Write,
-    accesses_of,
     statements_in,
 )
 from lego_mlir.tracing.words.async_copies import copy_async
@@ -229,11 +228,7 @@ class _Pipelined(Replay):
     # -- what a ring cannot serve
 
     def _require_order(self) -> None:
-        self.stored = stored = {
-            a.buffer.name: s
-            for s, a in self.trace.accesses()
-            if not isinstance(s, Load) and a is accesses_of(s)[-1] and a.buffer.space == "global"
-        }
+        self.stored = stored = written_in(self.trace)
         for staged in self.loops.values():
             fills, uses = self.staged.fills(staged.body), self.staged.uses(staged.body)
             if fills[-1] > uses[0]:

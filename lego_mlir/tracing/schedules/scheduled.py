@@ -18,12 +18,15 @@ from lego_mlir.layout.naming import NamedMaps
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.definition.reference import Referenced
 from lego_mlir.tracing.trace.trace import (
+    Atomic,
     Buffer,
+    FunctionCall,
     If,
     KernelTrace,
     ScalarParameter,
     Source,
     Statement,
+    Store,
     TileLoad,
     TileStore,
     accesses_of,
@@ -95,6 +98,18 @@ def words_in(body: Iterable[Statement], kind: type[Mark]) -> Iterator[tuple[If, 
     for statement in statements_in(tuple(body)):
         if isinstance(statement, If) and isinstance(statement.mark, kind):
             yield statement, statement.mark
+
+
+def written_in(trace: KernelTrace) -> dict[str, Statement]:
+    """The statement by which a kernel, or a function that it calls, writes each buffer."""
+    return {name: s for s in trace.statements() for name in stored_by(s)}
+
+
+def stored_by(statement: Statement) -> set[str]:
+    """The buffers whose elements a statement stores, itself or in a function that it calls."""
+    if isinstance(statement, FunctionCall):
+        return {name for s in statements_in(statement.function.body) for name in stored_by(s)}
+    return {accesses_of(statement)[-1].buffer.name} if isinstance(statement, Store | Atomic) else set()
 
 
 def shared_in(statement: Statement) -> set[str]:

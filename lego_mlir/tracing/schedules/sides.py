@@ -14,7 +14,7 @@ from dataclasses import replace
 import sympy
 
 from lego_mlir.aliases import Symbol
-from lego_mlir.tracing.schedules.scheduled import refused, words_in
+from lego_mlir.tracing.schedules.scheduled import refused, stored_by, words_in, written_in
 from lego_mlir.tracing.schedules.whole_fills import are_apart
 from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
 from lego_mlir.tracing.trace.symbols import expressions
@@ -41,7 +41,6 @@ from lego_mlir.tracing.trace.trace import (
     Value,
     While,
     Write,
-    accesses_of,
     operands_of,
     statements_in,
 )
@@ -125,7 +124,7 @@ def copies_of(trace: KernelTrace) -> dict[int, tuple[Load, Store]]:
     """
     uses = Counter(v.number for s in trace.statements() for v in operands_of(s))
     loads = {s.result.number: s for s in trace.statements() if isinstance(s, Load)}
-    written = _written(trace)
+    written = written_in(trace)
     found: dict[int, tuple[Load, Store]] = {}
     for body in (s.body for s in trace.statements() if isinstance(s, For | While) and any(map(_fills, s.body))):
         words = [s for w in body if isinstance(w, If) and w.mark == OnSide(COPIES) for s in w.then]
@@ -146,7 +145,7 @@ def _are_all(body: tuple[Statement, ...], stores: list[Store]) -> bool:
     """Whether these are all stores of a body to their tile: a copy ends later than a store that follows it."""
     name, known = stores[0].access.buffer.name, {id(s) for s in stores}
     return all(
-        id(s) in known or not isinstance(s, Store | Atomic | FunctionCall) or name not in _stored(s)
+        id(s) in known or not isinstance(s, Store | Atomic | FunctionCall) or name not in stored_by(s)
         for s in statements_in(body)
     )
 
@@ -157,18 +156,6 @@ def _is_copied(source: TensorAccess, target: TensorAccess, written: Mapping[str,
     alike = source.buffer.dtype == target.buffer.dtype and source.width == target.width and nbytes in COPIED
     plain = not source.is_masked and not target.is_masked and source.buffer.space == "global"
     return alike and plain and source.buffer.name not in written
-
-
-def _written(trace: KernelTrace) -> dict[str, Statement]:
-    """The statement by which a kernel, or a function that it calls, writes each buffer."""
-    return {name: s for s in trace.statements() for name in _stored(s)}
-
-
-def _stored(s: Statement) -> set[str]:
-    """The buffers that a statement writes, itself or in a function that it calls."""
-    if isinstance(s, FunctionCall):
-        return {name for i in statements_in(s.function.body) for name in _stored(i)}
-    return {accesses_of(s)[-1].buffer.name} if isinstance(s, Store | Atomic) else set()
 
 
 def _fills(statement: Statement) -> bool:
@@ -231,7 +218,7 @@ def slice_of(body: tuple[Statement, ...], side: str) -> set[int]:
 
 def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[int]) -> None:
     """Raise ScheduleError for a statement in the copies' slice whose result is the products'."""
-    written = _written(trace)
+    written = written_in(trace)
     words = {
         id(inner)
         for s in statements_in(body)

@@ -506,3 +506,24 @@ def test_a_tile_of_which_a_step_stores_a_part(condition):
 def test_a_tile_that_each_step_stores_whole(condition, otherwise):
     kernel = stored_where(condition, otherwise).schedule("warpgroups, pipeline(stages=2), roles")
     assert kernel.block == (256,)
+
+
+@lego.function(inline=False)
+def put(x, value, i, j):
+    x[i, j] = value
+
+
+def test_copies_of_a_tensor_that_a_called_function_writes():
+    t = SQUARE
+
+    @lego.kernel(grid=1, block=t.threads)
+    def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 128))):
+        (ta, tb), out, acc = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.accumulator()
+        t.multiply(a, b, ta, tb, acc, (0, 0), 128)
+        acc.store(out, at=t.part_of_warp())
+        lego.barrier()
+        for row in lego.range(128):
+            put(a, out[row, lego.thread_id.x], row, lego.thread_id.x)
+
+    with pytest.raises(ScheduleError, match=r"a is written by this kernel \(.*\), and copies run ahead of it"):
+        product.schedule("warpgroups, pipeline(stages=2)")
