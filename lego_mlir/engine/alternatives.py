@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from lego_mlir.engine.conversion_bounds import conversion_bounds
-from lego_mlir.engine.operand_places import places_of_operands
+from lego_mlir.engine.operand_places import ordered_operands, places_of_operands
 from lego_mlir.engine.operation_costs import (
     IMPOSSIBLE,
     converted_bounds,
@@ -82,6 +82,8 @@ class Alternatives:
         self.operands = {n: [u for operand in n.operands if (u := _value_of(operand))] for n in self.nodes}
         self.users = {n: [m for m in self.nodes if n in self.operands[m]] for n in self.nodes}
         self._number = {n: {layout: k for k, layout in enumerate(found)} for n, found in layouts.items()}
+        self.ordered: dict[tuple[TileNode, LinearLayout], LinearLayout] = {}
+        """Layouts of operands of products with registers in the order in which `mma.sync` takes them."""
         self.options = {n: self._options(n) for n in self.nodes}
         self._states: dict[TileNode, tuple[list[StateOption], dict[int, list[StateOption]], dict[Group, Computed]]] = {}
         self._tables: dict[tuple[object, ...], np.ndarray] = {}
@@ -105,6 +107,8 @@ class Alternatives:
                 slots = n.weight * operation_slots(n, state, self.graph, needed)
                 if at is None or slots >= IMPOSSIBLE:
                     continue
+                if isinstance(n.operation, MultiplyTiles):
+                    self.ordered |= ordered_operands(n, n.operation, needed)
                 option = StateOption(result, at, slots, state, needed)
                 found[result, at] = min(found.get((result, at), option), option, key=lambda o: o.slots)
         return list(found.values())
@@ -144,7 +148,7 @@ class Alternatives:
             return 0.0
         self.planned.add((n, source, target))
         found = self.layouts[n]
-        slots = converted_slots(n, found[source], found[target])
+        slots = converted_slots(n, found[source], found[target], self.ordered.get((n, found[target])))
         if self.bounds[n][source, target] >= IMPOSSIBLE:
             return 0.0
         more = slots - self.bounds[n][source, target]

@@ -16,10 +16,12 @@ from lego_mlir.f2.axis_bits import AxisBits, axis_bits, blocked_along
 from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.conversion import BARRIER_SLOTS
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.devices import reference
 
 COMPARE_SLOTS: Final = 2.0
 """A comparison and a selection."""
-EXCHANGE_SLOTS: Final = {"register": 0.0, "lane": 1.0, "warp": 2.5}
+SHUFFLE_SLOTS: Final[float] = reference("layouts")["shuffle"]
+EXCHANGE_SLOTS: Final = {"register": 0.0, "lane": SHUFFLE_SLOTS, "warp": 2.5}
 """What brings the other element of a pair: nothing, a shuffle, a store and a load."""
 
 
@@ -43,7 +45,7 @@ def scan_slots(layout: LinearLayout, axis: int, values: int, bits: int) -> float
     steps = {place: sum(bit.place == place for bit in found.each[low:]) for place in EXCHANGE_SLOTS}
     slots = 2.0 * n * words + runs * steps["register"] * words
     if steps["lane"]:
-        slots += runs * words * (3 * steps["lane"] + 2)
+        slots += runs * words * ((2 + SHUFFLE_SLOTS) * steps["lane"] + 1 + SHUFFLE_SLOTS)
     if steps["warp"]:
         slots += runs * words * (1 + 2 * (1 << steps["warp"])) + BARRIER_SLOTS
     return slots

@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from lego_mlir.f2.banks import WORD_BITS
-from lego_mlir.f2.conversion import ACCESS_SLOTS, BARRIER_SLOTS, WARP_BARRIER_SLOTS
+from lego_mlir.f2.conversion import BARRIER_SLOTS, WARP_BARRIER_SLOTS
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.devices import reference
 
+FITTED: Final = reference("layouts")
+SHUFFLED_SLOTS: Final[float] = FITTED["moved_shuffle"]
+"""A shuffle of a conversion, in those of `f2.conversion`."""
+WAVEFRONT_SLOTS: Final[float] = FITTED["wavefront"]
+"""A wavefront of shared memory."""
+MOVED_SLOTS: Final[float] = FITTED["moved_request"]
+"""The address of an access to shared memory."""
 _VECTOR_BITS = 128
 
 
@@ -33,8 +41,8 @@ def conversion_bounds(layouts: tuple[LinearLayout, ...], bits: int) -> Conversio
     """The bounds for a value with elements of this many bits; 0 where the conversion is free."""
     free, inside = _staying(layouts)
     words = np.array([max(1.0, (1 << len(x.columns_of("register"))) * bits / WORD_BITS) for x in layouts])
-    moved = (words[:, None] + words) * (1 + ACCESS_SLOTS * WORD_BITS / _VECTOR_BITS)
-    shuffled = np.minimum(moved + WARP_BARRIER_SLOTS, np.maximum(1.0, words / 2))
+    moved = (words[:, None] + words) * (WAVEFRONT_SLOTS + MOVED_SLOTS * WORD_BITS / _VECTOR_BITS)
+    shuffled = np.minimum(moved + WARP_BARRIER_SLOTS, SHUFFLED_SLOTS * np.maximum(1.0, words / 2))
     return ConversionBounds(np.where(free, 0.0, np.where(inside, shuffled, moved + BARRIER_SLOTS)), free, inside)
 
 

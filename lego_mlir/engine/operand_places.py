@@ -17,6 +17,7 @@ from typing import Final
 
 from lego_mlir.engine.shared_placements import contiguous_axis, is_shared, swizzled
 from lego_mlir.engine.tile_graph import (
+    RELABELS,
     AssignTile,
     LoadTile,
     MultiplyTiles,
@@ -26,11 +27,14 @@ from lego_mlir.engine.tile_graph import (
     TransposeTile,
     accumulators,
     carried,
+    carried_back,
     multiplied_in,
     required,
 )
 from lego_mlir.engine.tile_memory import TileMemory
+from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.queries import canonical
 
 MMA_SYNC: Final = "mma.sync"
 WGMMA: Final = "wgmma"
@@ -110,3 +114,41 @@ def added_in_place(product: TileNode) -> TileNode | None:
         return None
     between = [u for u in variable.users if read.number < u.number < assign.number]
     return variable if not between and read.path == product.path == assign.path else None
+
+
+def ordered_operands(
+    node: TileNode, product: MultiplyTiles, needed: tuple[LinearLayout, ...]
+) -> dict[tuple[TileNode, LinearLayout], LinearLayout]:
+    """Layouts in which operands reach a product, registers in its order, by node behind new labels and canonical one."""
+    found = {}
+    for index, operand, place in zip(product.tiles, node.operands, needed, strict=False):
+        ordered = None if is_shared(place) else fragment_order(product, index, place)
+        while ordered is not None and isinstance(operand.operation, RELABELS):
+            operand, ordered = operand.operands[0], carried_back(operand, ordered)
+        if ordered is not None:
+            found[operand, canonical(ordered)] = ordered
+    return found
+
+
+def fragment_order(product: MultiplyTiles, index: int, place: LinearLayout) -> LinearLayout | None:
+    """The layout of operand `index` with registers in the order in which `mma.sync` takes them; None where any order is.
+
+    Loads of several registers then leave them where an instruction reads them: a word, in `a` also that of 8 rows
+    below, and the next one along K.
+    """
+    if product.bits[index] != product.multiplied or product.multiplied > WORD_BITS:
+        return None  # made by conversions, or of an instruction for each register
+    axis, base = (1, 0)[index], WORD_BITS // product.multiplied
+    registers = place.bases["register"]
+    along_k = [basis[axis] for basis in registers if not basis[1 - axis]]
+    next_word = base if base in along_k else 4 * base
+    first = [_along(axis, 1 << k) for k in range(base.bit_length() - 1)]
+    first += [_along(1 - axis, 8)] * (index == 0) + [_along(axis, next_word)]
+    if any(basis not in registers for basis in first):
+        return None
+    ordered = [*first, *(basis for basis in registers if basis not in first)]
+    return LinearLayout({**place.bases, "register": ordered}, place.out_sizes)
+
+
+def _along(axis: int, n: int) -> tuple[int, int]:
+    return (n, 0) if axis == 0 else (0, n)

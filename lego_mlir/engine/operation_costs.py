@@ -4,14 +4,14 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 
 | operation | slots |
 |---|---|
-| load | a line each, 1/4 a request, 1/2 a sector; 4 for a mask |
-| store | 2 a line, 1/4 a request, 1 a sector; 32 for a sector written in part, 4 for a mask |
+| load | 2 a line, 3/2 a request, 1/4 a sector; 4 for a mask |
+| store | 3 a line, 1/4 a request, 1/4 a sector; 50 for a sector written in part, 4 for a mask |
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
-| reduction | combinations, shuffles, and the exchange between warps by its plan |
-| product | 8 for each `mma.sync` of 16 x 8; wavefronts of operands in shared memory; half of both by `wgmma` |
+| reduction | combinations, 4 a shuffle, and the exchange between warps by its plan |
+| product | 8 for each `mma.sync` of 16 x 8, 3 where words of a are moved to it; wavefronts of operands in shared memory; half of both by `wgmma` |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`; 24 for addresses in shared memory, once; waits in loops |
+| conversion | its plan, `f2.conversion.conversion_plan`: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses in shared memory, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
 Stores and addresses were fitted to random programs that were timed on an H200, with data in the L2 cache and with one
@@ -24,16 +24,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from math import prod
 from typing import Final
 
 import numpy as np
 
 from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
-from lego_mlir.engine.conversion_bounds import conversion_bounds, is_free
+from lego_mlir.engine.conversion_bounds import (
+    MOVED_SLOTS,
+    SHUFFLED_SLOTS,
+    WAVEFRONT_SLOTS,
+    conversion_bounds,
+    is_free,
+)
 from lego_mlir.engine.operand_places import is_of_groups
 from lego_mlir.engine.shared_placements import bytes_of, is_shared
 from lego_mlir.engine.tile_graph import (
+    RELABELS,
     AlongTile,
     FreeTile,
     GatherTile,
@@ -56,11 +64,11 @@ from lego_mlir.f2.boxed import boxed, registers_of
 from lego_mlir.f2.conversion import (
     ACCESS_SLOTS,
     BARRIER_SLOTS,
+    WARP_BARRIER_SLOTS,
     ConversionPlan,
     Renamed,
     Unchanged,
     conversion_plan,
-    memory_slots,
     shuffle_slots,
 )
 from lego_mlir.f2.fibers import FEWEST_STEPS, Fibers, gathered_parts
@@ -72,10 +80,17 @@ from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 FITTED: Final = reference("layouts")
+LINE_SLOTS: Final[float] = FITTED["line"]
+"""A line of 128 bytes in which a request loads."""
+REQUEST_SLOTS: Final[float] = FITTED["request"]
+"""A load of a warp."""
 SECTOR_SLOTS: Final[float] = FITTED["sector"]
 """A sector of 32 bytes that is loaded."""
+SHUFFLE_SLOTS: Final[float] = FITTED["shuffle"]
+"""A shuffle of a reduction."""
 STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
-"""A line in which a request stores; one in which it loads is 1."""
+"""A line in which a request stores."""
+STORE_REQUEST_SLOTS: Final[float] = FITTED["store_request"]
 STORE_SECTOR_SLOTS: Final[float] = FITTED["store_sector"]
 PART_SLOTS: Final[float] = FITTED["part"]
 """A sector that is written in part, which meets other writes to it in the L2 cache."""
@@ -87,6 +102,8 @@ GROUP_PIECE_SLOTS: Final[int] = FITTED["group_piece"]
 """The same part of a product by `wgmma`, which has twice the throughput."""
 WIDENING_SLOTS: Final[int] = FITTED["widening"]
 """A word of narrow elements converted for `mma.sync`."""
+MOVE_SLOTS: Final[float] = FITTED["move"]
+"""The words of a that are moved to where `mma.sync` takes them, for wide loads leave them next to others of a row."""
 ADDRESS_SLOTS: Final[float] = FITTED["addresses"]
 """The addresses of both sides of a conversion through shared memory, once in a kernel."""
 TURN_SLOTS: Final[float] = FITTED["turn"]
@@ -175,8 +192,9 @@ def operation_slots(
                 inside *= state.in_sizes["warp"] / graph.warps
             kept += MASK_SLOTS * memory.masks(state)
             moved = (STORE_SECTOR_SLOTS if stored else SECTOR_SLOTS) * a.sectors + PART_SLOTS * a.parts
-            requested = (STORE_LINE_SLOTS if stored else 1.0) * a.lines + ACCESS_SLOTS * a.requests
-            return (inside if stored else made) * requested + inside * moved + kept
+            if stored:
+                return inside * (STORE_LINE_SLOTS * a.lines + STORE_REQUEST_SLOTS * a.requests + moved) + kept
+            return made * (LINE_SLOTS * a.lines + REQUEST_SLOTS * a.requests) + inside * moved + kept
         case MapTile(slots):
             return slots * words + kept
         case VoteTile():
@@ -185,11 +203,11 @@ def operation_slots(
             found = reduction(state, axis, node.bits, by_warp)
             if found.crosses_warps and not node.uniform:
                 return IMPOSSIBLE
-            exchange = ACCESS_SLOTS * found.requests + found.wavefronts
+            exchange = MOVED_SLOTS * found.requests + WAVEFRONT_SLOTS * found.wavefronts
             barriers = BARRIER_SLOTS if found.crosses_warps else 0
             share = n / state.in_sizes["register"]
             wide = values * max(1, node.bits // WORD_BITS)
-            return share * (found.combinations + wide * (found.shuffles + exchange)) + barriers
+            return share * (found.combinations + wide * (SHUFFLE_SLOTS * found.shuffles + exchange)) + barriers
         case AlongTile():
             return _along_slots(node, operation, state, graph) + kept
         case GatherTile(axis):
@@ -213,7 +231,7 @@ def _staging_slots(node: TileNode, warps: int) -> float:
         return IMPOSSIBLE
     lines = bytes_of(node.shape, node.bits) / LINE_BYTES / warps
     requests = lines * LINE_BYTES / (WIDEST_ACCESS * 32)
-    return lines * (2 + SECTOR_SLOTS * LINE_BYTES / SECTOR_BYTES) + 2 * ACCESS_SLOTS * requests
+    return lines * (1 + LINE_SLOTS + SECTOR_SLOTS * LINE_BYTES / SECTOR_BYTES) + 2 * REQUEST_SLOTS * requests
 
 
 def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout, graph: TileGraph | None) -> float:
@@ -265,7 +283,8 @@ def _product_slots(
     """The slots of a warp for its part of a product, with the loads of operands in shared memory."""
     warps = [b for b in state.bases["warp"] if any(b)]
     count = state.in_sizes["warp"] if graph is None else graph.warps
-    slots = PIECE_SLOTS * _pieces(node, product.depth * product.multiplied, state, count)
+    pieces = _pieces(node, product.depth * product.multiplied, state, count)
+    slots = PIECE_SLOTS * pieces
     for index in (0, 1):
         place = needed[product.tiles.index(index)] if needed and index in product.tiles else None
         divided = sum(1 for b in warps if b[index])
@@ -274,29 +293,51 @@ def _product_slots(
             slots += words * product.bits[index]
         if product.bits[index] < product.multiplied:
             slots += WIDENING_SLOTS * words * product.multiplied
+        elif index == 0 and place is not None and not is_shared(place) and not _is_arithmetic(node.operands[0]):
+            slots += MOVE_SLOTS * pieces * (_neighbours(place) > product.neighbours[0])
     return slots
 
 
+def _is_arithmetic(node: TileNode) -> bool:
+    """Whether a value, behind new labels, is the result of arithmetic, which may be in any register."""
+    while isinstance(node.operation, RELABELS):
+        node = node.operands[0]
+    return isinstance(node.operation, MapTile)
+
+
+def _neighbours(place: LinearLayout) -> int:
+    """The neighbours along K of the left operand of a product that a thread holds in its first registers."""
+    along_k = [(0, 1 << k) for k in range(len(place.bases["register"]))]
+    same = (basis == wanted for basis, wanted in zip(place.bases["register"], along_k, strict=True))
+    return 1 << sum(1 for _ in takewhile(bool, same))
+
+
 @lru_cache(maxsize=65536)
-def plan(source: LinearLayout, target: LinearLayout, bits: int) -> ConversionPlan:
+def plan(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> ConversionPlan:
     """The conversion of a value of so many bits an element; conditions move as bytes."""
-    return conversion_plan(source, target, max(8, bits))
+    return conversion_plan(source, target, max(8, bits), in_order)
 
 
 def plan_slots(found: ConversionPlan) -> float:
     """The slots of a warp for a conversion."""
     if isinstance(found, Unchanged | Renamed):
         return 0.0
-    return shuffle_slots(found) if isinstance(found, ShufflePlan) else memory_slots(found)
+    if isinstance(found, ShufflePlan):
+        return SHUFFLED_SLOTS * shuffle_slots(found)
+    wavefronts = found.store_wavefronts() + found.load_wavefronts()
+    waiting = WARP_BARRIER_SLOTS if found.slice_elements else BARRIER_SLOTS
+    return waiting + WAVEFRONT_SLOTS * wavefronts + MOVED_SLOTS * found.instructions()
 
 
-def conversion_slots(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
-    """The slots of a conversion of a node's value, once, by its plan."""
+def conversion_slots(
+    node: TileNode, source: LinearLayout, target: LinearLayout, ordered: LinearLayout | None = None
+) -> float:
+    """The slots of a conversion of a node's value, once, by its plan; `ordered` as a product takes the target."""
     if source == target:
         return 0.0
     if not node.movable:
         return 0.0 if is_free(source, target) else IMPOSSIBLE
-    found = plan(source, target, node.bits)
+    found = plan(source, ordered or target, node.bits, ordered is not None)
     if not node.uniform and not isinstance(found, Unchanged | Renamed | ShufflePlan) and not found.slice_elements:
         return IMPOSSIBLE
     if node.packed and not isinstance(found, Unchanged | Renamed):
@@ -304,13 +345,18 @@ def conversion_slots(node: TileNode, source: LinearLayout, target: LinearLayout)
     return plan_slots(found)
 
 
-def converted_slots(node: TileNode, source: LinearLayout, target: LinearLayout) -> float:
+def converted_slots(
+    node: TileNode, source: LinearLayout, target: LinearLayout, ordered: LinearLayout | None = None
+) -> float:
     """The slots of a conversion as often as it runs, with its addresses, which are computed in front of loops.
 
-    In a loop it waits a second time, before its stores.
+    In a loop it waits a second time, before its stores. `ordered` is the target as a product takes its registers.
     """
-    slots = node.weight * conversion_slots(node, source, target)
-    if source == target or not node.movable or not isinstance(found := plan(source, target, node.bits), SwizzlePlan):
+    slots = node.weight * conversion_slots(node, source, target, ordered)
+    if source == target or not node.movable:
+        return slots
+    found = plan(source, ordered or target, node.bits, ordered is not None)
+    if not isinstance(found, SwizzlePlan):
         return slots
     return slots + ADDRESS_SLOTS + (0 if found.slice_elements else node.weight * _turn_slots(node))
 

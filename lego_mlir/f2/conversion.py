@@ -54,17 +54,18 @@ class Renamed:
 ConversionPlan: TypeAlias = Unchanged | Renamed | ShufflePlan | SwizzlePlan
 
 
-def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int) -> ConversionPlan:
+def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> ConversionPlan:
     """The cheapest conversion of a value of `bits` wide elements.
 
-    Raises LayoutError if the layouts do not map to one tensor, or the source lacks an element.
+    Where an instruction takes several registers of the target together, `in_order`, loads leave them next to each other
+    in its order. Raises LayoutError if the layouts do not map to one tensor, or the source lacks an element.
     """
     if (renamed := renaming(source, target)) is not None:
         return renamed
     by_shuffles = shuffle_plan(source, target, bits)
     if by_shuffles is not None and shuffle_slots(by_shuffles) <= _fewest_memory_slots(source, target, bits):
         return by_shuffles
-    by_memory = memory_plan(source, target, bits)
+    by_memory = memory_plan(source, target, bits, in_order)
     if by_shuffles is not None and shuffle_slots(by_shuffles) <= memory_slots(by_memory):
         return by_shuffles
     return by_memory
@@ -80,26 +81,26 @@ def renaming(source: LinearLayout, target: LinearLayout) -> Unchanged | Renamed 
     return Unchanged() if same else Renamed(renamed)
 
 
-def memory_plan(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+def memory_plan(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> SwizzlePlan:
     """The conversion through shared memory: in slices of warps where no element leaves its warp."""
     if within_warps(target.invert_and_compose(source)):
-        plan = in_slices(source, target, bits)
+        plan = in_slices(source, target, bits, in_order)
         elements = plan.memory.in_sizes["offset"]
         if elements == 1 << source.out_bits or elements * bits // 8 <= SLICES_BYTES:
             return plan
-    return _cheapest(_without_blocks(source), _without_blocks(target), bits)
+    return _cheapest(_without_blocks(source), _without_blocks(target), bits, in_order)
 
 
-def _cheapest(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+def _cheapest(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool) -> SwizzlePlan:
     """The plan with vector loads, or that with `ldmatrix` where it exists and is not dearer."""
-    by_vectors = swizzle(source, target, bits)
-    by_matrices = None if by_vectors.is_widest() else matrix_swizzle(source, target, bits)
+    by_vectors = swizzle(source, target, bits, in_order)
+    by_matrices = None if by_vectors.is_widest() else matrix_swizzle(source, target, bits, in_order)
     if by_matrices is None or memory_slots(by_vectors) < memory_slots(by_matrices):
         return by_vectors
     return by_matrices
 
 
-def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+def in_slices(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> SwizzlePlan:
     """The plan in which each warp exchanges its elements through a slice of shared memory.
 
     The elements of a warp are a coset of those of warp 0: one plan is made for their coordinates in a basis, and the
@@ -119,7 +120,7 @@ def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzleP
         return LinearLayout.of(ins, outs, columns)
 
     first, second = of_one_warp(source), of_one_warp(target)
-    return of_every_warp(_cheapest(first, second, bits), warps)
+    return of_every_warp(_cheapest(first, second, bits, in_order), warps)
 
 
 def of_every_warp(plan: SwizzlePlan, warps: int) -> SwizzlePlan:

@@ -6,8 +6,8 @@ bank with different words. Offsets are read as low bits (the vector), bank bits 
 differ by an element whose offset has index bits only. So the index bits are taken from a subspace that meets neither
 the lanes of A nor those of B. Its dimension always suffices (lemma 9.5): no pair of layouts needs a conflict.
 
-`ldmatrix` reads rows of 128 bits, whose elements it hands to different lanes. If these elements are registers of A, A
-stores whole rows and B loads them in one instruction of four words a lane (`matrix_swizzle`).
+`ldmatrix` reads rows of 128 bits, whose elements it hands to different lanes. If registers of A hold these elements, or
+words of them, A stores them together and B loads four words a lane in one instruction (`matrix_swizzle`).
 
 Steps, in the notation of `docs/`: V, the registers that both sides hold; `low`, V and further registers of one side; R,
 a complement of `low`; H, the subspace that avoids the lanes of both.
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS, MemoryAccesses, accesses, phase_lanes
@@ -124,16 +125,17 @@ class _Side:
         return tuple(phase_lanes(self.lanes, vector, bits))
 
 
-def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+def swizzle(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> SwizzlePlan:
     """The memory layout through which `target` reads what `source` wrote: widest vectors, no bank conflict.
 
-    Both map register, lane, warp to the same tensor; `bits` is the width of an element. Raises LayoutError for other
-    outputs, a layout that is not surjective, or another width than 8, 16, 32 or 64.
+    Both map register, lane, warp to the same tensor; `bits` is the width of an element. A load of several registers is
+    of neighbours, `in_order`, where an instruction takes them together. Raises LayoutError for other outputs, a layout
+    that is not surjective, or another width than 8, 16, 32 or 64.
     """
     target = _checked(source, target, bits)
     a, b, d = _Side.of(source), _Side.of(target), source.out_bits
-    shared = _common_registers(a, b, log2(VECTOR_BITS // bits))
-    wide_a, wide_b = (_widened(x, y, shared, bits) for x, y in ((a, b), (b, a)))
+    shared = _common_registers(a, b, log2(VECTOR_BITS // bits), in_order)
+    wide_a, wide_b = _widened(a, b, shared, bits), _widened(b, a, shared, bits, in_order)
     a_wider = len(wide_a) >= len(wide_b)
     low = wide_a if a_wider else wide_b
     outer = _complement_of_shared(a, b, shared, d)
@@ -144,17 +146,21 @@ def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePla
     return SwizzlePlan(source, target, memory, *vectors, bits)
 
 
-def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan | None:
-    """Like `swizzle`, if the source can store the rows that `ldmatrix` hands to the lanes of the target; else None.
+def matrix_swizzle(
+    source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False
+) -> SwizzlePlan | None:
+    """Like `swizzle`, if the source can store words of rows that `ldmatrix` hands to the lanes of the target; else None.
 
     Plain, a row is the word of registers of lane 0 and the same of lanes 1 to 3; transposed, an element of each of 8
-    lanes. The eight rows of a matrix meet in no bank.
+    lanes. The eight rows of a matrix meet in no bank. A word has the first registers of the target, `in_order`, or those
+    that the source has too.
     """
     if bits not in MATRIX_BITS or target.in_sizes.get(LANE) != WARP_LANES:
         return None
     target = _checked(source, target, bits)
     a, b = _Side.of(source), _Side.of(target)
-    word = _word(a, b, log2(WORD_BITS // bits))
+    count = log2(WORD_BITS // bits)
+    word = b.registers[:count] if in_order else _word(a, b, count)
     ways = [((*word, *b.lanes[:2]), b.lanes[2:], independent(b.registers, word))]
     if bits == TRANSPOSED:
         ways.append((b.lanes[2:], (*b.registers[:1], *b.lanes[:2]), b.registers[1:]))
@@ -162,12 +168,15 @@ def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> Swi
         side = _Side((*row, *others), eight, b.warps)
         if len(row) != log2(VECTOR_BITS // bits) or len(eight) != 3:
             continue
-        if not _can_store(a, row) or len(independent(row, side.fixed())) < len(row):
+        stored = _stored_together(a, side, row)
+        if 1 << len(stored) < WORD_BITS // bits or len(independent(row, side.fixed())) < len(row):
             continue
         d = source.out_bits
-        outer = _complement_of_shared(a, side, row, d)
-        memory = LinearLayout.of((("offset", d),), source.outs, _columns(a, side, row, row, outer, True, d, bits))
-        plan = SwizzlePlan(source, target, memory, 1 << len(row), 1, bits, matrices=True)
+        outer = _complement_of_shared(a, side, stored, d)
+        low = (*stored, *(_projected(v, stored, outer) for v in row[len(stored) :]))
+        columns = _columns(a, side, stored, low, outer, len(stored) == len(row), d, bits)
+        memory = LinearLayout.of((("offset", d),), source.outs, columns)
+        plan = SwizzlePlan(source, target, memory, 1 << len(stored), 1, bits, matrices=True)
         found = matrix_accesses(target, memory, bits)
         if found is not None and found.wavefronts() == 1:
             return plan
@@ -180,10 +189,10 @@ def _word(a: _Side, b: _Side, count: int) -> tuple[int, ...]:
     return tuple([*(r for r in b.registers if r and r in held), *b.registers][:count])
 
 
-def _can_store(side: _Side, row: Sequence[int]) -> bool:
-    """Whether a lane holds all elements of a row."""
-    held = Echelon(side.registers)
-    return all(element in held for element in row) and len(independent(row, side.fixed())) == len(row)
+def _stored_together(a: _Side, b: _Side, row: Sequence[int]) -> tuple[int, ...]:
+    """The first elements of a row that registers of a lane of A hold, apart from all lanes and warps."""
+    held, apart = Echelon(a.registers), independent(row, (*a.fixed(), *b.fixed()))
+    return tuple(takewhile(lambda element: element in held and element in apart, row))
 
 
 def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLayout:
@@ -200,15 +209,21 @@ def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLay
     return target.with_outs(source.outs)
 
 
-def _common_registers(a: _Side, b: _Side, most: int) -> tuple[int, ...]:
-    """V: elements that registers of both sides differ by, apart from all lanes and warps; those of A's bases first."""
+def _common_registers(a: _Side, b: _Side, most: int, in_order: bool) -> tuple[int, ...]:
+    """V: elements that registers of both sides differ by, apart from all lanes and warps; those of A's bases first.
+
+    In order they are B's first bases.
+    """
     both = intersection(a.registers, b.registers)
     inside = Echelon(both)
+    if in_order:
+        first = [*takewhile(lambda c: c in inside, b.registers)]
+        return (*takewhile(lambda c: c in first, independent(first, (*a.fixed(), *b.fixed()))),)[:most]
     candidates = [*(c for c in a.registers if c and c in inside), *both]
     return independent(candidates, (*a.fixed(), *b.fixed()))[:most]
 
 
-def _widened(x: _Side, y: _Side, shared: Sequence[int], bits: int) -> tuple[int, ...]:
+def _widened(x: _Side, y: _Side, shared: Sequence[int], bits: int, in_order: bool = False) -> tuple[int, ...]:
     """`low` if X takes the wider vectors: fill a word, then registers of X that lanes of one phase of Y differ by."""
     low = list(shared)
     mine = independent(x.registers, (*x.fixed(), *low))
@@ -219,6 +234,8 @@ def _widened(x: _Side, y: _Side, shared: Sequence[int], bits: int) -> tuple[int,
     for register in independent(x.registers, (*x.fixed(), *low)):
         if len(low) < most and len(low) >= word and register in together:
             low.append(register)
+        elif in_order:
+            break
     return tuple(low)
 
 

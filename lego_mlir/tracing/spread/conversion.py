@@ -13,7 +13,7 @@ An element that several threads hold is stored once, and every thread loads what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeAlias
 
 import sympy
@@ -61,13 +61,18 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
     return converted_together([(value, checked_layout(to))])[0]
 
 
-def converted_together(moves: Sequence[tuple[Spread, LinearLayout]]) -> list[Spread]:
-    """Several values in other layouts; between all stores into shared memory and all loads there is one barrier."""
-    completions = [_begun(value, target) for value, target in moves]
+def converted_together(
+    moves: Sequence[tuple[Spread, LinearLayout]], in_order: Container[LinearLayout] = ()
+) -> list[Spread]:
+    """Several values in other layouts; between all stores into shared memory and all loads there is one barrier.
+
+    Of layouts `in_order` an instruction takes several registers together.
+    """
+    completions = [_begun(value, target, target in in_order) for value, target in moves]
     return [complete() for complete in completions]
 
 
-def _begun(value: Spread, target: LinearLayout) -> Completion:
+def _begun(value: Spread, target: LinearLayout, in_order: bool) -> Completion:
     """Begin a conversion, and say how it is completed."""
     tracer = current("lego.convert")
     if value.shape != shape_of_box(target):
@@ -79,7 +84,7 @@ def _begun(value: Spread, target: LinearLayout) -> Completion:
     if (renamed := renaming(linear(value.layout), linear(target))) is not None:
         return _begun_by_plan(value.get(), target, renamed)
     data = movable("lego.convert", value)
-    plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits)
+    plan = conversion_plan(linear(value.layout), linear(target), data.dtype.bits, in_order)
     cut = is_cut_by_warps(data.layout) or is_cut_by_warps(target)
     if isinstance(plan, SwizzlePlan) and plan.matrices and cut and not plan.slice_elements:
         plan = swizzle(plan.source, plan.target, plan.bits)  # no warp stores the rows that are outside

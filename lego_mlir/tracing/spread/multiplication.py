@@ -21,9 +21,10 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | i8 and i4, u4 | i32, saturated | that of i8 | 8 |
 | i16, i32, i64 in registers and floats | f32, f64 | that of the float, of f16 next to f8; integers are rounded | |
 
-Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow, each
-with its part of every register. The four f8 of a register are pairs of f16 for two of them. Both operands divide K
-alike, so that the sum is the same; a thread loads its narrow elements as whole words (Linear Layouts, section 5.2).
+Neighbours along K may be twice, four or eight times those of the instruction: then as many instructions follow. One
+multiplies words that are neighbours in both operands: those of b are where a wide load has left them. The four f8 of a
+register are pairs of f16 for one of them. Both operands divide K alike, so that the sum is the same; a thread loads its
+narrow elements as whole words (Linear Layouts, section 5.2).
 
 On sm_90a products of 64 rows for each 4 warps with b in shared memory are those of `wgmma` (`spread.warpgroups`).
 """
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, TypeAlias
 
 from lego_mlir.errors import LayoutError, brief
@@ -200,34 +202,35 @@ def _multiplied(
         for block, registers in pieces.items()
     }
     sums = dict(totals)
+    multiplied: dict[Value, list[Value]] = {}
+
+    def parts(fragment: Value) -> list[Value]:
+        if fragment not in multiplied:
+            multiplied[fragment] = _parts_of(tracer, fragment, kind)
+        return multiplied[fragment]
+
     for step in range(steps):
         for row, column in _serpentine(sorted(pieces), step):
             x, y = left.fragment((row, step)), right.fragment((step, column))
-            totals[row, column] = _product(tracer, kind, x, y, totals[row, column])
+            for both in zip(parts(x), parts(y), strict=True):
+                totals[row, column] = _instruction(tracer, INSTRUCTIONS[kind.multiplied], *both, totals[row, column])
     found: dict[int, Scalar] = {}
     for block, registers in pieces.items():
         found.update(zip(registers, taken_apart(tracer, totals[block]), strict=True))
     return [found.get(r) for r in range(len(acc.registers))], left, sums
 
 
-def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
-    for number in range(kind.parts):
-        x, y = (_part_of(tracer, operand, kind, number) for operand in (a, b))
-        c = _instruction(tracer, INSTRUCTIONS[kind.multiplied], x, y, c)
-    return c
-
-
 def _instruction(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
     attributes = (("mmaShape", f"[{kind.rows}, {PIECE[1]}, {kind.depth}]"), *kind.attributes)
 
-    def product(x: Value, z: Value) -> Value:
+    def multiplied(x: Value, z: Value) -> Value:
         result = tracer.value(kind.result, z.width)
         tracer.append(MlirOperation((result,), "nvgpu.mma.sync", (x, b, z), attributes, tracer.here()))
         return result
 
     if kind.rows == PIECE[0]:
-        return product(a, c)
-    halves = [product(_rows_of(tracer, a, half), _rows_of(tracer, c, half)) for half in range(2)]
+        return multiplied(a, c)
+    halves = [multiplied(_rows_of(tracer, a, half), _rows_of(tracer, c, half)) for half in range(2)]
     return composed(tracer, kind.result, (2, 2), [x.entry for half in halves for x in taken_apart(tracer, half)])
 
 
@@ -244,15 +247,29 @@ def _slice(tracer: Tracer, fragment: Value, first: tuple[int, int], size: tuple[
     return part
 
 
-def _part_of(tracer: Tracer, fragment: Value, kind: MmaInstruction, number: int) -> Value:
-    """The elements of each register of a fragment that one instruction multiplies, in its type."""
+def _parts_of(tracer: Tracer, fragment: Value, kind: MmaInstruction) -> list[Value]:
+    """The elements of a fragment that each instruction multiplies, in its type.
+
+    Of an instruction that has two registers along K they are two neighbouring words of one register.
+    """
     rows, columns = fragment.width  # type: ignore[misc]
-    part, size = fragment, columns // kind.parts
-    if kind.parts > 1:
-        part = _slice(tracer, fragment, (0, number * size), (rows, size))
-    if part.dtype == kind.multiplied:
-        return part
-    result = tracer.value(kind.multiplied, part.width)
+    parts, size = [fragment], columns // kind.parts
+    if kind.parts > 1 and kind.rows < PIECE[0]:  # one register along K
+        parts = [_slice(tracer, fragment, (0, number * size), (rows, size)) for number in range(kind.parts)]
+    elif kind.parts > 1:
+        elements, across = taken_apart(tracer, fragment), rows // 2
+        parts = []
+        for first, word in product((0, across), range(0, columns, 2 * size)):
+            taken = [
+                elements[(first + row) * columns + word + half * size + k].entry
+                for half, row, k in product(range(2), range(across), range(size))
+            ]
+            parts.append(composed(tracer, fragment.dtype, (rows, size), taken))
+    return [part if part.dtype == kind.multiplied else _converted(tracer, part, kind.multiplied) for part in parts]
+
+
+def _converted(tracer: Tracer, part: Value, dtype: DType) -> Value:
+    result = tracer.value(dtype, part.width)
     tracer.append(Convert(result, part, tracer.here()))
     return result
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.aliases import Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
-from lego_mlir.engine.operand_places import added_in_place
-from lego_mlir.engine.shared_placements import is_shared
+from lego_mlir.engine.operand_places import added_in_place, ordered_operands
+from lego_mlir.engine.shared_placements import bytes_of, is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,
     FreeTile,
@@ -26,6 +26,7 @@ from lego_mlir.engine.tile_graph import (
     GrowTile,
     HalfTile,
     LoadTile,
+    MultiplyTiles,
     NewAxis,
     PartOfTiles,
     ReadTile,
@@ -58,6 +59,8 @@ ASSUMED_TRIPS: Final = 16
 """Iterations of a loop whose number is not known while tracing."""
 INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsqrt": 4.0, "sqrt": 6.0, "tanh": 8.0}
 """Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
+TOGETHER_BYTES: Final = 3 << 10
+"""Shared memory of a warp at which a multiprocessor, of 64 warps and 228 KiB, has room for all its warps."""
 Made: TypeAlias = Any
 """A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
@@ -78,12 +81,17 @@ class OpenLayouts:
     _moves: list[tuple[TileNode, LinearLayout, LinearLayout]] = field(default_factory=list)
     _makers: dict[TileNode, Callable[[LinearLayout], Spread]] = field(default_factory=dict)
     _values: dict[TileNode, dict[LinearLayout, Spread]] = field(default_factory=dict)
+    _ordered: dict[tuple[TileNode, LinearLayout], LinearLayout] = field(default_factory=dict)
+    """Layouts of operands of products with registers in the order in which these take them."""
 
     @classmethod
     def filled(cls, tracer: Tracer, choice: LayoutChoice) -> OpenLayouts:
         """The layouts of the second run."""
-        graph = choice.alternatives.graph
-        return cls(tracer, graph, choice)
+        layouts = cls(tracer, choice.alternatives.graph, choice)
+        for node, value in choice.values.items():
+            for needed in value.needed if isinstance(node.operation, MultiplyTiles) else ():
+                layouts._ordered |= ordered_operands(node, node.operation, needed)
+        return layouts
 
     @property
     def is_recording(self) -> bool:
@@ -227,16 +235,30 @@ class OpenLayouts:
         return len(loads) == 2 and loads[0].region == loads[1].region
 
     def _move(self) -> None:
-        """The conversions that were put off, all those through shared memory between the same barriers."""
+        """The conversions that were put off, those of loads and of one small value between the same barriers."""
         moves, self._moves = self._moves, []
-        several = len(moves) > 1 and all(isinstance(node.operation, LoadTile) for node, _, _ in moves)
-        if not several:
-            for node, source, target in moves:
-                self._values[node][target] = _as(self._values[node][source], target, node.shape)
-            return
-        pairs = [(self._values[node][source], boxed(target, node.shape)) for node, source, target in moves]
-        for (node, _, target), made in zip(moves, converted_together(pairs), strict=True):
-            self._values[node][target] = made
+        loaded = all(isinstance(node.operation, LoadTile) for node, _, _ in moves)
+        held = sum(bytes_of(node.shape, node.bits) for node, _, _ in moves)
+        if loaded or (self.graph is not None and held <= TOGETHER_BYTES * self.graph.warps):
+            self._move_together(moves)
+        else:
+            for move in moves:
+                self._move_together([move])
+
+    def _move_together(self, moves: Sequence[tuple[TileNode, LinearLayout, LinearLayout]]) -> None:
+        """Conversions between the same barriers, operands of products in the order in which these take registers."""
+        moved, pairs, in_order = [], [], []
+        for node, source, target in moves:
+            value = self._values[node][source]
+            if isinstance(value, tuple):
+                self._values[node][target] = _as(value, target, node.shape)
+                continue
+            ordered = self._ordered.get((node, target))
+            moved.append((node, target))
+            pairs.append((value, boxed(ordered or target, node.shape)))
+            in_order += [pairs[-1][1]] if ordered else []
+        for (node, target), made in zip(moved, converted_together(pairs, in_order), strict=True):
+            self._values[node][target] = _as(made, target, node.shape)
 
     def _fetched(self, node: TileNode, layout: LinearLayout) -> Spread:
         """The value of a node in a layout that was chosen for it, behind new labels where it is no value itself."""

@@ -155,6 +155,8 @@ class OpenTile(Spread):
 
     def to(self, dtype: DType) -> OpenTile:
         """The tile in another element type."""
+        if dtype == self.dtype:
+            return self.get()
         return self._combined(lambda x: x.to(dtype), lambda element: scalar.convert(element, dtype), [self])
 
     def compared(self, function: Callable[..., object], *operands: object) -> OpenTile:

@@ -135,8 +135,8 @@ def test_every_type_moves_by_shuffles_and_through_memory(dtype, monkeypatch):
     columns = of_one_block(f2.Blocked((8, 1), (4, 8), (1, 4), order=(0, 1)).layout((64, 32)))
     ways = []
 
-    def planned(source, target, bits):
-        plan = shuffle_plan(source, target, bits) or conversion_plan(source, target, bits)
+    def planned(source, target, bits, in_order):
+        plan = shuffle_plan(source, target, bits) or conversion_plan(source, target, bits, in_order)
         ways.append(type(plan))
         return plan
 
