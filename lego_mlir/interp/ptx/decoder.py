@@ -218,6 +218,22 @@ class Decoder:
             case _:
                 raise self.refused(instruction, f"{operand} cannot be written")
 
+    def computed(self, instruction: PtxInstruction, compute: Callable[..., Array], *types: str) -> Step:
+        """The step that writes to the first operand what `compute` makes of the others.
+
+        They are read with these types, the last one for all that remain, or with the instruction's.
+        """
+        target, *given = instruction.operands
+        own = types or (self.type_of(instruction),)
+        sources = [self.source(o, own[min(i, len(own) - 1)], instruction) for i, o in enumerate(given)]
+        write = self.sink(target, instruction)
+
+        def run(gang: Gang) -> Outcome:
+            write(gang, compute(*[source(gang) for source in sources]))
+            return None
+
+        return run
+
     def items(self, operand: PtxOperand) -> tuple[PtxOperand, ...]:
         """The operands of a list, or the one operand."""
         return operand.items if isinstance(operand, OperandList) else (operand,)
