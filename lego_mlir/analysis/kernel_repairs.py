@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import sympy
 
+from lego_mlir.aliases import Cond, Expr
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import Repair, TileAccess, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
@@ -40,7 +41,6 @@ from lego_mlir.tracing.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Cond, Expr
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, Statement, TensorAccess
 

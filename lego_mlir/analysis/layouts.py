@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.analysis.patterns import MAX_WARPS, AccessPattern, positions
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
@@ -33,7 +34,6 @@ from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
 from lego_mlir.layout.contiguity import stride
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr, IndexLike
     from lego_mlir.layout.base import Layout
 
 PROOF_MS: Final = 2000

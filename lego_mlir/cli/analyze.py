@@ -15,6 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli import cache_analysis, mlir_files, options, remarks
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
@@ -27,7 +28,6 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.analysis.recorded_requests import RecordedRequests
     from lego_mlir.interp.report import Report
     from lego_mlir.layout.base import Layout

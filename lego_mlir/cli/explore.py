@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli.analyze import at_sizes
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.layout.base import Layout
     from lego_mlir.spec import Spec
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli import files, tune_cluster
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
@@ -22,7 +23,6 @@ from lego_mlir.cli.tune_plan import pruned
 from lego_mlir.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import SearchSpace, Timing
     from lego_mlir.tuning.recipes import TuningRecipe
     from lego_mlir.tuning.tunable import Tunable

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.shared_shadow import joined
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
     from lego_mlir.interp.shared_shadow import VectorClocks
 
 

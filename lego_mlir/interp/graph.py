@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_mlir.aliases import Block, Op, Region, Value
 from lego_mlir.interp import values
 from lego_mlir.interp.machine import merge
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Block, Op, Region, Value
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.program import Compiler, Step
     from lego_mlir.interp.values import SlotValue

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import f2, f32
+from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import (
     ROWS,
     WARPS,
@@ -50,7 +51,6 @@ from lego_mlir.kernels.attention_tiles import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 

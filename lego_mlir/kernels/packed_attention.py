@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import padded
 from lego_mlir.hardware.limits import WARP
@@ -34,7 +35,6 @@ from lego_mlir.kernels.fused_attention import AttentionRows
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 

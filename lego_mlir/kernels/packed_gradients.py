@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
+from lego_mlir.aliases import Operand
 from lego_mlir.kernels.added_gradients import (
     REGISTERS,
     AddedGradients,
@@ -28,7 +29,6 @@ from lego_mlir.kernels.attention_tiles import strided
 from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, starts_type
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.kernels.attention_tiles import Place
 
 

@@ -21,6 +21,7 @@ from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes
@@ -50,7 +51,6 @@ from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lego_mlir.aliases import Tensor
     from lego_mlir.tracing.trace.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
@@ -30,7 +31,6 @@ from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.launches import CudaBackend
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import KernelProgram

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import inputs
@@ -29,7 +30,6 @@ from lego_mlir.runtime.value_ranges import Ends, require_distinct, require_value
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
     from lego_mlir.tracing.definition.kernel import Parameter

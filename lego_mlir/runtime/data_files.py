@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime import comparing
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 

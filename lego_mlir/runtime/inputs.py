@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError, brief, did_you_mean
 from lego_mlir.expr.index import as_expr, is_masked, is_symbolic
 from lego_mlir.expr.nodes import Size
@@ -29,7 +30,6 @@ from lego_mlir.runtime.comparing import STORED, WORDS
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import Array
     from lego_mlir.tracing.definition.kernel import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 

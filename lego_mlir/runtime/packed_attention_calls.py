@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import ADDED_HEADS, AttentionForm
 from lego_mlir.runtime import attention_plans, host_reference
@@ -23,7 +24,6 @@ from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.groups import require_rising
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
     from lego_mlir.tracing.trace.dtypes import DType
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lego_mlir.aliases import AnyArray, Given, Returned
 from lego_mlir.errors import KernelFaultError, UsageError
 from lego_mlir.runtime import binding, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, likeness, numpy_dtype
@@ -23,7 +24,6 @@ from lego_mlir.runtime.value_ranges import require_arguments, require_distinct_e
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import AnyArray, Given, Returned
     from lego_mlir.runtime.cpu_kernels import HostKernel
     from lego_mlir.runtime.table_checks import CheckedTables
     from lego_mlir.tracing.definition.kernel import Parameter

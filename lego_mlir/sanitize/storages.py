@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx.address_spaces import UNWRITTEN
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.address_spaces import GlobalBuffer, GlobalMemory
 
 _unwritten: Final[dict[int, int]] = {}

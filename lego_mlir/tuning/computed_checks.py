@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.expr import text
 from lego_mlir.runtime import data_files
@@ -36,7 +37,6 @@ from lego_mlir.tuning import reference_source
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import Json
     from lego_mlir.tracing.definition.kernel import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 

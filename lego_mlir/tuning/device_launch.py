@@ -12,14 +12,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.runtime.cuda import launch_extents
 from lego_mlir.runtime.driver import L2_BYTES, MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
 from lego_mlir.runtime.manifest import Extent, KernelEntry, ProgramEntry, evaluate
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 FLUSHED_BYTES: Final = 2**30
 FLUSHED_PART: Final = 32  # of the memory of a small device, at most

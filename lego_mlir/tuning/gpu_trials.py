@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import data_files, manifest
 from lego_mlir.runtime.driver import LoadedFunction, check_target, driver
@@ -22,7 +23,6 @@ from lego_mlir.tuning import computed_checks, device_launch
 from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import Runnable

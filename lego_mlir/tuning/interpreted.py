@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import KernelFaultError, UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.tracing.definition.program import Runnable
 
 LARGEST: Final = 2**20  # threads that are interpreted: some seconds

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import sympy
 
+from lego_mlir.aliases import Array, Cond, Expr
 from lego_mlir.caches.time_model import TAG_SETS, most_distinct
 from lego_mlir.errors import ExpressionError, UsageError
 from lego_mlir.expr.cost import MODELS
@@ -59,7 +60,6 @@ from lego_mlir.tracing.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Cond, Expr
     from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.choices.product_tile import ProductTile
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.runtime.manifest import LARGEST_SIZE
 from lego_mlir.store import from_json, key, make_folder, replace_file
@@ -34,7 +35,6 @@ from lego_mlir.tuning.isolated import LIVE
 from lego_mlir.tuning.work_units import SizedProblem
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.tuning.gpu_trials import GpuBuild
     from lego_mlir.tuning.template_trials import TemplateBuild
     from lego_mlir.tuning.tunable import Tunable

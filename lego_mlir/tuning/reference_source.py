@@ -27,12 +27,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import SpecError, UsageError, brief
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 MOST_NUMBERS: Final = 4096
 """Elements of an array that is written as text."""

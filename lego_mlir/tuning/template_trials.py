@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import AnyArray, Json
 from lego_mlir.errors import UsageError
 from lego_mlir.store import default_folder
 from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch, extents_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Json
     from lego_mlir.tuning.gpu_trials import GpuSampler
     from lego_mlir.tuning.template_launches import Number, TemplateArgument
 

@@ -18,14 +18,12 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Json
 from lego_mlir.errors import CacheError, DependencyError, UsageError
 from lego_mlir.store import default_folder, from_json, make_kept
 from lego_mlir.tuning.candidates import Configuration, Timing
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Json
 
 SCHEMA: Final = 2
 FILE: Final = "timings.jsonl"

@@ -27,6 +27,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.errors import LegoError, SpecError, UsageError, brief, did_you_mean
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, library_of
@@ -41,7 +42,6 @@ from lego_mlir.tuning.stored import stored_here
 from lego_mlir.tuning.time_budget import seconds_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tuning.workbench import Workbench
 

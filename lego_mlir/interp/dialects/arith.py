@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Attribute, Type
 from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.machine import Machine, merge
 from lego_mlir.interp.program import Operation, Step, implements
@@ -21,7 +22,6 @@ from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array, unsigned
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Type
     from lego_mlir.interp.program import Implementation
     from lego_mlir.interp.values import DType
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_mlir.aliases import Type
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.arith import elements
 from lego_mlir.interp.machine import Machine
@@ -22,7 +23,6 @@ from lego_mlir.interp.values import Array
 from lego_mlir.transforms import tile_names
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Type
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.memory import Touch
     from lego_mlir.interp.values import DType

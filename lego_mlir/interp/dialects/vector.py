@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Op
 from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.dialects.affine import mixed
 from lego_mlir.interp.machine import Machine
@@ -18,7 +19,6 @@ from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Op
     from lego_mlir.interp.values import DType
 
 LANES: Final = 2

@@ -9,10 +9,11 @@ vectors are not yet distributed over the lanes (`convert-vector-to-gpu`): the wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lego_mlir.aliases import Type
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.counters import leaders, same_in_warp
@@ -21,9 +22,6 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Type
 
 
 @implements("vector.load")

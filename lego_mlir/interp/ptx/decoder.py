@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype, IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_overflow import address_registers, with_overflows
 from lego_mlir.interp.ptx.address_spaces import WINDOWS
@@ -32,9 +33,6 @@ from lego_mlir.interp.ptx.ptx_program import (
     SymbolOperand,
 )
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED, TYPE_NAMES, bits_of, integer
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype, IntArray
 
 Builder = Callable[["Decoder", PtxInstruction], Step]
 Source = Callable[[Gang], "Array"]

@@ -23,8 +23,9 @@ from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given
+
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
     from lego_mlir.tracing.definition.kernel import Kernel
 
 PURE: Final = frozenset(

@@ -13,8 +13,9 @@ the tensor along the rows, where the tile begins there, and the steps since then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Attribute, Expr, Op, Value
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.printers.mlir import MlirPrinter
@@ -22,9 +23,6 @@ from lego_mlir.tracing.emit.tile_units import CopyUnit, copy_unit
 from lego_mlir.tracing.trace.marks import TileCopy, WarpRole
 from lego_mlir.tracing.trace.trace import Barrier, If, KernelTrace
 from lego_mlir.transforms.kernel_facts import map_attribute
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Expr, Op, Value
 
 WARPS: Final = "lego.warps"
 REGISTERS: Final = "lego.registers"

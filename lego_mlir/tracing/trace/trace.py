@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.simplify import Deferred
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.trace.marks import WarpRole
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout

@@ -6,17 +6,15 @@ Shifts by the width or more give 0, or the sign for `shr.s`: PTX clamps, where N
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 TWO: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "and": np.bitwise_and,

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.interp import extremes, rounding
 from lego_mlir.interp.directed_rounding import directed
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 SMALLEST_NORMAL: Final = np.finfo(np.float32).tiny
 DIRECTED: Final = frozenset({"rz", "rm", "rp"})

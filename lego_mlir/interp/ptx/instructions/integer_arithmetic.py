@@ -6,19 +6,17 @@ The floating-point instructions of the same names are in `float_arithmetic`; `by
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions import float_arithmetic
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 
 def _quotient(a: Array, b: Array) -> Array:

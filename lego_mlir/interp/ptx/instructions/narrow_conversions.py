@@ -9,19 +9,17 @@ What is too large becomes the largest number, and a NaN the largest positive one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.tensor_formats import NARROW
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 PAIRS: Final = ("e2m1x2", "e2m3x2", "e3m2x2")
 EXPONENT_BIAS: Final = 127

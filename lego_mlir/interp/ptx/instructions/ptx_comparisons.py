@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, FLOATS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 Compare = Callable[["Array", "Array"], "Array"]
 ORDERED: Final[dict[str, Compare]] = {

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.interp import rounding
 from lego_mlir.interp.directed_rounding import MODES, directed_integers
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
@@ -21,9 +22,6 @@ from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, repacked
 from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, FLOATS, NUMPY, PACKED, TYPE_NAMES
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 INTEGER_ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
     "rni": np.rint,
