@@ -26,13 +26,17 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
+    Buffer,
     For,
     FunctionCall,
     If,
+    KernelTrace,
     Load,
     MatrixLoad,
     Source,
+    Statement,
     Store,
+    TensorAccess,
     TileLoad,
     TileStore,
     ToIndex,
@@ -42,7 +46,6 @@ from lego_mlir.tracing.trace.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, Statement, TensorAccess
 
 MAX_POINTS: Final = 64
 """Loop iterations for which an access is evaluated."""

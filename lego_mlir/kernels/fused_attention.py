@@ -44,6 +44,7 @@ from lego_mlir.kernels.attention_tiles import (
     KeyRings,
     KeyTiles,
     PartOrder,
+    Place,
     QueryTiles,
     RingUses,
     heads_in_cache,
@@ -51,7 +52,6 @@ from lego_mlir.kernels.attention_tiles import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 
 LARGE: Final = 2.0**14

@@ -21,7 +21,7 @@ from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import is_static, product, unflatten
 from lego_mlir.layout.enumeration import Blocks, enumerate_elements, out_of_range
 from lego_mlir.layout.enumeration_limit import BLOCK, ENUMERATED
-from lego_mlir.layout.permutations import RegP
+from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.proving import proof_index, proved
 from lego_mlir.layout.python_ints import (
     INT_ONLY_ENUMERATED,
@@ -33,7 +33,6 @@ from lego_mlir.layout.python_ints import (
 from lego_mlir.layout.values import ARRAY_LIMIT, show, subexpressions
 
 if TYPE_CHECKING:
-    from lego_mlir.layout.permutations import GenP
     from lego_mlir.layout.wrapping import Watch
 
 SMALL_INSTANCES = 24

@@ -36,6 +36,7 @@ from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Barrier,
+    Buffer,
     Compute,
     Constant,
     Contract,
@@ -44,6 +45,7 @@ from lego_mlir.tracing.trace.trace import (
     FromIndex,
     FunctionCall,
     If,
+    KernelTrace,
     Load,
     MatrixLoad,
     Register,
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
     from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.choices.product_tile import ProductTile
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace
 
 BLOCKS: Final = 6
 """Blocks that are evaluated, spread over the grid."""

@@ -30,12 +30,11 @@ from lego_mlir.runtime.manifest import LARGEST_SIZE
 from lego_mlir.store import from_json, key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
-from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
+from lego_mlir.tuning.gpu_trials import TRITON, GpuBuild, GpuTrial
 from lego_mlir.tuning.isolated import LIVE
 from lego_mlir.tuning.work_units import SizedProblem
 
 if TYPE_CHECKING:
-    from lego_mlir.tuning.gpu_trials import GpuBuild
     from lego_mlir.tuning.template_trials import TemplateBuild
     from lego_mlir.tuning.tunable import Tunable
     from lego_mlir.tuning.workbench import Workbench

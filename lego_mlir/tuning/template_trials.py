@@ -14,17 +14,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lego_mlir.aliases import AnyArray, Json
 from lego_mlir.errors import UsageError
 from lego_mlir.store import default_folder
-from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
-from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch, extents_of
-
-if TYPE_CHECKING:
-    from lego_mlir.tuning.gpu_trials import GpuSampler
-    from lego_mlir.tuning.template_launches import Number, TemplateArgument
+from lego_mlir.tuning.gpu_trials import TRITON, GpuSampler, GpuTrial
+from lego_mlir.tuning.template_launches import AddressesOf, Number, TemplateArgument, TemplateLaunch, extents_of
 
 POINTEES: Final = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3fn": "fp8e4nv", "f8e5m2": "fp8e5"}
 I32: Final = range(-(2**31), 2**31)

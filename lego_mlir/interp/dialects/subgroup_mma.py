@@ -24,11 +24,10 @@ from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, DType
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
-    from lego_mlir.interp.values import DType
 
 
 @dataclass(frozen=True, slots=True)

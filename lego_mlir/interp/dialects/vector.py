@@ -7,7 +7,7 @@ Every operation acts on the vectors of all lanes, so it is the NumPy operation o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.dialects.affine import mixed
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.values import DType
+from lego_mlir.interp.values import Array, DType
 
 LANES: Final = 2
 """The leading axes before those of a vector: blocks and threads."""

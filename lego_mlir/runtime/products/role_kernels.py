@@ -18,15 +18,13 @@ from lego_mlir.choices import role_tiles
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.runtime import packs
-from lego_mlir.runtime.calls import BuiltCalls
+from lego_mlir.runtime.calls import BuiltCalls, Calls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.operands import ALIGNED
-from lego_mlir.runtime.products.problem import kernels_folder
+from lego_mlir.runtime.products.problem import Problem, kernels_folder
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.arrays import Device
-    from lego_mlir.runtime.calls import Calls
-    from lego_mlir.runtime.products.problem import Problem
     from lego_mlir.tracing.definition.kernel import Kernel
 
 BATCHED: Final = "batched_matmul"
