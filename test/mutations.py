@@ -7,8 +7,6 @@ mutations of its text, and a command. Each runs in a process that is forked afte
 hang ends one case and is reported; what failed is kept with the command that fails again.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

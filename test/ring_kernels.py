@@ -7,8 +7,6 @@ two blocks, with a trip count that lanes pass on by a shuffle. Up to two faults 
 of the language; `programs_of` follows the same description in plain Python, with sizes and memory as numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from ring_oracle import OracleRing

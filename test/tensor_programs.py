@@ -5,8 +5,6 @@ Its operands are placed byte by byte, as the canonical layouts of the PTX ISA dr
 numbers. The fields after `seed` plant faults.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import ml_dtypes

@@ -4,7 +4,7 @@
 the same ones in all tests of a process.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # texts, which the decorator of a kernel evaluates
 
 import operator
 from dataclasses import dataclass
