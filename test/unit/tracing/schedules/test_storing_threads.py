@@ -95,24 +95,17 @@ def of_half_the_rows(m, n, k):
 
     @lego.kernel(grid=t.grid(m, n), block=t.threads)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n))):
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc, thread = t.accumulator(), lego.thread_id.x
-        seen = lego.register(i32, 0)
-        for step in lego.range(k // BK):
+        at, thread, seen = t.at(m, n), lego.thread_id.x, lego.register(i32, 0)
+
+        def fill(ta, step):
             with lego.when(thread < 128):
                 for j in lego.range(BK // 8):
                     row = at[0] * t.m + thread
                     factor = lego.where(seen.get() > 0, lego.f16(2.0), 1.0)
                     ta.store(a.load(row, step * BK + j * 8, width=8) * factor, thread, j * 8)
             seen.set(seen.get() + lego.i32(thread % 2))
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            row, column = t.part_of_warp()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, at, k, fill)
 
     def reference(a, b):
         odd = np.arange(m)[:, None] % 2 * (np.arange(k)[None, :] >= BK)
@@ -175,21 +168,11 @@ def stored_and_used(value_of):
     @lego.kernel(grid=1, block=t.threads)
     def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 256)),
                 c: lego.Tensor(f16, Row(128, 256))):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(128, 256)
-        acc = t.accumulator()
-        row, column = t.part_of_warp()
-        for step in lego.range(2):
-            for chunk in lego.unroll(4):
-                position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 8), position % (BK // 8) * 8
+        def fill(ta, step):
+            for i, j in t.chunks():
                 value_of(a, ta, i, j, step)
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, t.at(128, 256), 128, fill)
 
     return product
 
@@ -260,10 +243,7 @@ def test_a_function_that_is_called_stores_behind_the_products(machine):
     @lego.kernel(grid=1, block=t.threads)
     def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 256)),
                 c: lego.Tensor(f16, Row(128, 256))):  # fmt: skip
-        (ta, tb), out, acc = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.accumulator()
-        t.multiply(a, b, ta, tb, acc, (0, 0), 128)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        out = t.summed(a, b, (0, 0), 128)
         for row in lego.range(128):
             put(c, out[row, lego.thread_id.x], row, lego.thread_id.x)
 
