@@ -21,6 +21,7 @@ from lego_mlir.runtime import data
 from lego_mlir.tracing.schedules.composition import parse
 
 BK = 64
+CLOSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -341,6 +342,13 @@ def run(kernel, reference, machine, seed=0):
         found = memories[name][data.positions(p.layout, {})].astype(np.float64)
         differences.append(float(np.abs(found.reshape(want.shape) - want).max()))
     return report.faults, max(differences)
+
+
+def require(kernel, reference, machine, close=CLOSE):
+    """No fault, and results that are right but for their rounding."""
+    faults, difference = run(kernel, reference, machine)
+    assert not faults, faults[0]
+    assert difference <= close
 
 
 def interpreted(kernel, memories):

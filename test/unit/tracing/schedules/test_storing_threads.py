@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, require, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, i32
@@ -18,7 +18,6 @@ from lego_mlir.tracing.schedules.sides import copies_of, differing
 from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
 from lego_mlir.tracing.trace.trace import AsyncCopy, If, Load, Store, statements_in
 
-CLOSE = 0.02
 WIDE = Tile(128, 256)
 ROLES = "warpgroups, pipeline(stages=2), overlay, roles"
 STORING = ("doubled", "computed", "gathered")
@@ -27,12 +26,6 @@ STORING = ("doubled", "computed", "gathered")
 def scheduled(name, schedule, sizes=(128, 256, 192), tile=WIDE):
     kernel, reference = PRODUCTS[name](*sizes, tile)
     return kernel.schedule(schedule), reference
-
-
-def require_right(kernel, reference, machine):
-    faults, difference = run(kernel, reference, machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
 
 
 def roles_of(kernel):
@@ -47,7 +40,7 @@ def roles_of(kernel):
 def test_fewer_threads_store_what_those_of_the_block_did(name, machine, threads):
     kernel, reference = scheduled(name, f"warpgroups, pipeline(stages=2), overlay, roles(threads={threads})")
     assert kernel.block == (256 + threads,)
-    require_right(kernel, reference, machine)
+    require(kernel, reference, machine)
 
 
 @pytest.mark.parametrize("name", STORING)
@@ -57,7 +50,7 @@ def test_threads_store_where_a_cluster_shares_the_other_tile(name, machine):
         name, "warpgroups, pipeline(stages=2), clusters(blocks=2), overlay, roles", (256, 256, 128)
     )
     assert kernel.cluster == (2,)
-    require_right(kernel, reference, machine)
+    require(kernel, reference, machine)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +113,7 @@ def test_branches_loops_and_registers_that_differ_between_threads(machine, sched
     kernel, reference = of_half_the_rows(128, 256, 192)
     if not schedule and machine is emulated:
         pytest.skip("the emulator runs products by warpgroups")
-    require_right(kernel.schedule(schedule) if schedule else kernel, reference, machine)
+    require(kernel.schedule(schedule) if schedule else kernel, reference, machine)
 
 
 def test_statements_that_differ_between_threads_are_found():
@@ -228,7 +221,7 @@ def two_rows(a, ta, i, j, step):
 def test_a_store_that_another_follows_stays_in_front_of_it(value_of, left, machine):
     kernel = stored_and_used(value_of).schedule(ROLES)
     assert copied(kernel) == []
-    require_right(kernel, lambda a, b: left(a) @ b, machine)
+    require(kernel, lambda a, b: left(a) @ b, machine)
 
 
 @lego.function(inline=False)
@@ -247,7 +240,7 @@ def test_a_function_that_is_called_stores_behind_the_products(machine):
         for row in lego.range(128):
             put(c, out[row, lego.thread_id.x], row, lego.thread_id.x)
 
-    require_right(product.schedule(ROLES), lambda a, b: a @ b, machine)
+    require(product.schedule(ROLES), lambda a, b: a @ b, machine)
 
 
 # -- faults
