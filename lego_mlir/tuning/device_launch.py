@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy
+
 from lego_mlir.aliases import Array
 from lego_mlir.runtime.cuda import launch_extents
 from lego_mlir.runtime.driver import L2_BYTES, MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
@@ -59,8 +61,6 @@ class DeviceBuffers:
 
     def put(self, array: Array, address: int | None = None) -> int:
         """Copy an array to the device, to an address or into new memory; the address."""
-        import numpy
-
         flat = numpy.ascontiguousarray(array)
         address = self.empty(flat.nbytes) if address is None else address
         arguments = ctypes.c_uint64(address), ctypes.c_void_p(flat.ctypes.data), ctypes.c_size_t(flat.nbytes)
@@ -69,8 +69,6 @@ class DeviceBuffers:
 
     def get(self, address: int, like: Array) -> Array:
         """An array of the same type and shape from the device."""
-        import numpy
-
         found = numpy.empty_like(numpy.ascontiguousarray(like))
         arguments = ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(found.nbytes)
         _call(self.driver, self.device, "cuMemcpyDtoH_v2", *arguments)
