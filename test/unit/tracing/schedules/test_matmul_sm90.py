@@ -1,6 +1,7 @@
 """`matmul_sm90.mlir` schedules anybody's product, and has the parameters of its schedules."""
 
 import pytest
+from assembling import needs_ptxas
 from tiled_products import PRODUCTS, Tile, emulated, interpreted, require
 
 import lego_mlir as lego
@@ -41,8 +42,7 @@ def test_every_product_is_compiled(name):
         require(source, reference, machine)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @products("gated", "symmetric")
 def test_nothing_is_spilled_and_rings_are_proved(name):
     """In tiles of 128 x 128."""

@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 import pytest
+from assembling import needs_ptxas
 from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, require
 
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
@@ -94,8 +95,7 @@ def test_a_product_is_divided_where_a_launch_of_many_threads_leaves_few_register
     require(kernel, reference, machine)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize("name", ["computed", "symmetric"])  # many threads; a tensor in tiles of two heights
 def test_wide_tiles_do_not_spill(name):
     kernel, _ = PRODUCTS[name](512, 512, 256, Tile(128, 256))

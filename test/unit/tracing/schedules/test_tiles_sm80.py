@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from tiled_products import PRODUCTS, Tile, interpreted, require, run
 
 import lego_mlir as lego
@@ -56,8 +57,7 @@ def test_values_and_races(name):
     require(kernel, reference, emulated_after_script)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @products("doubled")
 def test_instructions_and_registers(name):
     kernel, _ = made(name, Tile(columns=32) if name == "gated" else Tile())  # two sums in a thread's registers
