@@ -46,7 +46,9 @@ from lego_mlir.runtime.attention_plans import (
     readable,
 )
 from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
+from lego_mlir.tracing.trace.dtypes import bf16, f16
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,8 +170,6 @@ def _problem(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
 ) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.trace.dtypes import bf16, f16
-
     facts = []
     for name, given in (("q", q), ("k", k), ("v", v)):
         library = library_of(given)
@@ -203,8 +203,6 @@ def multiprocessors_of(q: Tensor, check: bool) -> int | None:
     capability = None if check else capability_of(q)
     if capability is None or capability < TENSOR_COPIES:
         return None
-    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
-
     library = library_of(q)
     assert library is not None
     return driver().attribute(library.facts(q).device[1], MULTIPROCESSORS)
@@ -216,8 +214,6 @@ def capability_of(q: Tensor) -> int | None:
     kind, device = ("", 0) if library is None else library.facts(q).device[:2]
     if kind != "cuda":
         return None
-    from lego_mlir.runtime.driver import driver
-
     return int(driver().capability(device))
 
 

@@ -29,6 +29,7 @@ from lego_mlir.runtime.binding import MISSING, DenseShape
 from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
+from lego_mlir.store import Cache, default_folder
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.launches import CudaBackend
@@ -271,7 +272,6 @@ class TracedKernelCalls(Calls):
             return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels
-            from lego_mlir.store import Cache, default_folder
             from lego_mlir.transforms.modules import ModuleError
 
             try:

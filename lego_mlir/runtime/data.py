@@ -23,7 +23,7 @@ import numpy
 
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.expr.index import is_masked
+from lego_mlir.expr.index import index_symbol, is_masked
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
 from lego_mlir.runtime.data_files import UNWRITTEN
@@ -155,7 +155,6 @@ def _over_indices(layout: Layout, method: str, sizes: Mapping[str, int]) -> nump
     if all(isinstance(n, int) for n in layout.dims()):
         return numpy.broadcast_to(function(*index), dims)
     from lego_mlir.expr.evaluate import evaluate
-    from lego_mlir.expr.index import index_symbol
 
     symbols = [index_symbol(f"i[{axis}]") for axis in range(len(dims))]  # no identifier, so no size has this name
     found = function(*symbols)

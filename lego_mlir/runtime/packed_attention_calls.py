@@ -22,6 +22,7 @@ from lego_mlir.runtime.attention_kernels import PACKED, AttentionKernel, added_g
 from lego_mlir.runtime.attention_plans import BoundAttention, HeadAxes, bound_launch, by_strides, dense_like
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.groups import require_rising
+from lego_mlir.tracing.trace.dtypes import bf16, f16
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.dtypes import DType
@@ -98,8 +99,6 @@ def _problem(
     scale: float | None,
 ) -> tuple[AttentionForm, int]:
     """What is to be computed, and the heads of k and v. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.trace.dtypes import bf16, f16
-
     names = ("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k")
     facts = []
     for name, array in zip(names, (*given, *starts), strict=True):

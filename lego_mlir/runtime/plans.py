@@ -18,7 +18,7 @@ from lego_mlir.runtime import binding, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, likeness, numpy_dtype
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
-from lego_mlir.runtime.manifest import KernelEntry
+from lego_mlir.runtime.manifest import KernelEntry, evaluate
 from lego_mlir.runtime.value_ranges import require_arguments, require_distinct_elements
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ class InterpreterBackend:
 
         from lego_mlir import interp
         from lego_mlir.runtime.data import distinct_ends, elements_of
-        from lego_mlir.runtime.manifest import evaluate
 
         sizes = dict(zip((size.name for size in self.entry.sizes), bound.sizes, strict=True))
         spans = {span.position: span for span in bound.spans}

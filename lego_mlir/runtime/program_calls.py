@@ -23,7 +23,7 @@ from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
 from lego_mlir.runtime.calls import Calls
-from lego_mlir.runtime.manifest import KernelEntry, evaluate, kernel_from
+from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, kernel_from
 from lego_mlir.runtime.plans import (
     Backend,
     HostBackend,
@@ -184,8 +184,6 @@ def _values(sources: Sequence[object], tensors: Mapping[str, int], numbers: Mapp
 
 def _facts(argument: object, sizes: Mapping[str, int], device: Device) -> ArrayFacts | None:
     """The memory of a step's tensor, in memory order; None for a number."""
-    from lego_mlir.runtime.manifest import Argument
-
     assert isinstance(argument, Argument)
     if argument.kind != "tensor":
         return None

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy
 
 from lego_mlir.aliases import Json
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import PrintError, SpecError, UsageError
 from lego_mlir.expr import text
 from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
@@ -77,7 +77,6 @@ def describe(built: Runnable, sizes: Mapping[str, int]) -> Json:
 
 def _parameter(built: Runnable, parameter: Parameter) -> Json:
     """How a parameter is made: its text of `expr.text` for any sizes."""
-    from lego_mlir.errors import PrintError
     from lego_mlir.expr.index import index_symbol
     from lego_mlir.layout import Row
 

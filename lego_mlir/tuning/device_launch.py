@@ -17,9 +17,10 @@ from typing import Final
 import numpy
 
 from lego_mlir.aliases import Array
+from lego_mlir.runtime import argument_checks
 from lego_mlir.runtime.cuda import launch_extents
 from lego_mlir.runtime.driver import L2_BYTES, MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
-from lego_mlir.runtime.manifest import Extent, KernelEntry, ProgramEntry, evaluate
+from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, ProgramEntry, evaluate
 
 FLUSHED_BYTES: Final = 2**30
 FLUSHED_PART: Final = 32  # of the memory of a small device, at most
@@ -126,9 +127,6 @@ def frames(
 
 
 def _number(dtype: str, value: float | int | str, sizes: Mapping[str, int]) -> bytes:
-    from lego_mlir.runtime import argument_checks
-    from lego_mlir.runtime.manifest import Argument
-
     number = value if isinstance(value, float) else evaluate(value, sizes)
     return bytes(argument_checks.scalar(Argument("value", "scalar", dtype), number).tobytes())
 

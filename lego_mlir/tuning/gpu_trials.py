@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import data_files, manifest
+from lego_mlir.runtime import argument_checks, data_files, manifest
+from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.driver import LoadedFunction, check_target, driver
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry
 from lego_mlir.tuning import computed_checks, device_launch
@@ -127,9 +128,6 @@ class DeviceLaunch:
 
     def __init__(self, sampler: GpuSampler, data: Mapping[str, Array], sizes: dict[str, int]) -> None:
         import numpy
-
-        from lego_mlir.runtime import argument_checks
-        from lego_mlir.runtime.comparing import STORED
 
         self.sampler, self.sizes = sampler, sizes
         kernel, self.buffers = sampler.kernel, DeviceBuffers(sampler.driver, sampler.trial.device)

@@ -16,6 +16,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime.comparing import numbers
 from lego_mlir.runtime.data import elements_of
 from lego_mlir.runtime.data_files import drawn
+from lego_mlir.tracing.words.tensor import Tensor
 from lego_mlir.tuning.computed_checks import fill_of, sampled
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:
     """Every tensor whose memory is made, by a name: of `AddressesOf` the tensors as name.0, name.1, .."""
-    from lego_mlir.tracing.words.tensor import Tensor
-
     found: dict[str, Tensor] = {}
     for name, value in launch.arguments.items():
         if isinstance(value, Tensor):

@@ -22,6 +22,7 @@ from lego_mlir.runtime.calls import BuiltCalls, Calls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.operands import ALIGNED
 from lego_mlir.runtime.products.problem import Problem, kernels_folder
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.arrays import Device
@@ -126,7 +127,6 @@ def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
 @lru_cache(_KEPT)
 def _built(wanted: RoleKernel) -> Kernel:
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products, scaled_products
-    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
     if wanted.what.endswith(SCALED):

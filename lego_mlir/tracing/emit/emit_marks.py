@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Expr, Op, Value
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import WARP
@@ -48,8 +49,6 @@ def emit_barrier(printer: MlirPrinter, barrier: Barrier) -> None:
     if barrier.role is None:
         build.operation("gpu.barrier")
         return
-    from lego_mlir import bindings
-
     number = printer.value(barrier.number, "i32")
     threads = build.constant(barrier.role.warps * WARP, "i32")
     bindings.load().dialect("nvvm").BarrierOp(barrierId=number, numberOfThreads=threads)
