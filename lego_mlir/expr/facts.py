@@ -33,7 +33,6 @@ from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly
 from lego_mlir.expr.samples import POINTS, Samples
 from lego_mlir.expr.terms import Terms
 
-
 FUEL = 60  # eliminations tried for one query before giving up
 
 
