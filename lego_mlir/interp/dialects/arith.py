@@ -325,7 +325,7 @@ def float_to_integer(op: Operation) -> Step:
     return op.elementwise(compute)
 
 
-@implements("arith.bitcast")
+@implements("arith.bitcast", "vector.bitcast")
 def bitcast(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))

@@ -401,12 +401,6 @@ def to_elements(op: Operation) -> Step:
     return step
 
 
-@implements("vector.bitcast")
-def bitcast(op: Operation) -> Step:
-    dtype = values.element_dtype(op.result_type())
-    return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))
-
-
 @implements("vector.interleave")
 def interleave(op: Operation) -> Step:
     def weave(a: Array, b: Array) -> Array:
