@@ -16,8 +16,6 @@ Times are of 16,384 positions and 2,048 features in all batches and heads; those
 1.00 ours is faster.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ By hand is row-major with one output a thread, as stencils are usually written; 
 float4 a thread, as the rendered kernels have. Each contender is timed in the best of its block shapes.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from itertools import product

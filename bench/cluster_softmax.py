@@ -5,8 +5,6 @@ most 32 elements a thread; a cluster of one block reads the row as the others do
 same bytes.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

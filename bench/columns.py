@@ -13,8 +13,6 @@ constants and the block as an argument. Of the baselines in rivals/columns.cu, `
 the thesis; `constants` is the same with macros.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -7,8 +7,6 @@
 | 64 | 1.0000 (0.9000 to 1.1000) | 1.5000 (1.4000 to 1.6000) |  | 1.50 |  |
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

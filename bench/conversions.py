@@ -18,8 +18,6 @@ element by its index. For `down`, tiles are loaded and stored along their rows, 
 after the last, as Triton's compiler does for tl.gather: loads with the lanes along a column would not be coalesced.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

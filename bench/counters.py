@@ -7,8 +7,6 @@ instructions of an SM share (`pipe`), where passes that were stalled by other tr
 
 # mypy: disable-error-code="valid-type"
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -10,8 +10,6 @@ pages, and samples as ours does; its step is compiled with `mode="max-autotune-n
 The roof is of the bytes of weights and caches that a step reads, at the rate at which this device copies.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -13,8 +13,6 @@ The package may be a folder on PYTHONPATH, with the MLIR bindings and llvmlite. 
 of the processor beside the GPU.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

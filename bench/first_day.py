@@ -14,8 +14,6 @@ of its `launch` (our decorators state the launch), and the functions shared betw
 signature of `launch`, and not the lines that open and close a namespace.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

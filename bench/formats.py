@@ -13,8 +13,6 @@ of CuPy (`cupy`), with everything that a call does: plan, allocate, launch. `cop
 Results are compared with those of NumPy arrays, byte by byte, before anything is timed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@ Batched: against `torch.bmm`. All in bf16. Each is timed in every tile, and the 
 four numbers is one of clusters of two blocks.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

@@ -13,8 +13,6 @@ bench/results/<device>/<date>-<name>.json. A case with a wrong result is named, 
 baseline, and what `render` left in artifacts/.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util

@@ -9,8 +9,6 @@ one device, or None.
 {'a': 1.5}
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each contender of a measured case is launched once, in the configuration that th
 that does nothing goes before each, so that a contender may be any number of launches.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Sequence

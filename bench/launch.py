@@ -6,8 +6,6 @@ their 10th and 90th percentile, in microseconds a call. Results are compared bef
 captured graph. `time` needs torch and lego_mlir.runtime; CuPy, cuda.core and cuda.bindings where they are installed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import random

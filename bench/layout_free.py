@@ -5,8 +5,6 @@ ours has the warps of its program. Of products the fastest of several configurat
 schedules for ours. A division is rounded in both, an exponential approximate in both.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

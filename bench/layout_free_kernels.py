@@ -5,8 +5,6 @@ programs have the shape that TritonBench gives them in Triton (`rivals/triton_la
 block, or a tile of the result.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ of shared memory in the emulator of PTX, which runs both and compares them with 
 types of its kinds: f8 for e4m3 and e5m2, f16 for f16 and bf16; its cases are not listed in the paper.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

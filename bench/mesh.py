@@ -20,8 +20,6 @@ the launches ahead of it; `steady` is the tenth part of ten moves in a row. Medi
 bytes that leave a rank, in GB/s. NVLink multicast is off. On a CPU the times are of wall clock, and say nothing.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import os

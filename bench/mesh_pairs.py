@@ -4,8 +4,6 @@ The parts that `held` gives are the reference of every move: they are cut out of
 `t`, and share nothing with plans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt

@@ -12,8 +12,6 @@ copies it there first, as torch's fused product does; `ours, cuBLAS` is `ours` w
 integers, whose sums have no rounding; times are of normal ones, taken as in bench/mesh.py.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -5,8 +5,6 @@ A `single` time is one run between two events of the stream, after a barrier on 
 are of wall clock.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import socket

@@ -1,7 +1,5 @@
 """What the benchmarks of MLIR kernels share: artifacts that CuPy launches, figures of machine code, tables in docs."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

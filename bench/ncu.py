@@ -1,7 +1,5 @@
 """A program under Nsight Compute, and the counts of each of its launches."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,6 @@ makes the machine code of all.
 # mypy: disable-error-code="valid-type"
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence

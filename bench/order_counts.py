@@ -7,8 +7,6 @@ A kernel writes the number of each task where the task works, `out[y, x] = i`; c
 CUDA C++ compiled by nvcc, listing 5 of the thesis and the plain division.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any

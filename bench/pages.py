@@ -6,8 +6,6 @@ Tables of counts that need the compiler instead of results (`op_counts`, `order_
 the step `lines` of `first_day`) are written by the modules of these names.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

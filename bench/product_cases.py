@@ -1,7 +1,5 @@
 """The products that are timed: sizes, layouts, types and epilogues, by suite of `products.py`."""
 
-from __future__ import annotations
-
 import os
 import random
 from dataclasses import dataclass

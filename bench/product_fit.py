@@ -17,8 +17,6 @@ residual is what a choice loses, with candidates drawn by their predicted times.
 Marquardt) over the logarithms of the constants, which stay positive; residuals beyond HUBER count linearly.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

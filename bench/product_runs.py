@@ -6,8 +6,6 @@ same bits again, and leave its counters at 0. Launches are back to back in CUDA 
 the launches go through copies of B that together exceed L2, as the layers of a model do: B comes from memory.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The tables of the suites of `products.py`, from the newest results of each: time of others relative to ours."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, product

@@ -18,8 +18,6 @@ product_sizes     drawn sizes, and the leading tiles of the time model at each, 
 SEED draws other sizes of the last two: those of a fit are not those that judge it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping

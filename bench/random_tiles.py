@@ -24,8 +24,6 @@ emptied, and compares them. On a busy machine it rises with what shares the core
 additions in Python, for comparison.
 """
 
-from __future__ import annotations
-
 import copy
 import gc
 import json

@@ -3,8 +3,6 @@
 128x256 cluster 2x1 group 8 every 32      {"tile": [128, 256, 64], "warps": [2, 4], "stages": 3, "resident": 1}
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -14,8 +14,6 @@ place of the listed ones where a benchmark can draw; the seed is printed, and re
 benchmark's own takes words like `size=256` as its options. A benchmark with one step needs no name of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -9,8 +9,6 @@ A case is right if its values are those of PyTorch or of another form of the sam
 has a fault; each alarm was examined, and EXAMINED says what it is. Nothing of the packages is in this repository.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

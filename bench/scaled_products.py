@@ -8,8 +8,6 @@ each matrix are drawn around M, multiples of 128 for `tiles`. `time` takes ours 
 the package `tokenspeed-deepgemm`; scales of a are laid out as it wants them before its times begin.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Sequence

@@ -10,8 +10,6 @@ lego_mlir/kernels/matmul.py through matmul_sm90.mlir with the same tile. PyTorch
 their own.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -6,8 +6,6 @@
 nvdisasm. The sizes of SIZES were chosen before anything was timed; `--drawn N --seed S` draws others between them.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

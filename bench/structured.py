@@ -16,8 +16,6 @@ measured with them. Where code and data come to lie in memory differs from proce
 anything else, so each of the two runs several times, on fresh copies of all libraries, and the middle time counts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

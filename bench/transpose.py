@@ -5,8 +5,6 @@ nvcc; of the last and of Triton there are several tiles, and the fastest is take
 of the same bytes, PyTorch's and the driver's.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from itertools import product

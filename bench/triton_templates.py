@@ -12,8 +12,6 @@ triton_attention   fused attention forward, f16, 64 features, against torch's sc
 Rendered and by hand alike are timed in the fastest of the same configurations.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,8 +9,6 @@ This file is a spec as well: `lego-mlir tune bench/tuned_templates.py --kernel s
 small size of each tunable, for a first launch.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -8,8 +8,6 @@ The sizes are those that nothing was fitted to: odd ones, skinny ones, and betwe
 Triton template). The spaces of stencils are those that bench/tuned_templates.py records.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -16,8 +16,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import Foreign, Given, Returned
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, Device, dense_strides
@@ -25,9 +26,6 @@ from lego_mlir.runtime.binding import MISSING, Bound, is_result
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import HostBackend, number
 from lego_mlir.runtime.xla_ffi import CustomCall, handler
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Given, Returned
 
 __all__ = ["JaxOperator", "op"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Drawable
+
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Drawable
     from lego_mlir.interp.report import Report
 
 DRAWN: Final = (

@@ -25,16 +25,14 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import Foreign, Given, Returned, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 from lego_mlir.runtime.binding import MISSING, is_result
 from lego_mlir.runtime.manifest import Argument, KernelEntry
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Given, Returned, Tensor
 
 __all__ = ["onnx_translations", "op", "schema"]
 

@@ -52,6 +52,17 @@ def pytest_configure(config):
 
 
 @pytest.fixture
+def machine(monkeypatch):
+    """A machine with CUDA devices that are not there, until the test's end."""
+    from cuda_stand_in import Machine
+
+    from lego_mlir.runtime import driver
+
+    yield Machine().plug_in(monkeypatch)
+    driver.driver.cache_clear()
+
+
+@pytest.fixture
 def fresh_cache(tmp_path_factory, monkeypatch):
     """An empty cache, for tests of caches, of stored timings, and of stand-ins for compilers; all others share one."""
     folder = tmp_path_factory.mktemp("cache")

@@ -6,6 +6,7 @@ device are `DeviceArray`, which have `__cuda_array_interface__`, or NumPy's subc
 
 import ctypes
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -161,3 +162,37 @@ class OwnLibrary:
         monkeypatch.setitem(arrays._by_type, OwnArray, library)
         for kinds in [kinds for kinds in arrays._keyers if OwnArray in kinds]:
             monkeypatch.delitem(arrays._keyers, kinds)
+
+
+_ALONE = """
+import ctypes, sys
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"sympy", "z3", "torch_mlir", "mlir", "llvmlite", "islpy", "jinja2", "ml_dtypes"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Blocked())
+sys.path.insert(0, TESTS)
+import numpy as np
+import pytest
+import lego_mlir
+from cuda_stand_in import DeviceArray, OwnLibrary, own
+from lego_mlir.runtime import driver
+
+library = ctypes.CDLL(LIBRARY)
+driver.open_library = lambda: library
+OwnLibrary(pytest.MonkeyPatch())
+"""
+
+
+def printed_without_compiler(program, **names):
+    """The lines that a program prints in a process without MLIR, SymPy and Z3, on the stand-in of a GPU."""
+    names |= {"TESTS": str(Path(__file__).parent), "LIBRARY": str(library_file())}
+    given = [f"{name} = {value!r}" for name, value in names.items()]
+    command = [sys.executable, "-c", "\n".join([*given, _ALONE, program])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()

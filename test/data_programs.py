@@ -6,8 +6,6 @@ register that a branch sets. The steps may stand in a branch, a loop or a `lego.
 `kernel_of` calls the words of the language; `values_of` follows the same description with integers.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ Without CMake or the development files of MLIR 22 nothing is built, which is pri
 skipped by name.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -10,8 +10,6 @@ killed by a signal or prints a stack dump, the batch is halved until the case is
 that fails again.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

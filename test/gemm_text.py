@@ -4,8 +4,6 @@ One block computes a BM x BN tile of C = A B (f16 in, f32 out) over K, its warps
 8 halves a thread; the warps' own reads and products are vectors of the tensor core's shapes, still whole.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SHARED = "#gpu.address_space<workgroup>"

@@ -5,8 +5,6 @@ chunks of 64 columns; with a cluster each block loads one chunk for both. Warps 
 is unrolled: `k_steps` of 64 through two stages. Each field of `Plan` after `cluster` plants one fault.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

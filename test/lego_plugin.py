@@ -1,7 +1,5 @@
 """Run mlir-opt with the plugin of the lego dialect; tests that need it are skipped by name where it is missing."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

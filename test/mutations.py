@@ -7,8 +7,6 @@ mutations of its text, and a command. Each runs in a process that is forked afte
 hang ends one case and is reported; what failed is kept with the command that fails again.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -27,7 +25,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 60  # for one case; on a machine that does nothing else nearly all take less than two
 MEMORY = 12 << 30
-GIVEN_UP = "not enough memory here"
 
 TOKEN = re.compile(r'"[^"\n]*"|[A-Za-z_@%!][\w.$]*|\d+(?:\.\d+)?(?:e[-+]?\d+)?|[-+*/%<>=!&|^~]+|\s+|.', re.DOTALL)
 NUMBERS = ("0", "1", "2", "3", "-1", "7", "31", "33", "100", "1024", "65536", "2147483648", "0.1", "1e400")

@@ -8,8 +8,6 @@ only NumPy is installed, as it is without the extra `compile`. Where Docker or r
 is there, the image and the conda package are built too.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

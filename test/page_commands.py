@@ -5,8 +5,6 @@ lines after `$` are commands, run there in the order of the page, and what follo
 text that is left out, and line breaks may differ. The commands of `sh` blocks must succeed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import io

@@ -1,7 +1,5 @@
 """PTX written by hand, for tests of the emulator: `entry` adds what every kernel declares."""
 
-from __future__ import annotations
-
 HEAD = """.version 8.4
 .target sm_90
 .address_size 64

@@ -1,7 +1,5 @@
 """Run a kernel's emitted PTX in the emulator on the input that the interpreter gets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

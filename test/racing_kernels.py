@@ -5,8 +5,6 @@ breaks a kernel in one place: a barrier dropped or moved, an index off by one or
 What is wrong about it is left to the interpreter.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A family is a function of a `random.Random`; it returns one of ours and the request for `triton_linear.of`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -655,9 +655,6 @@ class Drawer:
         self.registers.append((name, dtype))
         return [f"{name} = lego.register({dtype}, {first.text})"], run
 
-    def _register_of(self):
-        return self.of(*self.registers)
-
     def _set(self):
         name, dtype = self.of(*self.registers)
         if self.integer(0, 1):

@@ -1,7 +1,5 @@
 """Layouts drawn from a seed, of every kind that `#lego.layout<...>` can express, small enough to be enumerated."""
 
-from __future__ import annotations
-
 import random
 from math import prod
 

@@ -7,14 +7,13 @@ two blocks, with a trip count that lanes pass on by a shuffle. Up to two faults 
 of the language; `programs_of` follows the same description in plain Python, with sizes and memory as numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from ring_oracle import OracleRing
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
+from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
 HEIGHT, WIDTH, MOST = 8, 32, 6
 PARTS = 2
@@ -301,3 +300,10 @@ def _rounds(d, at, n, memory):
         case "indirect":
             return steps[memory["order"][at]]
     return steps[1 if d.nested else at]
+
+
+def verdict(kernel):
+    """Of the claim about a kernel's rings."""
+    trace = kernel.trace()
+    (claim,) = ring_claims(trace, ring_proof(trace))
+    return claim.verdict

@@ -9,8 +9,6 @@ CI runs the same command. Each step prints its own output; the first lines of a 
 summary at the end says which steps failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

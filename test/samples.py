@@ -10,8 +10,6 @@ enough for two, the file names the case that takes least.
 records anew the tests that this runs; add files to run only these. Entries of tests that no longer exist are dropped.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

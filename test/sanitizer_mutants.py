@@ -7,8 +7,6 @@ depend on the seed has no value to be compared with. Then each mutant: is it rep
 go to OUT (JSON). Needs NumPy and ml_dtypes, no GPU, compiler or Triton.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

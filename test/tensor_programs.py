@@ -5,8 +5,6 @@ Its operands are placed byte by byte, as the canonical layouts of the PTX ISA dr
 numbers. The fields after `seed` plant faults.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import ml_dtypes
@@ -29,7 +27,7 @@ LOADS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 COLUMNS_OF = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 2}
 SCALES = {"ue8m0": (ml_dtypes.float8_e8m0fnu, (0.5, 1, 2, 4)), "ue4m3": (ml_dtypes.float8_e4m3fn, (0.5, 1, 1.5, 3))}
 TILE, BARRIER = 32768, 16
-A_AT, B_AT = 128, 192  # columns of A in tensor memory, of A's scales; B's scales
+A_AT = 128  # column of A in tensor memory
 A_SCALES, B_SCALES = 320, 328
 
 

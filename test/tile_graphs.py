@@ -16,7 +16,6 @@ from lego_mlir.engine.tile_graph import (
     MultiplyTiles,
     NewAxis,
     ReduceTile,
-    ReshapeTile,
     StoreTile,
     TileGraph,
     TransposeTile,
@@ -51,10 +50,6 @@ def along(graph, x, axis):
 
 def transposed(graph, x):
     return graph.add(TransposeTile((1, 0)), (x,), x.shape[::-1], x.bits)
-
-
-def reshaped(graph, x, shape):
-    return graph.add(ReshapeTile(), (x,), shape, x.bits)
 
 
 def random_graph(draw, size=32, steps=2, warps=4):

@@ -4,7 +4,7 @@
 the same ones in all tests of a process.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # texts, which the decorator of a kernel evaluates
 
 import operator
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from lego_mlir.runtime import data
 from lego_mlir.tracing.schedules.composition import parse
 
 BK = 64
+CLOSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,39 @@ class Tile:
     def grid(self, m, n):
         return m // self.m * (n // self.n)
 
-    def multiply(self, a, b, ta, tb, acc, at, k):
-        """acc += A B, a staged loop."""
+    def multiply(self, a, b, ta, tb, acc, at, k, fill=None):
+        """acc += A B, a staged loop; `fill(ta, step)` stores A's tile instead of a copy."""
         row, column = self.part_of_warp()
         for step in lego.range(k // BK):
-            lego.stage(a, (at[0], step), ta)
+            if fill is None:
+                lego.stage(a, (at[0], step), ta)
+            else:
+                fill(ta, step)
             lego.stage(b, (step, at[1]), tb)
             lego.barrier()
             lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, self.columns)), acc)
             lego.barrier()
+
+    def chunks(self):
+        """The rows and columns of A's tile at which this thread stores 8 elements."""
+        positions = (n * self.threads + lego.thread_id.x for n in range(self.m * BK // 8 // self.threads))
+        return [(position // (BK // 8), position % (BK // 8) * 8) for position in positions]
+
+    def kept(self, acc, out):
+        """The tile of the sums in shared memory."""
+        acc.store(out, at=self.part_of_warp())
+        lego.barrier()
+        return out
+
+    def summed(self, a, b, at, k, fill=None, result=f16):
+        """A B in shared memory, of `result`."""
+        (ta, tb), out, acc = self.operands(), lego.shared(result, Row(self.m, self.n)), self.accumulator()
+        self.multiply(a, b, ta, tb, acc, at, k, fill)
+        return self.kept(acc, out)
+
+    def product(self, a, b, c, at, k, fill=None):
+        """C = A B."""
+        self.store(self.summed(a, b, at, k, fill), c, at)
 
     def elements(self, width=1):
         """The rows and columns of a tile that this thread visits, `width` columns at once."""
@@ -79,12 +104,7 @@ SQUARE = Tile()
 def plain(m, n, k, t=SQUARE):
     @lego.kernel(grid=t.grid(m, n), block=t.threads)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n))):
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        t.multiply(a, b, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
-        t.store(out, c, at)
+        t.product(a, b, c, t.at(m, n), k)
 
     return product, lambda a, b: a @ b
 
@@ -101,9 +121,7 @@ def two_sums(m, n, k, t=SQUARE):
         acc = t.accumulator()
         t.multiply(a, b, ta, tb, acc, at, k)
         t.multiply(a2, b2, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
-        t.store(out, c, at)
+        t.store(t.kept(acc, out), c, at)
 
     return product, lambda a, b, a2, b2: a @ b + a2 @ b2
 
@@ -147,11 +165,8 @@ def row_maximum(m, n, k, t=SQUARE):
         a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n)),
         most: lego.Tensor(f16, Row(m, n // t.n)),
     ):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        t.multiply(a, b, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        at = t.at(m, n)
+        out = t.summed(a, b, at, k)
         t.store(out, c, at)
         width, rows = t.n // 32, t.m * 32 // t.threads
         for turn in lego.range(rows):
@@ -172,21 +187,13 @@ def doubled(m, n, k, t=SQUARE):
 
     @lego.kernel(grid=t.grid(m, n), block=t.threads)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n))):
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        row, column = t.part_of_warp()
-        for step in lego.range(k // BK):
-            for chunk in lego.unroll(t.m * BK // 8 // t.threads):
-                position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 8), position % (BK // 8) * 8
+        at = t.at(m, n)
+
+        def fill(ta, step):
+            for i, j in t.chunks():
                 ta.store(a.load(at[0] * t.m + i, step * BK + j, width=8) * 2.0, i, j)
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, at, k, fill)
 
     return product, lambda a, b: 2 * a @ b
 
@@ -199,11 +206,8 @@ def biased(m, n, k, t=SQUARE):
         a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), bias: lego.Tensor(f16, Row(n)),
         residual: lego.Tensor(f16, Row(m, n)), c: lego.Tensor(f16, Row(m, n)),
     ):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f32, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        t.multiply(a, b, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        at = t.at(m, n)
+        out = t.summed(a, b, at, k, result=f32)
         lego.store_tile(out, c, at, by=lambda x, place: x + place.by_column(bias).to(f32) + place.of(residual).to(f32))
 
     return product, lambda a, b, bias, residual: a @ b + bias + residual
@@ -217,22 +221,14 @@ def computed(m, n, k, t=SQUARE):
         x: lego.Tensor(f16, Row(m, k)), y: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)),
         c: lego.Tensor(f16, Row(m, n)),
     ):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        row, column = t.part_of_warp()
-        for step in lego.range(k // BK):
-            for chunk in lego.unroll(t.m * BK // 8 // t.threads):
-                position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 8), position % (BK // 8) * 8
+        at = t.at(m, n)
+
+        def fill(ta, step):
+            for i, j in t.chunks():
                 place = at[0] * t.m + i, step * BK + j
                 ta.store(lego.maximum(x.load(*place, width=8) + y.load(*place, width=8), 0.0), i, j)
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(None, b, c, at, k, fill)
 
     return product, lambda x, y, b: np.maximum(x + y, 0) @ b
 
@@ -245,22 +241,14 @@ def gathered(m, n, k, t=SQUARE):
         a: lego.Tensor(f16, Row(m, k)), rows: lego.Tensor(i32, Row(m), range=(0, m)),
         b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n)),
     ):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc = t.accumulator()
-        row, column = t.part_of_warp()
-        chunks = [n * t.threads + lego.thread_id.x for n in range(t.m * BK // 8 // t.threads)]
-        chosen = [rows[at[0] * t.m + chunk // (BK // 8)] for chunk in chunks]
-        for step in lego.range(k // BK):
-            for chunk, line in zip(chunks, chosen, strict=True):
-                i, j = chunk // (BK // 8), chunk % (BK // 8) * 8
+        at, chunks = t.at(m, n), t.chunks()
+        chosen = [rows[at[0] * t.m + i] for i, _ in chunks]
+
+        def fill(ta, step):
+            for (i, j), line in zip(chunks, chosen, strict=True):
                 ta.store(a.load(line, step * BK + j, width=8), i, j)
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, at, k, fill)
 
     return product, lambda a, rows, b: a[rows.astype(int)] @ b
 
@@ -274,9 +262,7 @@ def symmetric(m, n, k, t=SQUARE):
         acc = t.accumulator()
         with lego.when(at[1] * t.n < (at[0] + 1) * t.m):
             t.multiply(a, a.T, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
-        t.store(out, c, at)
+        t.store(t.kept(acc, out), c, at)
 
     def reference(a):
         whole = a @ a.T
@@ -291,11 +277,8 @@ def softmax(m, n, k, t=SQUARE):
 
     @lego.kernel(grid=m // t.m, block=t.threads, fast=True)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, t.n)), c: lego.Tensor(f16, Row(m, t.n))):
-        (ta, tb), out, at = t.operands(), lego.shared(f32, Row(t.m, t.n)), (lego.block_id.x, 0)
-        acc = t.accumulator()
-        t.multiply(a, b, ta, tb, acc, at, k)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        at = lego.block_id.x, 0
+        out = t.summed(a, b, at, k, result=f32)
         rows, columns = t.m * 32 // t.threads, [lego.lane_id * 4 + first for first in range(0, t.n, 128)]
         for turn in lego.range(rows):
             row = lego.warp_id * rows + turn
@@ -359,6 +342,13 @@ def run(kernel, reference, machine, seed=0):
         found = memories[name][data.positions(p.layout, {})].astype(np.float64)
         differences.append(float(np.abs(found.reshape(want.shape) - want).max()))
     return report.faults, max(differences)
+
+
+def require(kernel, reference, machine, close=CLOSE):
+    """No fault, and results that are right but for their rounding."""
+    faults, difference = run(kernel, reference, machine)
+    assert not faults, faults[0]
+    assert difference <= close
 
 
 def interpreted(kernel, memories):

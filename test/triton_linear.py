@@ -6,8 +6,6 @@ C++ aborts on input that it does not take: `of` starts the process again after t
 None there.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

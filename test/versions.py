@@ -11,8 +11,6 @@ An environment is made once, in build/, and kept while what it holds does not ch
 the dependencies have no wheels for it, `newest` reports it and passes.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -6,8 +6,6 @@ it took, what was reported, refused or wrong. The first launch of each kernel is
 comparison with hardware.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

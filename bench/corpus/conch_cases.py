@@ -1,7 +1,5 @@
 """Conch 1.3: inference kernels against the package's plain forms. Package `conch-triton-kernels`."""
 
-from __future__ import annotations
-
 import torch
 from cases import case
 from conch.ops.activation import gelu_tanh_and_mul, silu_and_mul

@@ -1,7 +1,5 @@
 """CUDA kernels in this folder: features (cuda_features.cu) and textbook algorithms (cuda_algorithms.cu). Needs nvcc."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 Forward and backward of both forms; where a package has a plain form in PyTorch, that is the other one.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from cases import add, case

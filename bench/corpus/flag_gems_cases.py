@@ -1,7 +1,5 @@
 """FlagGems 5.0: PyTorch's operators as Triton kernels, against PyTorch's own on the CPU. Package `flag-gems`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Liger Kernel 0.8: training kernels of language models, forward and backward. Package `liger-kernel`."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from cases import add, case

@@ -4,8 +4,6 @@ Each lane loads its words of A, B, C and the metadata, and stores D over C. Numb
 sums are exact in any order.
 """
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 from cases import add

@@ -3,8 +3,6 @@
 A row of activations takes the kernels for vectors, several the kernels for matrices.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from cases import add, case

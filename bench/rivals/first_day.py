@@ -5,8 +5,6 @@ results must be, and `baselines` are the library's ways to do the same. What a l
 matrix, 64-bit tokens) it gets before its time is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

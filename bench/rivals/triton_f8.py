@@ -5,8 +5,6 @@ transposes 8-bit elements in tiles, for `_scaled_mm` and `_int_mm`, which multip
 configuration here, and the quickest is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import sympy
 
+from lego_mlir.aliases import Cond, Expr
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import Repair, TileAccess, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
@@ -25,13 +26,17 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
+    Buffer,
     For,
     FunctionCall,
     If,
+    KernelTrace,
     Load,
     MatrixLoad,
     Source,
+    Statement,
     Store,
+    TensorAccess,
     TileLoad,
     TileStore,
     ToIndex,
@@ -40,9 +45,7 @@ from lego_mlir.tracing.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Cond, Expr
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace, Statement, TensorAccess
 
 MAX_POINTS: Final = 64
 """Loop iterations for which an access is evaluated."""

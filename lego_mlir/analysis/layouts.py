@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.analysis.patterns import MAX_WARPS, AccessPattern, positions
+from lego_mlir.expr.index import Index, as_expr, index_symbol
+from lego_mlir.expr.nodes import Eq
+from lego_mlir.expr.ranges import Range
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.hardware.banks import Array
@@ -33,7 +37,6 @@ from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
 from lego_mlir.layout.contiguity import stride
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr, IndexLike
     from lego_mlir.layout.base import Layout
 
 PROOF_MS: Final = 2000
@@ -148,11 +151,8 @@ def _places(layout: Layout, pattern: AccessPattern, element_bytes: int, unit: in
 
 def _shift(layout: Layout, pattern: AccessPattern) -> int | None:
     """A divisor of the shift that the free variables add to all lanes' positions, if proved; None otherwise."""
-    from lego_mlir.expr.index import Index, as_expr, index_symbol
     from lego_mlir.expr.intervals import bounds
-    from lego_mlir.expr.nodes import Eq
     from lego_mlir.expr.prove import prove
-    from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import simplify
 
     lane, free = index_symbol("lane"), {name: index_symbol(name) for name in pattern.free}

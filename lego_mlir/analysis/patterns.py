@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import ExpressionError, UsageError
 from lego_mlir.expr import text as expressions
 from lego_mlir.hardware.banks import Array
@@ -24,7 +25,6 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import ACCESS_BYTES, ELEMENT_BYTES
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike
     from lego_mlir.layout.base import Layout
 
 MAX_WARPS: Final = 1 << 14

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.analysis.kernel_repairs import guarded_accesses
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import FloorDiv, Size
@@ -33,7 +34,6 @@ from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.trace.trace import ToIndex
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr, IndexLike, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition.kernel import Kernel
 

@@ -22,13 +22,12 @@ import numpy as np
 
 from lego_mlir.caches.levels import CacheLevel, require_hierarchy
 from lego_mlir.caches.simulation import task_order
-from lego_mlir.caches.workloads import addresses
+from lego_mlir.caches.workloads import Workload, addresses
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 
 if TYPE_CHECKING:
     from lego_mlir.caches.simulation import OrderLike
-    from lego_mlir.caches.workloads import Workload
 
     Array = np.ndarray[Any, Any]
     Requests = list[tuple[int, int]]

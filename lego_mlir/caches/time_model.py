@@ -24,7 +24,7 @@ import numpy as np
 from lego_mlir.caches import placement
 from lego_mlir.caches.levels import CacheLevel, WritePolicy
 from lego_mlir.caches.simulation import simulate, task_order
-from lego_mlir.caches.workloads import addresses
+from lego_mlir.caches.workloads import Workload, addresses
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware import devices
 from lego_mlir.hardware.limits import WARP
@@ -32,7 +32,6 @@ from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 
 if TYPE_CHECKING:
     from lego_mlir.caches.simulation import OrderLike
-    from lego_mlir.caches.workloads import Workload
 
     Array = np.ndarray[Any, Any]
 

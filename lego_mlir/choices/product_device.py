@@ -12,15 +12,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from lego_mlir.aliases import Json
 from lego_mlir.choices.product_tile import Family
 from lego_mlir.hardware import devices
 from lego_mlir.hardware.device_numbers import DeviceNumbers
 from lego_mlir.hardware.devices import REFERENCE, constants_of, numbers_of
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -22,13 +22,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 Family = Literal["mma.sync", "warpgroups"]
 Knob = int | str | tuple[int, int]

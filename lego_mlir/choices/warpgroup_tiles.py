@@ -23,17 +23,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.choices.product_counts import ProductSize, reached_by
 from lego_mlir.choices.product_device import H200, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]

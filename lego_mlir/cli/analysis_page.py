@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import Json
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.cli import remarks
 from lego_mlir.viz.source_page import LineCounts, source_page
@@ -15,7 +16,6 @@ from lego_mlir.viz.views import repairs
 from lego_mlir.viz.views.kernel_line import LineRecorder
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.hardware.banks import Array
     from lego_mlir.viz.panels import Panel
 

@@ -15,7 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.cli import cache_analysis, mlir_files, options, remarks
+from lego_mlir.aliases import Json
+from lego_mlir.cli import cache_analysis, files, mlir_files, options, remarks
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import Given, refuse_sample, transformed
@@ -27,7 +28,6 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.analysis.recorded_requests import RecordedRequests
     from lego_mlir.interp.report import Report
     from lego_mlir.layout.base import Layout
@@ -111,7 +111,6 @@ def _caches(args: argparse.Namespace) -> int:
 
 def _write_page(args: argparse.Namespace) -> int:
     """Write the source with its counts, and the drawings of its lines."""
-    from lego_mlir.cli import files
     from lego_mlir.cli.analysis_page import DrawnRequests, analysis_page
 
     files.require_not_an_input(args.html, {"the spec": args.spec})

@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json, Returned
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
@@ -19,7 +20,6 @@ from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json, Returned
     from lego_mlir.spec import Spec
     from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tuning.baselines import RivalTime

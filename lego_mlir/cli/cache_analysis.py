@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Array, Json
 from lego_mlir.cli import options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import transformed
@@ -20,7 +21,6 @@ from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Json
     from lego_mlir.caches.simulation import Simulated
     from lego_mlir.caches.time_model import Chip
     from lego_mlir.caches.workloads import Workload

@@ -12,7 +12,7 @@ from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.several import add_specs
 from lego_mlir.cli.terminal import show
-from lego_mlir.errors import brief
+from lego_mlir.errors import RefutedAccessError, RefutedLayoutError, SpecError, brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each claim; CHECK_FAILED if one is refuted, by `--strict` NOT_PROVED if one is unknown."""
     from lego_mlir.cli import files, structured
-    from lego_mlir.errors import RefutedLayoutError, SpecError
 
     if args.format is not None:
         return check_formats.run(args)
@@ -192,7 +191,6 @@ def _template_lines(template: Template) -> Iterator[Line | Note]:
 
 def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]:
     from lego_mlir import spec
-    from lego_mlir.errors import RefutedAccessError, SpecError
     from lego_mlir.proofs.claims import bounds_claims, kernel_claims
     from lego_mlir.proofs.models import Models
     from lego_mlir.tracing.trace.trace import Assume

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.sanitize.findings import SourceFinding
 
 RULES: Final = {

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.toolchain.compile import Compilation
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import Runnable

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.cli import options
+from lego_mlir.errors import UsageError
 
 HELP: Final = "Convert a model file between the formats of engines."
 EXAMPLE: Final = "lego-mlir convert model.safetensors --from hf.llama --to vllm.marlin -o out.safetensors"
@@ -35,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
     """Convert, and print what was done."""
     from lego_mlir.cli.progress import Progress
     from lego_mlir.cli.terminal import show
-    from lego_mlir.errors import UsageError
     from lego_mlir.formats.file_conversions import convert_file, plan_model
     from lego_mlir.formats.tensor_files import TensorFile
 

@@ -9,13 +9,11 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.terminal import show
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 HELP: Final = "Report what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.several import add_specs
 from lego_mlir.errors import SpecError, brief
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
+from lego_mlir.cli import files
 from lego_mlir.cli.analyze import at_sizes
-from lego_mlir.errors import LegoError, SpecError
+from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.layout.base import Layout
     from lego_mlir.spec import Spec
 
@@ -31,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted, or write it."""
     from lego_mlir import spec
-    from lego_mlir.cli import files
     from lego_mlir.viz.explorer.page import page
 
     loaded = spec.load(args.spec)
@@ -102,7 +102,6 @@ def _serve(text: str, args: argparse.Namespace) -> int:
     import threading
     import webbrowser
 
-    from lego_mlir.errors import UsageError
     from lego_mlir.viz.explorer.server import ExplorerServer
 
     try:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.program import CompiledFunction
 
 SUFFIX: Final = ".mlir"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.attention_forms import HEADS
+from lego_mlir.kernels.attention_forms import HEADS, AttentionForm
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.products.problem import Problem
@@ -165,12 +166,10 @@ def _of_roles(args: argparse.Namespace) -> dict[str, Compilation]:
 def _of_attention(args: argparse.Namespace) -> dict[str, Compilation]:
     """The kernels of attention in every tile that its lengths may take, by the names that the calls look for."""
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels.attention_forms import AttentionForm
     from lego_mlir.runtime.attention_calls import TENSOR_COPIES
     from lego_mlir.runtime.attention_kernels import packable
     from lego_mlir.runtime.calls import script_for
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     found, (major, minor) = {}, target_named(args.target).compute_capability
     multiprocessors = args.multiprocessors if 10 * major + minor >= TENSOR_COPIES else None

@@ -7,13 +7,11 @@ from misaligned ones; a wider access is recommended only where the kernel's comp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.sectors import Segments
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 SHOWN_LANES: Final = 4
 

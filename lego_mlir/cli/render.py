@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.errors import brief
+from lego_mlir.errors import UsageError, brief
 
 if TYPE_CHECKING:
     from lego_mlir.spec import Spec
@@ -48,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _template(name: str, loaded: Spec) -> Template:
-    from lego_mlir.errors import UsageError
     from lego_mlir.templates import Template
 
     if name in loaded.templates:

@@ -15,6 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Array, Json
 from lego_mlir.cli import mlir_files, options
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
@@ -24,7 +25,6 @@ from lego_mlir.errors import LayoutError, LegoError, UsageError
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Json
     from lego_mlir.interp.ptx import PtxRun
     from lego_mlir.interp.report import Fault, LastWrite, Report
     from lego_mlir.runtime.comparing import Comparison

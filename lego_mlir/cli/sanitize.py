@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lego_mlir.cli import code_hosts, files, mlir_files, options
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
@@ -19,8 +21,6 @@ from lego_mlir.cli.terminal import show
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from lego_mlir.interp.ptx.ptx_launch import PtxArgument
     from lego_mlir.interp.report import Report
     from lego_mlir.sanitize.launch_files import LaunchRequest
@@ -64,8 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the launches; return 1 if there was a fault."""
-    import numpy
-
     from lego_mlir import sanitize
     from lego_mlir.interp.ptx.checks import Checks
 
@@ -77,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         lanes=args.lanes,
         tensor_fences=args.tensor_fences,
     )
-    random = numpy.random.default_rng(args.seed)
+    random = np.random.default_rng(args.seed)
     known: dict[str, PtxArgument] = {}
     kernels: dict[Path, SanitizedKernel] = {}
     with sanitize.session(
@@ -184,8 +182,6 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
 
 
 def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str, PtxArgument]) -> None:
-    import numpy
-
     from lego_mlir.sanitize.sarif import RULES, findings_of
 
     if args.json:
@@ -197,5 +193,5 @@ def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str,
         files.write(args.html, fault_page(reports).encode())
     if args.output:
         body = io.BytesIO()
-        numpy.savez(body, allow_pickle=False, **{k: v for k, v in arrays.items() if hasattr(v, "dtype")})
+        np.savez(body, allow_pickle=False, **{k: v for k, v in arrays.items() if hasattr(v, "dtype")})
         files.write(args.output, body.getvalue())

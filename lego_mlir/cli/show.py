@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.cli import options
+from lego_mlir.cli import files, options
 from lego_mlir.cli.analyze import at_sizes
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.memory import ELEMENT_BYTES
@@ -49,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the picture, to a file or as text on standard output."""
     from lego_mlir import spec
-    from lego_mlir.cli import files
 
     if args.output not in (None, "-") and not args.output.endswith(FORMATS):
         raise UsageError(f"-o {args.output}: a picture ends in {', '.join(FORMATS)}")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli import files, options
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
@@ -22,7 +23,6 @@ from lego_mlir.errors import DependencyError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.tunable import Tunable
 

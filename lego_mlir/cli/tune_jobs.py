@@ -14,15 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli import files, tune_cluster
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.cli.tune_plan import pruned
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.store import make_folder, replace_file
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import SearchSpace, Timing
     from lego_mlir.tuning.recipes import TuningRecipe
     from lego_mlir.tuning.tunable import Tunable
@@ -154,7 +155,6 @@ def _measured(
 
 
 def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing]], recipe: str) -> None:
-    from lego_mlir.store import replace_file
     from lego_mlir.tuning.config_lookup import best_rows, choices_to_text
 
     rows = best_rows([timing for found in timings for timing in found])
@@ -165,7 +165,6 @@ def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing
 
 def write_caches(folder: Path, timings: Sequence[Sequence[Timing]]) -> None:
     """A cache file of Kernel Tuner for each size: tunable-N1000.json."""
-    from lego_mlir.store import make_folder
     from lego_mlir.tuning import kernel_tuner
 
     make_folder(folder)

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Json
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import DependencyError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.pruning import PrunedSpace
     from lego_mlir.tuning.tunable import Tunable

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.cute.fitting import fitted, modes_of, require_equal, require_same, size_of
 from lego_mlir.cute.layout import CuteLayout, IntTuple, as_int, require_layouts
@@ -65,8 +67,6 @@ def composition(outer: CuteLayout, inner: CuteLayout) -> CuteLayout:
 
 def _composed(outer: CuteLayout, inner: _ByMode, what: str) -> CuteLayout:
     """`outer` after a layout of its flat indices, or after one for each of its modes."""
-    import numpy as np
-
     if isinstance(inner, tuple):
         modes = [_composed(mode, part, what) for mode, part in zip(outer.without_swizzle().modes(), inner, strict=True)]
         result = CuteLayout.of(modes).swizzled(outer.swizzle)
@@ -98,8 +98,6 @@ def complement(layout: CuteLayout, extent: int) -> CuteLayout:
     It depends on the set of offsets only; those of a layout with a swizzle are sorted first. Raises LayoutError with
     two coordinates of one offset, or where the strides leave no regular complement.
     """
-    import numpy as np
-
     require_layouts("complement", layout)
     what = f"complement of {layout}"
     extent = as_int(f"{what}: the extent", extent, 1)
@@ -144,8 +142,6 @@ def right_inverse(layout: CuteLayout) -> CuteLayout:
 
 def left_inverse(layout: CuteLayout) -> CuteLayout:
     """L with L(layout(i)) = i for every i. Raises LayoutError with two coordinates of one offset."""
-    import numpy as np
-
     require_layouts("left_inverse", layout)
     what = f"left inverse of {layout}"
     _require_plain(layout, what)
@@ -241,8 +237,6 @@ def _require_plain(layout: CuteLayout, what: str) -> None:
 
 def _injective_offsets(layout: CuteLayout, what: str) -> IntArray:
     """The offsets, sorted. Raises LayoutError with two coordinates of one offset."""
-    import numpy as np
-
     offsets = layout.offsets()
     order = np.argsort(offsets, kind="stable")
     ordered = offsets[order]

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from lego_mlir.aliases import Array, IndexLike, IntArray
 from lego_mlir.cute.algebra import coalesce
 from lego_mlir.cute.fitting import fitted, require_equal, sample
@@ -53,8 +55,6 @@ def to_layout(layout: CuteLayout) -> Layout:
 
 def _positions(layout: Layout, coordinates: Iterator[Array]) -> Array:
     """The positions at arrays of coordinates, which may hold Python's ints."""
-    import numpy as np
-
     index = tuple(coordinates)
     if index[0].dtype != object:
         return np.asarray(layout.apply(*index))
@@ -105,8 +105,6 @@ def from_layout(layout: Layout) -> CuteLayout:
 
 def _offsets(layout: Layout, what: str) -> IntArray:
     """The positions of all indices, the first coordinate counted fastest."""
-    import numpy as np
-
     dims = tuple(int(n) for n in layout.dims())
     if prod(dims) > ENUMERATED:
         raise LayoutError(f"{what} has {prod(dims)} elements; conversions are proved for up to {ENUMERATED}")

@@ -17,6 +17,8 @@ from math import prod
 from random import Random
 from typing import Final
 
+import numpy as np
+
 from lego_mlir.aliases import Array, IntArray
 from lego_mlir.cute.layout import CuteLayout, CuteSwizzle, IntTuple, leaves
 from lego_mlir.errors import LayoutError
@@ -68,8 +70,6 @@ def _refined(shape: IntTuple, steps: list[IntArray], what: str) -> tuple[IntTupl
 
 def modes_of(offsets: IntArray, what: str) -> list[tuple[int, int]]:
     """The (size, stride) modes whose colexicographic offsets these are. Raises LayoutError with the offsets."""
-    import numpy as np
-
     total, modes, block = len(offsets), [], 1
     if total == 1:
         return [(1, 0)]
@@ -97,8 +97,6 @@ def _some(offsets: IntArray) -> str:
 
 def require_equal(found: IntArray, defined: IntArray, what: str, at: IntArray | None = None) -> None:
     """Raise LayoutError with the first coordinate (of `at`; by default all) where a layout is not its definition."""
-    import numpy as np
-
     wrong = np.flatnonzero(found != defined)
     if wrong.size:
         k = int(wrong[0])
@@ -119,8 +117,6 @@ def sample(size: int, exact: bool = False) -> Array:
 
     They are Python's ints if they do not fit into an array of int64, or if this must be exact.
     """
-    import numpy as np
-
     kind = object if exact or size > ARRAY_LIMIT else "int64"
     if size <= ALL:
         return np.arange(size).astype(kind, copy=False)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.aliases import Cond, IndexLike
 from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.frozen import Frozen
-from lego_mlir.expr.verdict import Refuted, Verdict
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, product
 from lego_mlir.layout.values import check_range, coerce_indices, flat_index, restore_kind, show
 
@@ -284,6 +284,4 @@ class Replicas(Distribution):
         return (), place
 
     def check(self) -> Verdict:
-        from lego_mlir.expr.verdict import Proved
-
         return Proved("copies of a scalar, one a place")

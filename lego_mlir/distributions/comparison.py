@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.distributions.base import Distribution, _shown
 from lego_mlir.expr.index import as_expr, index_symbol
@@ -46,8 +48,6 @@ def equivalent(a: Distribution, b: Distribution) -> Verdict:
 
 
 def _enumerated(a: Distribution, b: Distribution) -> Verdict:
-    import numpy as np
-
     places = int(product([*a.axes.values()]))
     at = unflatten(np.arange(places), [*a.axes.values()])
     numbers = [_numbers(d, at, places) for d in (a, b)]
@@ -68,8 +68,6 @@ def _enumerated(a: Distribution, b: Distribution) -> Verdict:
 
 def _numbers(d: Distribution, at: Sequence[IndexLike], places: int) -> IndexLike:
     """The row-major number of the element at each place, -1 for none."""
-    import numpy as np
-
     held = np.broadcast_to(d._holds(tuple(at)), (places,))
     chosen = tuple(np.broadcast_to(x, (places,))[held] for x in at)
     number = np.full(places, -1)

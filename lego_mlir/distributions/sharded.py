@@ -24,7 +24,7 @@ from lego_mlir.expr.index import maximum
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import all_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, product, unflatten
-from lego_mlir.layout.padded import conjunction
+from lego_mlir.layout.padded import at_most, conjunction
 
 Splits = tuple[tuple[str, Split], ...]
 """The mesh axes that divide one axis of an array, the first outermost, each with its split."""
@@ -158,8 +158,6 @@ class Sharded(Distribution):
             for depth, (_, split) in enumerate(axis):  # what an outer split leaves has several sizes
                 verdicts.append(split.check(None if depth else n))
         if self.pitch is not None:
-            from lego_mlir.layout.padded import at_most
-
             rows = reduce(lambda n, pair: pair[1].most(n), self.splits[0], self._shape[0])
             verdicts.append(at_most(rows, self.pitch))
         return all_of([*verdicts, Proved("local offsets in the order of a box")])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lego_mlir.expr.integer_operations import End, Interval, product
 from lego_mlir.expr.nodes import (
@@ -32,9 +32,6 @@ from lego_mlir.expr.nodes import (
 from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, number
 from lego_mlir.expr.samples import POINTS, Samples
 from lego_mlir.expr.terms import Terms
-
-if TYPE_CHECKING:
-    pass
 
 FUEL = 60  # eliminations tried for one query before giving up
 

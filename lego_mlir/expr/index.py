@@ -136,6 +136,14 @@ in_kernel: Final[ContextVar[bool]] = ContextVar("a kernel's function runs", defa
 """Whether indices may have different values in different threads."""
 
 
+def _operator(name: str) -> Callable[[Index, IndexLike], Index]:
+    return lambda self, other: _node(name, self, other)
+
+
+def _reflected(name: str) -> Callable[[Index, IndexLike], Index]:
+    return lambda self, other: _node(name, other, self)
+
+
 @defers_to_elements
 class Index(Frozen):
     """A SymPy integer expression with Python's integer operators. Immutable."""
@@ -198,17 +206,13 @@ class Index(Frozen):
             raise ExpressionError(f"{base} ** {self!r}: only a power of two can be raised to a symbol, as a shift")
         return Index(1) << (base.bit_length() - 1) * self
 
-    def __floordiv__(self, other: IndexLike) -> Index:
-        return _node("FloorDiv", self, other)
-
-    def __rfloordiv__(self, other: IndexLike) -> Index:
-        return _node("FloorDiv", other, self)
-
-    def __mod__(self, other: IndexLike) -> Index:
-        return _node("FloorMod", self, other)
-
-    def __rmod__(self, other: IndexLike) -> Index:
-        return _node("FloorMod", other, self)
+    __floordiv__, __rfloordiv__ = _operator("FloorDiv"), _reflected("FloorDiv")
+    __mod__, __rmod__ = _operator("FloorMod"), _reflected("FloorMod")
+    __lshift__, __rlshift__ = _operator("ShiftLeft"), _reflected("ShiftLeft")
+    __rshift__, __rrshift__ = _operator("ShiftRight"), _reflected("ShiftRight")
+    __xor__ = __rxor__ = _operator("BitXor")
+    __and__ = __rand__ = _operator("BitAnd")
+    __or__ = __ror__ = _operator("BitOr")
 
     def __divmod__(self, other: IndexLike) -> tuple[Index, Index]:
         return self // other, self % other
@@ -226,33 +230,6 @@ class Index(Frozen):
         raise ExpressionError(f"{self!r} / {other!r}: an index has no fractions; write integer division as //")
 
     __rtruediv__ = __truediv__
-
-    def __xor__(self, other: IndexLike) -> Index:
-        return _node("BitXor", self, other)
-
-    __rxor__ = __xor__
-
-    def __and__(self, other: IndexLike) -> Index:
-        return _node("BitAnd", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: IndexLike) -> Index:
-        return _node("BitOr", self, other)
-
-    __ror__ = __or__
-
-    def __lshift__(self, other: IndexLike) -> Index:
-        return _node("ShiftLeft", self, other)
-
-    def __rlshift__(self, other: IndexLike) -> Index:
-        return _node("ShiftLeft", other, self)
-
-    def __rshift__(self, other: IndexLike) -> Index:
-        return _node("ShiftRight", self, other)
-
-    def __rrshift__(self, other: IndexLike) -> Index:
-        return _node("ShiftRight", other, self)
 
     def __lt__(self, other: IndexLike) -> Condition:
         return _condition("Lt", self, other)

@@ -31,11 +31,10 @@ import sympy
 
 from lego_mlir.aliases import Expr
 from lego_mlir.errors import ExpressionError
-from lego_mlir.expr.factor import over
+from lego_mlir.expr.factor import Writer, over
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context
-    from lego_mlir.expr.factor import Writer
     from lego_mlir.expr.rewrite import Trace
 
 

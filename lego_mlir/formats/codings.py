@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+import numpy as np
+
 from lego_mlir.aliases import Array
 from lego_mlir.errors import LayoutError
 from lego_mlir.layout.gallery.tables import table
@@ -60,8 +62,6 @@ def _blocks(values: Array, size: int = BLOCK) -> Array:
 
 def _spread(scales: Array, size: int) -> Array:
     """A scale for each element, in f32."""
-    import numpy as np
-
     return np.repeat(scales.astype(np.float32), size, axis=-1)
 
 
@@ -76,8 +76,6 @@ class PlainValues(Coding):
         return f"values of {self.dtype}"
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         return fields["weight"].astype(np.float32)
 
     def encode(self, values: Array) -> dict[str, Array]:
@@ -89,13 +87,9 @@ class Int8Blocks(Coding):
     """Q8_0: 8-bit codes, one f16 scale for 32 of them, the largest magnitude / 127."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         return fields["q"].astype(np.float32) * _spread(fields["scale"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         blocks = _blocks(values)
         scale = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
         inverse = _inverse(scale)
@@ -110,13 +104,9 @@ class Int4Blocks(Coding):
     """Q4_0: codes 0..15 of value (q - 8) * scale; the element of largest magnitude has code 0."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         return (fields["q"].astype(np.float32) - 8) * _spread(fields["scale"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         blocks = _blocks(values)
         largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
         scale = largest / np.float32(-8)
@@ -129,13 +119,9 @@ class Int4RangeBlocks(Coding):
     """Q4_1: codes 0..15 of value q * scale + least."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         return fields["q"].astype(np.float32) * _spread(fields["scale"], BLOCK) + _spread(fields["least"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         blocks = _blocks(values)
         least, most = blocks.min(-1, keepdims=True), blocks.max(-1, keepdims=True)
         scale = (most - least) / np.float32(15)
@@ -152,14 +138,10 @@ class Int5Blocks(Coding):
     """Q5_0: codes of 4 low bits and 1 high bit, of value (q - 16) * scale."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         codes = fields["low"].astype(np.float32) + 16 * fields["high"].astype(np.float32)
         return (codes - 16) * _spread(fields["scale"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         blocks = _blocks(values)
         largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
         scale = largest / np.float32(-16)
@@ -172,8 +154,6 @@ class Int6SuperBlocks(Coding):
     """Q6_K: 6-bit codes in two parts, an 8-bit scale for 16 of them and an f16 scale for 256."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         codes = fields["low"].astype(np.int16) + 16 * fields["high"].astype(np.int16) - 32
         scales = fields["scale"].astype(np.float32) * _spread(fields["super_scale"], 16)
         return codes.astype(np.float32) * _spread(scales, 16)
@@ -184,14 +164,10 @@ class Microscaled(Coding):
     """MXFP4: e2m1 codes, a power of two (e8m0) for 32 of them (OCP Microscaling Formats, v1.0)."""
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         powers = np.ldexp(np.float32(1), fields["scale"].astype(np.int32) - 127)
         return four_bit_values()[fields["q"]] * _spread(powers, BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         blocks = _blocks(values)
         largest = np.abs(blocks).max(-1)
         with np.errstate(divide="ignore"):
@@ -230,14 +206,10 @@ class AffineGroups(Coding):
         return f"4-bit codes in groups of {self.group}"
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         one = self.common(fields)
         return (one["q"].astype(np.float32) - _spread(one["zero"], self.group)) * _spread(one["scale"], self.group)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         groups = _blocks(values, self.group)
         scale = (2 * np.abs(groups).max(-1, keepdims=True) / np.float32(15)).astype(numpy_type(self.scale))
         codes = (np.rint(groups * _inverse(scale.astype(np.float32))) + 8).clip(0, 15)
@@ -251,16 +223,12 @@ class AffineGroups(Coding):
         )
 
     def common(self, fields: Fields) -> dict[str, Array]:
-        import numpy as np
-
         if self.zero is None:
             return {**fields, "zero": np.full(fields["scale"].shape, 8, np.uint8)}
         zero = fields[self.zero]
         return {"q": fields["q"], "scale": fields["scale"], "zero": zero + (self.zero == "zero_minus_1")}
 
     def uncommon(self, fields: Fields) -> dict[str, Array]:
-        import numpy as np
-
         zero = fields["zero"]
         found = {"q": fields["q"], "scale": fields["scale"]}
         wanted, low = (8, 8) if self.zero is None else (16, 1) if self.zero == "zero_minus_1" else (15, 0)
@@ -289,21 +257,15 @@ class ActOrderedGroups(Coding):
         return f"{self.plain.codes}, ordered by activation"
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         one = self.common(fields)
         zero, scale = (one[name][:, one["group"]].astype(np.float32) for name in ("zero", "scale"))
         return (one["q"].astype(np.float32) - zero) * scale
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         found = AffineGroups(self.plain.group, "zero", self.plain.scale).encode(values)
         return self.uncommon({**found, "group": np.arange(values.shape[1]) // self.plain.group})
 
     def common(self, fields: Fields) -> dict[str, Array]:
-        import numpy as np
-
         q, group = fields["q"], fields["group"]
         if self.is_sorted:
             order = table([q.shape[1]], fields["order"]).apply(np.arange(q.shape[1]))
@@ -312,8 +274,6 @@ class ActOrderedGroups(Coding):
         return {**self.plain.common({**fields, "q": q}), "group": group}
 
     def uncommon(self, fields: Fields) -> dict[str, Array]:
-        import numpy as np
-
         group, groups = np.asarray(fields["group"], np.int32), fields["scale"].shape[1]
         outside = (group < 0) | (group >= groups)
         if outside.any():
@@ -337,16 +297,12 @@ class ScaledTiles(Coding):
         return f"e4m3 in tiles of {self.tile}"
 
     def decode(self, fields: Fields) -> Array:
-        import numpy as np
-
         scale = fields["scale"]
         rows, columns = fields["q"].shape
         spread = np.repeat(np.repeat(scale, self.tile[0], 0), self.tile[1], 1)[:rows, :columns]
         return fields["q"].astype(np.float32) * spread
 
     def encode(self, values: Array) -> dict[str, Array]:
-        import numpy as np
-
         rows, columns = values.shape
         tall, wide = self.tile
         padded = np.zeros((-(-rows // tall) * tall, -(-columns // wide) * wide), np.float32)
@@ -358,8 +314,6 @@ class ScaledTiles(Coding):
 
 
 def _inverse(scale: Array) -> Array:
-    import numpy as np
-
     with np.errstate(divide="ignore"):
         return np.where(scale == 0, np.float32(0), np.float32(1) / scale)
 
@@ -367,8 +321,6 @@ def _inverse(scale: Array) -> Array:
 @cache
 def four_bit_values() -> Array:
     """The 16 values of e2m1, by code."""
-    import numpy as np
-
     positive = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
     return np.array(positive + [-v for v in positive], np.float32)
 

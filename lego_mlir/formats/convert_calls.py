@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import AnyArray, Array
 from lego_mlir.errors import LayoutError, UsageError
@@ -24,12 +23,9 @@ from lego_mlir.formats.regular import field_of
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import BITS
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.canonical import unflatten
+from lego_mlir.layout.canonical import SizeLike, unflatten
 from lego_mlir.layout.chain import as_layout
 from lego_mlir.layout.enumeration_limit import BLOCK
-
-if TYPE_CHECKING:
-    from lego_mlir.layout.canonical import SizeLike
 
 Given = str | StorageFormat | Layout
 """What names a format: an entry of the catalogue, a format, or a layout of one array."""

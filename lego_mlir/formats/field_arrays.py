@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.formats.codings import numpy_type
@@ -41,15 +43,11 @@ def in_rows(field: StoredField) -> StoredField:
 
 def as_bytes(array: Array) -> Array:
     """A contiguous array as one of bytes, without a copy where it is contiguous."""
-    import numpy as np
-
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def empty_buffers(format_: StorageFormat) -> dict[str, Array]:
     """A zeroed array for each buffer, of the type and shape that the format gives it, aligned to a cache line."""
-    import numpy as np
-
     found = {}
     for name, (dtype, shape) in format_.buffers.items():
         kind, sizes = np.dtype(numpy_type(dtype)), [int(n) for n in shape]
@@ -76,8 +74,6 @@ def require_buffers(format_: StorageFormat, buffers: Arrays) -> dict[str, Array]
 
 def read_field(field: StoredField, buffer: Array) -> Array:
     """A field of a buffer of bytes as a logical array."""
-    import numpy as np
-
     rows = in_rows(field)
     found = np.zeros(int(product(rows.shape)) * max(8, BITS[field.dtype]) // 8, np.uint8)
     execute(move(field, rows), buffer, found)
@@ -86,8 +82,6 @@ def read_field(field: StoredField, buffer: Array) -> Array:
 
 def write_field(field: StoredField, values: Array, buffer: Array) -> None:
     """Store a logical array into a buffer of bytes, whose bits below a byte are 0 before."""
-    import numpy as np
-
     if list(values.shape) != [int(n) for n in field.shape]:
         raise UsageError(f"{field!r} cannot hold an array of shape {list(values.shape)}")
     rows = np.ascontiguousarray(values, numpy_type(field.dtype))

@@ -13,6 +13,8 @@ from math import gcd, lcm, prod
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from lego_mlir.aliases import Array
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.formats.catalog import FORMATS, format_named
@@ -357,8 +359,6 @@ def compare_files(
 def _compare_bytes(
     name: str, own: str, there: TensorFile, here: TensorFile, piece_bytes: int
 ) -> Iterator[tuple[FirstDifference | None, int]]:
-    import numpy as np
-
     a, b = there.data(name), here.data(own)
     for start in range(0, a.size, piece_bytes):
         wrong = np.flatnonzero(a[start : start + piece_bytes] != b[start : start + piece_bytes])
@@ -391,8 +391,6 @@ def _compare_part(
 
 def _first(name: str, tensors: tuple[str, str], a: Array, b: Array, index: tuple[int, ...]) -> FirstDifference | None:
     """The first difference of two pieces, whose first element has this index."""
-    import numpy as np
-
     bits = f"u{a.itemsize}"
     wrong = np.flatnonzero(np.ascontiguousarray(a).view(bits) != np.ascontiguousarray(b).view(bits))
     if not wrong.size:

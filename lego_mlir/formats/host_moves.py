@@ -21,6 +21,8 @@ from itertools import pairwise
 from itertools import product as combinations
 from typing import Final
 
+import numpy as np
+
 from lego_mlir.aliases import Array
 from lego_mlir.formats.compiled_moves import ALIGNED, THREADS, compiled, planned, workers
 from lego_mlir.formats.field_moves import Digit, Move
@@ -144,8 +146,6 @@ def _parts(plan: Move, count: int) -> list[Move]:
 
 
 def _execute_part(plan: Move, source: Array, target: Array) -> None:
-    import numpy as np
-
     whole = (
         plan.unit >= 8
         and not any(x % 8 for _, s, t in plan.digits for x in (s, t))
@@ -207,8 +207,6 @@ def _blocks(digits: Sequence[Digit], unit: int) -> Iterator[tuple[slice, ...]]:
 
 def _view(array: Array, digits: Sequence[Digit], side: int, start: int, unit: int) -> Array:
     """The units of one side as an array with one axis for each digit."""
-    import numpy as np
-
     flat = array.reshape(-1).view(np.uint8)[start // 8 :]
     shape = [n for n, _, _ in digits]
     last = start // 8 + sum((d[0] - 1) * d[side] // 8 for d in digits) + unit // 8

@@ -19,6 +19,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.nodes import Eq
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.formats.stored_fields import BITS, StoredField, disjoint, first_collision
 from lego_mlir.layout.base import all_of
@@ -137,11 +141,6 @@ class StorageFormat:
 def _same_places(a: StoredField, b: StoredField, first: str, second: str) -> Verdict:
     """Whether two fields of one shape agree at every index."""
     import numpy as np
-
-    from lego_mlir.expr.index import as_expr, index_symbol
-    from lego_mlir.expr.nodes import Eq
-    from lego_mlir.expr.prove import prove
-    from lego_mlir.expr.ranges import Range
 
     if is_static(a.shape) and product(a.shape) <= ENUMERATED_BITS:
         shape = tuple(map(int, a.shape))

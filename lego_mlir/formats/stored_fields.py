@@ -22,6 +22,7 @@ from typing import Final
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.verdict import Refuted, Verdict
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, product, unflatten
@@ -191,8 +192,6 @@ def _estimate(size: Size) -> int:
     """A size for comparison, its symbols at their smallest values but large."""
     if isinstance(size, int):
         return size
-    from lego_mlir.expr.evaluate import evaluate
-
     values = {}
     for k, symbol in enumerate(sorted(size.expr.free_symbols, key=str)):
         step = getattr(symbol, "multiple_of", 1)

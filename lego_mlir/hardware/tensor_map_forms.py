@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.tensor_maps import TensorMap, edge_data
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import IndexLike, Json
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.memory import ELEMENT_BYTES
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike, Json
 
 MOST_DIMS: Final = 5
 BOX_EXTENT: Final = 256

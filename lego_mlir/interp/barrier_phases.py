@@ -19,13 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lego_mlir.interp.shared_shadow import joined
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
-    from lego_mlir.interp.shared_shadow import VectorClocks
+from lego_mlir.aliases import Array, IntArray
+from lego_mlir.interp.shared_shadow import VectorClocks, joined
 
 
 @dataclass(eq=False, slots=True)

@@ -15,12 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array
 
 F32: Final = np.dtype(np.float32)
 F64: Final = np.dtype(np.float64)

@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_mlir.aliases import Block, Op, Region, Value
 from lego_mlir.interp import values
-from lego_mlir.interp.machine import merge
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.machine import Machine, merge
+from lego_mlir.interp.values import Array, SlotValue
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Block, Op, Region, Value
-    from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.program import Compiler, Step
-    from lego_mlir.interp.values import SlotValue
 
 RETURN = -1
 Edge = tuple[Array | None, int, tuple[int, ...]]

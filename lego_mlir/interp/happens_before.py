@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.shared_shadow import COPY_AGENT, UNITS, Conflict, ShadowAccess, SharedShadow, VectorClocks
 from lego_mlir.interp.values import Array, like_vector, spread
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IntArray
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import DeviceBuffer, Touch

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Type
 from lego_mlir.errors import InterpreterError
 from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import WARP, refusal, refused_cluster
@@ -48,7 +49,6 @@ from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, require_depth
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Module, Type
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.element_history import RunWatch
     from lego_mlir.interp.values import Array, SlotValue

@@ -18,12 +18,10 @@ Measured with `bench/counters.py` on transposes and products of sizes that the t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import Op
 from lego_mlir.transforms.passes.operations import is_pure, operations, users
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Op
 
 LOADS: Final = frozenset({"memref.load", "vector.load", "affine.load"})
 _PURE: Final = ("math.", "vector.broadcast", "vector.shape_cast", "vector.insert", "vector.from_elements")

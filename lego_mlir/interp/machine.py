@@ -23,7 +23,7 @@ from lego_mlir.interp.happens_before import WarpClocks, active_warps
 from lego_mlir.interp.memory import DeviceBuffer, MemRef
 from lego_mlir.interp.report import Kind, LoopRound, SourceLocation
 from lego_mlir.interp.stopped import BlockStopped
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, SlotValue
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.printed import Printed
     from lego_mlir.interp.role_scheduler import RoleScheduler, Waiting
-    from lego_mlir.interp.values import SlotValue
 
 
 @dataclass(slots=True)

@@ -18,12 +18,11 @@ import numpy as np
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import shadow, values
 from lego_mlir.interp.report import Kind
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, DType
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.machine import Machine
-    from lego_mlir.interp.values import DType
 
 DYNAMIC = -(2**63)
 """MLIR's marker for a size, offset or stride that is an operand (`ShapedType::kDynamic`)."""

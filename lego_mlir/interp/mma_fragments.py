@@ -20,14 +20,12 @@ sparse matrix A"; CUTLASS, `util/host_reorder.h`, for the order of the words.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 GROUP: Final = np.arange(WARP)[None, :, None] // 4
 THREAD: Final = np.arange(WARP)[None, :, None] % 4

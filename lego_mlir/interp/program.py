@@ -22,17 +22,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Region, Type, Value
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
-from lego_mlir.interp.access import MemoryAccess
+from lego_mlir.interp.access import MemoryAccess, Side
 from lego_mlir.interp.load_sinking import sunk_loads
 from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.role_scheduler import concurrent
 from lego_mlir.transforms import tile_names as names
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Module, Op, Region, Type, Value
-    from lego_mlir.interp.access import Side
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.values import Array, SlotValue
 

@@ -11,10 +11,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -20,15 +20,12 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
-from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.values import DType
+from lego_mlir.interp.values import Array, DType
 
 F32: Final = np.dtype(np.float32)
 F64: Final = np.dtype(np.float64)

@@ -29,13 +29,12 @@ import numpy as np
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import values, warp_order
 from lego_mlir.interp.geometry import coordinates
-from lego_mlir.interp.happens_before import check_shared
+from lego_mlir.interp.happens_before import WarpClocks, check_shared
 from lego_mlir.interp.report import Kind, LastWrite, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
-    from lego_mlir.interp.happens_before import WarpClocks
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
 

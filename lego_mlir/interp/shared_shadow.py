@@ -19,12 +19,11 @@ fenced. Flanagan and Freund, "FastTrack", 2009; PTX ISA, "Memory Consistency Mod
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+from lego_mlir.aliases import Array, IntArray
 
 UNITS: Final = 4
 TENSOR_UNITS: Final = 6

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Module
 from lego_mlir.errors import InterpreterError, did_you_mean
-from lego_mlir.interp.launch import MEMORY_LIMIT, Progress, launch
+from lego_mlir.interp.launch import MEMORY_LIMIT, Argument, Progress, launch
 from lego_mlir.interp.report import Report
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Module
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.element_history import RunWatch
-    from lego_mlir.interp.launch import Argument
     from lego_mlir.layout.canonical import Size
     from lego_mlir.tracing.definition.kernel import Kernel, Parameter
 

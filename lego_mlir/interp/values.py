@@ -21,12 +21,12 @@ import ml_dtypes
 import numpy as np
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Type
 from lego_mlir.errors import InterpreterError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lego_mlir.aliases import Type
 
 Array = np.ndarray[Any, Any]
 DType: TypeAlias = np.dtype[Any]

@@ -10,14 +10,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 LANES: Final = np.arange(WARP)
 _WEIGHTS: Final = np.uint32(1) << LANES.astype(np.uint32)

@@ -29,14 +29,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f32, gallery
+from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.kernels.attention_forms import ADDED_HEADS, ROWS, WARPS, AttentionForm
-from lego_mlir.kernels.attention_tiles import HeadTensors, by_rows_of, head_and_tile, launch_sizes, staged
+from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition.kernel import Kernel
 

@@ -16,14 +16,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
 
 HEADS: Final = (64, 96, 128, 192, 256)
 ADDED_HEADS: Final = (64, 128)

@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import f2, f32
+from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
-from lego_mlir.kernels.attention_tiles import HeadTensors, by_rows_of, head_and_tile, launch_sizes, staged
+from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Index
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import AXES, CHUNK, FITTED, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
@@ -21,7 +22,6 @@ from lego_mlir.schedule import by_length
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.f2.linear import LinearLayout
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.trace.dtypes import DType

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import lego_mlir as lego
+from lego_mlir.aliases import Array, Given, Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.layout import Row
 from lego_mlir.tracing.trace.dtypes import DType, f32
 from lego_mlir.tracing.words.element_functions import VectorPlace
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Given, Operand
     from lego_mlir.layout.base import Layout
     from lego_mlir.layout.canonical import SizeLike
 

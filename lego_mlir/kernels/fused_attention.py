@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import f2, f32
+from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import (
     ROWS,
     WARPS,
@@ -43,6 +44,7 @@ from lego_mlir.kernels.attention_tiles import (
     KeyRings,
     KeyTiles,
     PartOrder,
+    Place,
     QueryTiles,
     RingUses,
     heads_in_cache,
@@ -50,8 +52,6 @@ from lego_mlir.kernels.attention_tiles import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 
 LARGE: Final = 2.0**14

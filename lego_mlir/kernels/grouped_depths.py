@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
@@ -37,7 +38,6 @@ from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition.kernel import Kernel
 
 THREADS = 32 * WARPGROUP

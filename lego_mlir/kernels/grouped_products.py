@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
@@ -35,7 +36,6 @@ from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition.kernel import Kernel
 
 MOST_GROUPS: Final = 2**14

@@ -25,17 +25,16 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import padded
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import ROWS, WARPS, AttentionForm, AttentionTile, default_tile
-from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, RingUses, staged, strided
+from lego_mlir.kernels.attention_tiles import KeyRings, KeyTiles, PartOrder, Place, RingUses, staged, strided
 from lego_mlir.kernels.fused_attention import AttentionRows
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.attention_tiles import Place
     from lego_mlir.tracing.definition.kernel import Kernel
 
 MOST: Final = 2**20

@@ -7,10 +7,10 @@ infinite log-sum-exp, and keys of the next one a weight of 0: what a tile adds t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
+from lego_mlir.aliases import Operand
 from lego_mlir.kernels.added_gradients import (
     REGISTERS,
     AddedGradients,
@@ -24,12 +24,8 @@ from lego_mlir.kernels.added_gradients import (
     require_parts,
 )
 from lego_mlir.kernels.attention_forms import WARPS, AttentionForm
-from lego_mlir.kernels.attention_tiles import strided
+from lego_mlir.kernels.attention_tiles import Place, strided
 from lego_mlir.kernels.packed_attention import PackedSequence, PackedTarget, copy_rows, parts, sizes, starts_type
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
-    from lego_mlir.kernels.attention_tiles import Place
 
 
 def build(form: AttentionForm | None = None, heads: int = 1, tile: AddedTile | None = None) -> AddedGradients:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import f2, f32
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.choices.product_tile import BUFFERS, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
@@ -26,7 +27,6 @@ from lego_mlir.tracing.trace.shared_lines import copied_lines, ring_layout
 from lego_mlir.tracing.words.staging import thread_chunks
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike, Operand
     from lego_mlir.tracing.trace.dtypes import DType
 
 USES: Final = 2**30

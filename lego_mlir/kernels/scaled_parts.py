@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, gallery
+from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import ROWS, part_of, threads_of
 from lego_mlir.choices.scaled_tiles import BLOCK, PAD, most_blocks
@@ -20,7 +21,6 @@ from lego_mlir.kernels.role_products import OutputTile, bound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lego_mlir.aliases import Operand
     from lego_mlir.tracing.words.barrier_rings import BarrierRing
 
 UNIT: Final = 8

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import lego_mlir as lego
 from lego_mlir import Row, Strided, f32, i32
+from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, part_of, threads_of, together
 from lego_mlir.choices.scaled_tiles import BLOCK, SCALES, scaled_tile
@@ -48,7 +49,6 @@ from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand
     from lego_mlir.tracing.definition.kernel import Kernel
 
 Form = Literal["dense", "tiles", "grouped", "masked"]

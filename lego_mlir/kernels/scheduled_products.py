@@ -28,7 +28,7 @@ from lego_mlir.kernels.cluster_k import ClusterK
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedParts
 from lego_mlir.kernels.split_k import SplitK
 from lego_mlir.layout import Col, Row
-from lego_mlir.layout.canonical import is_static
+from lego_mlir.layout.canonical import SizeLike, is_static
 from lego_mlir.schedule.orders import grouped, nested
 from lego_mlir.tracing.schedules.ring_pipeline import RingPipeline
 from lego_mlir.tracing.trace.dtypes import dtype_named
@@ -36,7 +36,6 @@ from lego_mlir.tracing.trace.dtypes import dtype_named
 if TYPE_CHECKING:
     from lego_mlir.kernels.epilogues import Epilogue
     from lego_mlir.layout.base import Layout
-    from lego_mlir.layout.canonical import SizeLike
     from lego_mlir.tracing.definition.kernel import Kernel
 
 LINE: Final = 128

@@ -13,6 +13,8 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lego_mlir.aliases import Array, Expr, IndexLike, Symbol
 from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
@@ -21,7 +23,7 @@ from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import is_static, product, unflatten
 from lego_mlir.layout.enumeration import Blocks, enumerate_elements, out_of_range
 from lego_mlir.layout.enumeration_limit import BLOCK, ENUMERATED
-from lego_mlir.layout.permutations import RegP
+from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.proving import proof_index, proved
 from lego_mlir.layout.python_ints import (
     INT_ONLY_ENUMERATED,
@@ -33,7 +35,6 @@ from lego_mlir.layout.python_ints import (
 from lego_mlir.layout.values import ARRAY_LIMIT, show, subexpressions
 
 if TYPE_CHECKING:
-    from lego_mlir.layout.permutations import GenP
     from lego_mlir.layout.wrapping import Watch
 
 SMALL_INSTANCES = 24
@@ -103,15 +104,11 @@ def _watched(watch: Watch | None, array: Array) -> Array:
 
 
 def _arange(*ends: int) -> Array:
-    import numpy as np
-
     return np.arange(*ends)
 
 
 def _call_arrays(perm: GenP, watch: Watch | None, dims: tuple[int, ...], start: int, stop: int) -> Array:
     """`f` over rows start..stop of the outermost axis, one array per axis, broadcast against each other."""
-    import numpy as np
-
     axes = [np.arange(start, stop), *(np.arange(n) for n in dims[1:])]
     index = [a.reshape([-1 if k == axis else 1 for k in range(len(dims))]) for axis, a in enumerate(axes)]
     position = perm.forward(tuple(_watched(watch, a) for a in index))
@@ -148,8 +145,6 @@ def _check_too_large(perm: GenP, elements: int) -> Verdict:
 
 
 def _sample(perm: GenP, elements: int) -> Refuted | None:
-    import numpy as np
-
     from lego_mlir.layout.wrapping import Watch
 
     dims = tuple(int(n) for n in perm.dims())
@@ -236,8 +231,6 @@ def _check_instance(
         return Unknown("an instance without elements")
     if elements > INT_ONLY_ENUMERATED:
         return Unknown("too large an instance")
-    import numpy as np
-
     index = unflatten(np.arange(elements), dims)
     given: dict[Symbol, IndexLike] = {**values, **{s.expr: i for s, i in zip(forward[0], index, strict=True)}}
     positions = np.broadcast_to(evaluate(forward[1], given), (elements,))

@@ -11,14 +11,10 @@ forms: for positions that are known, over arrays; for positions that are express
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, IntArray
 from lego_mlir.expr.nodes import Eq, FloorMod
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Cond, Expr, IntArray
 
 
 def stride(positions: IntArray) -> int | None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, TypeVar
 
+import numpy as np
+
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import flatten, product, unflatten
@@ -31,8 +33,6 @@ InverseMap: TypeAlias = Callable[[Array], Sequence[IndexLike]]
 
 def enumerate_elements(dims: tuple[int, ...], blocks: Blocks, inverse: InverseMap) -> Verdict:
     """Exact verdict: the position of every index (blocks in flat order), then the index of every position."""
-    import numpy as np
-
     elements = product(dims)
     owner = np.full(elements, -1, dtype=np.int32)
 
@@ -86,8 +86,6 @@ def out_of_range(index: tuple[int, ...], position: int, elements: int) -> Refute
 
 def _collision(dims: tuple[int, ...], owner: Array, blocks: list[tuple[int, Callable[[], Array]]]) -> Refuted:
     """The first index whose position is owned by another index, given that some position has no owner."""
-    import numpy as np
-
     for start, compute in blocks:
         positions = compute()
         lost = owner[positions] != np.arange(start, start + len(positions))

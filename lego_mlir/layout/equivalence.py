@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from lego_mlir.aliases import Array, Cond, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
@@ -66,15 +68,11 @@ def _box(layout: Layout) -> int | None:
 
 
 def _blocks(layout: Layout, elements: int) -> Iterator[tuple[Array, ...]]:
-    import numpy as np
-
     for start in range(0, elements, BLOCK):
         yield unflatten(np.arange(start, min(start + BLOCK, elements)), layout.dims())
 
 
 def _compare_all(a: Layout, b: Layout, elements: int) -> Verdict:
-    import numpy as np
-
     for index in _blocks(a, elements):
         shape = index[0].shape
         here, there = (np.broadcast_to(layout.mask(*index), shape) for layout in (a, b))
@@ -147,8 +145,6 @@ def _step(layout: Layout, origin: list[int], axis: int, start: IndexLike) -> Siz
 
 
 def _is_affine(layout: Layout, start: IndexLike, steps: tuple[Size, ...]) -> Verdict:
-    import numpy as np
-
     elements = _box(layout)
     if elements is not None and elements <= ENUMERATED:
         for index in _blocks(layout, elements):

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr, IndexLike
     from lego_mlir.layout.base import Layout
     from lego_mlir.layout.naming import NamedMaps
 

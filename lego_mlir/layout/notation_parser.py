@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from lego_mlir.errors import LayoutError, brief, did_you_mean
+from lego_mlir.errors import ExpressionError, LayoutError, brief, did_you_mean
 from lego_mlir.expr.index import Index, cdiv, size
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
@@ -162,8 +162,6 @@ class _Parser:
             if fact in facts:
                 raise self._error(f"{name} has two facts {fact}")
             facts[fact] = self.int()
-        from lego_mlir.errors import ExpressionError
-
         try:
             self.sizes[name] = size(name, **facts)
         except ExpressionError as error:

@@ -22,7 +22,7 @@ from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_array, is_symbolic, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.layout.base import key_of
+from lego_mlir.layout.base import Layout, key_of
 from lego_mlir.layout.canonical import Size, is_static
 from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.values import coerce_index, end_of, show
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lego_mlir.expr.simplify import Derivation
-    from lego_mlir.layout.base import Layout
 
 
 MOST_POSITIONS: Final = 2**28

@@ -34,8 +34,8 @@ torch_exchange    packed, exchanged by `all_to_all`, unpacked
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.mesh.jax_exchange import JaxExchange
 from lego_mlir.mesh.mpi_exchange import MpiExchange
 from lego_mlir.mesh.peer_exchange import PeerExchange
@@ -45,9 +45,6 @@ from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBo
 from lego_mlir.mesh.relabelling import best_ranks
 from lego_mlir.mesh.torch_exchange import Exchange
 from lego_mlir.mesh.torch_products import MeshProduct
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 __all__ = [
     "Exchange",

@@ -21,15 +21,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import lcm, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.distributions.splits import Cyclic, Split
 from lego_mlir.errors import LayoutError
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 MOST_RUNS = 1 << 22
 """Runs of one axis beyond which a plan would not be smaller than its array."""

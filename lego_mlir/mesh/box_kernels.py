@@ -19,6 +19,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.index import where
 from lego_mlir.hardware.devices import reference
@@ -28,7 +29,6 @@ from lego_mlir.mesh.redistribution import Message, StridedBox
 from lego_mlir.mesh.transposed_boxes import THREADS, TransposedBox, stage_of, transposed_box
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.trace.dtypes import DType
     from lego_mlir.tracing.words.tensor import View

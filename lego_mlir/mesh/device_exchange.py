@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.mesh.box_kernels import (
     MOST_BOXES,
     BoxKernel,
@@ -20,9 +21,6 @@ from lego_mlir.mesh.box_kernels import (
 )
 from lego_mlir.mesh.redistribution import Message
 from lego_mlir.tracing.trace.dtypes import dtype_named
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
 
 INTEGERS: Final = (8, 16, 32, 64)
 """Widths of elements, in bits."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.rank_messages import RankMessages
 from lego_mlir.mesh.redistribution import RedistributionPlan, StridedBox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lego_mlir.aliases import Foreign
 
 
 class JaxExchange:

@@ -6,16 +6,13 @@ mpi4py is imported where an exchange is made; nothing else of this package needs
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Foreign
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.rank_messages import RankMessages
 from lego_mlir.mesh.redistribution import RedistributionPlan
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Foreign
 
 
 class MpiExchange(RankMessages):

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.box_kernels import MOST_BOXES, BoxKernel, MakeKernel, box_kernel, peer_moves
 from lego_mlir.mesh.device_exchange import INTEGERS, as_integers
 from lego_mlir.mesh.redistribution import RedistributionPlan
 from lego_mlir.tracing.trace.dtypes import dtype_named
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
 
 
 class PeerExchange:

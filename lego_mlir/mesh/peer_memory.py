@@ -15,12 +15,10 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.errors import UsageError
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
 
 SHARED: Final = "/dev/shm"  # a folder in memory, where there is one
 NO_MULTICAST: Final = "TORCH_SYMM_MEM_DISABLE_MULTICAST"

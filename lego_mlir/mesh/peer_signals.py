@@ -15,13 +15,11 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.peer_memory import PeerMemory
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 TAG: Final = 1 << 16
 """The first tag of messages by gloo, above those that a program is likely to use."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.strips import Strip
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
     from lego_mlir.mesh.products import MeshProductPlan
 
 ONE: Final = ("amax", "scale_result")

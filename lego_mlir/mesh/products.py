@@ -27,16 +27,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.distributions.base import Distribution
 from lego_mlir.distributions.sharded import Sharded
 from lego_mlir.distributions.splits import Chunks
 from lego_mlir.errors import LayoutError
 from lego_mlir.mesh.redistribution import RedistributionPlan, redistribute
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 AXES: Final = ("i", "j", "l")
 """Names of the axes of a grid: blocks of M, of N and of K."""

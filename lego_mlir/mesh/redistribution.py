@@ -25,10 +25,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.distributions.base import Distribution
 from lego_mlir.distributions.sharded import Sharded
 from lego_mlir.errors import LayoutError
@@ -36,9 +37,6 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import all_of
 from lego_mlir.mesh.axis_moves import AxisMoves, MovedRun, axis_moves
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 MOST_PAIRS: Final = 1 << 26
 """Pairs of ranks up to which the matrix of traffic is made."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import LayoutError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.mesh.redistribution import RedistributionPlan
 
 MOST_RANKS: Final = 2048

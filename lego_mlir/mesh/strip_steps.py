@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.mesh.peer_memory import PeerMemory
 from lego_mlir.mesh.strips import EdgeBox, Strip, ring_of, strips_of
 from lego_mlir.mesh.torch_exchange import view_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
     from lego_mlir.mesh.products import MeshProductPlan
     from lego_mlir.mesh.redistribution import RedistributionPlan
 

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.mesh.redistribution import Message, StridedBox
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.mesh.products import MeshProductPlan
 
 Span = tuple[int, int]

@@ -13,17 +13,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.distributions.torch_placements import from_torch
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.box_kernels import MakeKernel, box_kernel
 from lego_mlir.mesh.device_exchange import DeviceMoves, device_moves
 from lego_mlir.mesh.rank_messages import RankMessages
 from lego_mlir.mesh.redistribution import Message, RedistributionPlan, StridedBox, redistribute
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
 
 POLLED_S: Final = 1e-4
 """Time between two looks at an exchange that is waited for."""

@@ -20,13 +20,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.mesh.peer_signals import PeerSignals
 from lego_mlir.mesh.product_epilogues import Fused, MeshEpilogue
 from lego_mlir.mesh.strip_steps import ProductMemory, StripStep
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
     from lego_mlir.mesh.products import MeshProductPlan
 
 Multiply = Callable[..., None]

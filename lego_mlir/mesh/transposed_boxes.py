@@ -20,12 +20,12 @@ from operator import and_
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
+from lego_mlir.aliases import IndexLike
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.kernels.transpose import micro_tiles, store_micro_tile
 from lego_mlir.layout import Row
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike
     from lego_mlir.mesh.box_kernels import FusedBox
     from lego_mlir.tracing.trace.dtypes import DType
     from lego_mlir.tracing.words.tensor import View

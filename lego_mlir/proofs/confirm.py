@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.interp.report import Fault, Kind, LoopRound, Report
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.element_history import RunWatch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -11,14 +11,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.runtime import cuda, data_files
 from lego_mlir.runtime.manifest import KernelEntry, refuse_unknown_sizes, sizes_of
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 AnyLauncher = cuda.Launcher | cuda.ProgramLauncher
 

@@ -25,12 +25,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import AnyArray, Dtype
 from lego_mlir.errors import UsageError
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Dtype
 
 Device = tuple[str, int]
 CPU: Final[Device] = ("cpu", 0)

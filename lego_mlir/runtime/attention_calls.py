@@ -21,11 +21,12 @@ from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes
 from lego_mlir.runtime import attention_plans, host_reference
-from lego_mlir.runtime.arrays import key_of, library_of
+from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
 from lego_mlir.runtime.attention_kernels import (
     AttentionKernel,
     ExactAttention,
@@ -45,12 +46,13 @@ from lego_mlir.runtime.attention_plans import (
     readable,
 )
 from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
+from lego_mlir.tracing.trace.dtypes import bf16, f16
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lego_mlir.aliases import Tensor
     from lego_mlir.tracing.trace.dtypes import DType
 
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
@@ -168,8 +170,6 @@ def _problem(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
 ) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.trace.dtypes import bf16, f16
-
     facts = []
     for name, given in (("q", q), ("k", k), ("v", v)):
         library = library_of(given)
@@ -179,18 +179,8 @@ def _problem(
                 f"{getattr(given, 'shape', type(given).__name__)}"
             )
         facts.append(library.facts(given))
-    of_q, of_k, of_v = (fact.shape for fact in facts)
-    heads, shared = of_q[-3], of_k[-3]
-    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
-    types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
-    names = {fact.dtype for fact in facts}
-    if not fits or len(names) > 1 or not names <= types.keys():
-        shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=True))
-        raise UsageError(
-            f"attention of {shown}: k and v have one shape, the batch and features of q, and a divisor of its heads; "
-            "all are float16 or bfloat16"
-        )
-    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared if shared else 1, scale)
+    form, shared = form_of("attention", facts, -3, "the batch and features of q", (causal, window, scale))
+    of_q, of_k = facts[0].shape, facts[1].shape
     form.require_keys(of_q[-2], of_k[-2])
     batch = 1
     for n in of_k[:-3]:
@@ -198,13 +188,35 @@ def _problem(
     return form, HeadSizes(batch, shared, of_q[-2], of_k[-2])
 
 
+def form_of(
+    name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: tuple[bool, int | None, float | None]
+) -> tuple[AttentionForm, int]:
+    """The form of q, k and v, whose heads are along an axis, and the heads of k and v.
+
+    `asked` are causal, window and scale. Raises UsageError for arrays that do not fit each other; `common` is what k
+    and v have of q.
+    """
+    of_q, of_k, of_v = (fact.shape for fact in facts)
+    heads, shared = of_q[axis], of_k[axis]
+    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
+    types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
+    names = {fact.dtype for fact in facts}
+    if not fits or len(names) > 1 or not names <= types.keys():
+        shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=True))
+        raise UsageError(
+            f"{name} of {shown}: k and v have one shape, {common}, and a divisor of its heads; all are float16 or "
+            "bfloat16"
+        )
+    causal, window, scale = asked
+    group = heads // shared if shared else 1
+    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale), shared
+
+
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:
     """Those of the GPU that holds an array, if it has the copy unit for which kernels are chosen by their sizes."""
     capability = None if check else capability_of(q)
     if capability is None or capability < TENSOR_COPIES:
         return None
-    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
-
     library = library_of(q)
     assert library is not None
     return driver().attribute(library.facts(q).device[1], MULTIPROCESSORS)
@@ -216,8 +228,6 @@ def capability_of(q: Tensor) -> int | None:
     kind, device = ("", 0) if library is None else library.facts(q).device[:2]
     if kind != "cuda":
         return None
-    from lego_mlir.runtime.driver import driver
-
     return int(driver().capability(device))
 
 

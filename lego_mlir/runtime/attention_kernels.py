@@ -17,12 +17,11 @@ from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.runtime import exact_kernels, first_calls, packs
 from lego_mlir.runtime.attention_plans import GradientCalls
-from lego_mlir.runtime.calls import BuiltCalls
+from lego_mlir.runtime.calls import BuiltCalls, Calls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.problem import kernels_folder
 
 if TYPE_CHECKING:
-    from lego_mlir.runtime.calls import Calls
     from lego_mlir.tracing.definition.kernel import Kernel
 
 _KEPT: Final = 256

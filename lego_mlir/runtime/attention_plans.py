@@ -16,6 +16,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import AnyArray, Foreign, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import AXES, CHUNK
 from lego_mlir.runtime.arrays import key_of
@@ -25,7 +26,6 @@ from lego_mlir.runtime.launches import PlanChain, chain_of
 from lego_mlir.runtime.products.operands import ALIGNMENT, in_rows, read
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Foreign, Tensor
     from lego_mlir.runtime.calls import Calls
     from lego_mlir.runtime.exact_kernels import ExactKernel
     from lego_mlir.runtime.plans import Plan

@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Given
 from lego_mlir.errors import UsageError, did_you_mean
 from lego_mlir.hardware.limits import refusal
 from lego_mlir.runtime.arrays import ArrayFacts, Device, dense_strides, spanned
 from lego_mlir.runtime.derived_sizes import Equation, derive, names_in, result_strides
 from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, evaluate
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
 
 # Names of element types of arrays that hold a kernel's element type: integers may come with either sign, bfloat16 and
 # the 8-bit floats as their words.

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
@@ -28,9 +29,9 @@ from lego_mlir.runtime.binding import MISSING, DenseShape
 from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
+from lego_mlir.store import Cache, default_folder
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.launches import CudaBackend
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import KernelProgram
@@ -271,7 +272,6 @@ class TracedKernelCalls(Calls):
             return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels
-            from lego_mlir.store import Cache, default_folder
             from lego_mlir.transforms.modules import ModuleError
 
             try:

@@ -19,17 +19,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
+
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.expr.index import is_masked
+from lego_mlir.expr.index import index_symbol, is_masked
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
 from lego_mlir.runtime.data_files import UNWRITTEN
 from lego_mlir.runtime.value_ranges import Ends, require_distinct, require_values
 
 if TYPE_CHECKING:
-    import numpy
-
-    from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
     from lego_mlir.tracing.definition.kernel import Parameter
@@ -130,16 +130,12 @@ class Elements:
 
     def index(self, element: int) -> tuple[int, ...]:
         """The logical index of an element by its number in that order."""
-        import numpy
-
         flat = element if self.named is None else numpy.flatnonzero(self.named)[element]
         return tuple(int(i) for i in numpy.unravel_index(flat, self.positions.shape))
 
 
 def elements_of(layout: Layout, sizes: Mapping[str, int]) -> Elements:
     """The position of every logical index that names an element."""
-    import numpy
-
     placed = _over_indices(layout, "apply", sizes)
     named = named_indices(layout, sizes)
     return Elements(placed if named is None else numpy.where(named, placed, 0), named)
@@ -153,15 +149,12 @@ def named_indices(layout: Layout, sizes: Mapping[str, int]) -> numpy.ndarray | N
 
 def _over_indices(layout: Layout, method: str, sizes: Mapping[str, int]) -> numpy.ndarray:
     """`apply` or `mask` of every logical index."""
-    import numpy
-
     dims = tuple(concrete(n, sizes) for n in layout.dims())
     index = numpy.indices(dims, dtype=numpy.int64, sparse=True)
     function = getattr(layout, method)
     if all(isinstance(n, int) for n in layout.dims()):
         return numpy.broadcast_to(function(*index), dims)
     from lego_mlir.expr.evaluate import evaluate
-    from lego_mlir.expr.index import index_symbol
 
     symbols = [index_symbol(f"i[{axis}]") for axis in range(len(dims))]  # no identifier, so no size has this name
     found = function(*symbols)
@@ -191,8 +184,6 @@ class Arguments:
 
     def memory(self, parameter: Parameter, elements: Elements) -> numpy.ndarray:
         """A tensor's memory before the launch: UNWRITTEN where the kernel should write, and in gaps of the layout."""
-        import numpy
-
         value = self.logical[parameter.name]
         memory = numpy.full(concrete(parameter.size, self.sizes), UNWRITTEN).astype(value.dtype)
         if parameter.read or parameter.name in self.supplied:
@@ -236,8 +227,6 @@ def _filled(
 
     An index that names no element has 0, as a masked load gives there.
     """
-    import numpy
-
     generator = numpy.random.default_rng(seed)
     filled: dict[str, Any] = {}
     for parameter in kernel.params:
@@ -282,8 +271,6 @@ def _distinct(
 
     What is outside `among` is drawn in many places: without a declared range -1, or its end in types without a sign.
     """
-    import numpy
-
     count = math.prod(shape)
     lo, end = (0, count) if within is None else map(int, within)
     if among is not None:
@@ -337,8 +324,6 @@ def expected(
     kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
 ) -> dict[str, numpy.ndarray]:
     """The kernel's reference for each tensor that the kernel writes, its float arguments in `precision`."""
-    import numpy
-
     if kernel.expected is None:
         raise UsageError(
             f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
@@ -383,8 +368,6 @@ def check_data(
     kernel: Runnable, given: Mapping[str, int], seed: int = 0, file: InputFile | None = None
 ) -> dict[str, numpy.ndarray]:
     """The arrays of one kernel's check, by the names above."""
-    import numpy
-
     from lego_mlir.runtime import tolerance
 
     made = arguments(kernel, given, seed, file)
@@ -409,8 +392,6 @@ def check_data(
 def _expectation(
     name: str, result: numpy.ndarray, bound: numpy.ndarray, elements: Elements, size: int
 ) -> dict[str, numpy.ndarray]:
-    import numpy
-
     after, allowed = numpy.zeros(size, result.dtype), numpy.zeros(size, numpy.float64)
     at = elements.at
     after[at], allowed[at] = elements.of(result), elements.of(numpy.broadcast_to(bound, result.shape))

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy
+
+from lego_mlir.aliases import Array
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime import comparing
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 
@@ -28,8 +28,6 @@ UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 def to_npz(arrays: Mapping[str, Array]) -> bytes:
     """The bytes of a compressed `.npz` file."""
     import io
-
-    import numpy
 
     buffer = io.BytesIO()
     numpy.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
@@ -44,8 +42,6 @@ def read(path: Path | bytes) -> Mapping[str, Array]:
     import io
     import zipfile
 
-    import numpy
-
     if isinstance(path, Path) and not path.is_file():
         return {}
     try:
@@ -58,8 +54,6 @@ def read(path: Path | bytes) -> Mapping[str, Array]:
 
 def compare(found: Array, name: str, data: Mapping[str, Array], argument: Argument) -> comparing.Comparison:
     """The elements of a tensor against the data; of its tolerance those of the manifest count, where it has them."""
-    import numpy
-
     expected = data[f"{name}/expected"]
     allowed = data.get(f"{name}/allowed")
     if argument.tolerance is not None:
@@ -80,8 +74,6 @@ def compare(found: Array, name: str, data: Mapping[str, Array], argument: Argume
 
 def memory_of(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
     """The data of an argument, otherwise random small integers."""
-    import numpy
-
     name = f"{kernel.entry}/{argument.name}"
     if name in data:
         return data[name]
@@ -105,8 +97,6 @@ def drawn(dtype: str, elements: int, seed: int) -> Array:
     >>> drawn("f32", 4, 1), drawn("bf16", 4, 1)
     (array([-1.   ,  0.125, -1.   , -1.   ], dtype=float32), array([49024, 15872, 49024, 49024], dtype=uint16))
     """
-    import numpy
-
     stored = numpy.dtype(comparing.STORED[dtype])
     words = numpy.arange(elements, dtype=numpy.uint32)
     words += numpy.uint32((seed * 0x9E3779B9) % 2**32)

@@ -16,13 +16,11 @@ DLPack 1.1, `dlpack.h`; Numba, "CUDA Array Interface (Version 3)".
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import DeviceArray
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, Device, dense_strides
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import DeviceArray
 
 _HOST: Final = (1, 3)  # kDLCPU, kDLCUDAHost
 _CUDA: Final = (2, 13)  # kDLCUDA, kDLCUDAManaged

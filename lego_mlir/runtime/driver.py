@@ -21,14 +21,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import Foreign, Given
 from lego_mlir.errors import DependencyError, LaunchError, UsageError
 from lego_mlir.hardware.device_numbers import DeviceNumbers
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Given
 
 LIBRARIES: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 OLDEST: Final = 11080  # CUDA 11.8, the first with cuLaunchKernelEx

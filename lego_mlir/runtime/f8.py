@@ -14,10 +14,9 @@ Formats: Micikevicius et al., "FP8 formats for deep learning", 2022; saturation:
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import numpy
+import numpy
 
 FRACTION_BITS: Final = {"f8e4m3fn": 3, "f8e5m2": 2}
 _SIGN: Final = 0x80
@@ -27,8 +26,6 @@ _NAN: Final = 0x7F
 @cache
 def _numbers(dtype: str) -> numpy.ndarray:
     """The number of every byte."""
-    import numpy
-
     bits = FRACTION_BITS[dtype]
     byte = numpy.arange(256)
     exponent, fraction = (byte & _NAN) >> bits, byte & ((1 << bits) - 1)
@@ -44,15 +41,11 @@ def _numbers(dtype: str) -> numpy.ndarray:
 
 def decode(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
     """Bytes as float32 numbers."""
-    import numpy
-
     return numpy.asarray(_numbers(dtype)[stored])
 
 
 def encode(value: float, dtype: str) -> int:
     """The byte of the nearest number, of two as near that with an even byte; beyond the largest, the largest."""
-    import numpy
-
     if value != value:
         return _NAN
     positive = _numbers(dtype)[: _SIGN - 1].astype(numpy.float64)

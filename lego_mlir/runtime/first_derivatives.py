@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.errors import UsageError
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
 
 
 def refusing(what: str, gradients: Sequence[Tensor | None], given: Sequence[Tensor]) -> tuple[Tensor | None, ...]:

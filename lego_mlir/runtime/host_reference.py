@@ -15,12 +15,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Array, Foreign, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Foreign, Tensor
     from lego_mlir.kernels.attention_forms import AttentionForm
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 

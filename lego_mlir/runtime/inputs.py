@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy
+
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError, brief, did_you_mean
 from lego_mlir.expr.index import as_expr, is_masked, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.runtime.comparing import STORED, WORDS
 
 if TYPE_CHECKING:
-    import numpy
-
-    from lego_mlir.aliases import Array
     from lego_mlir.tracing.definition.kernel import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
@@ -74,8 +74,6 @@ def _product(shape: tuple[int, ...]) -> int:
 
 def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:
     """The numbers in the element type of the parameter: floats are rounded, integers must fit."""
-    import numpy
-
     dtype = parameter.dtype
     wanted, name = dtype.numpy, f"{supplied.origin}: {parameter.name}"
     if is_masked(supplied.value):
@@ -101,8 +99,6 @@ def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:
 
 def of_function(kernel: Runnable, sizes: Mapping[str, int], seed: int) -> dict[str, Supplied]:
     """What the spec's own function returns; nothing where there is none. Raises UsageError for unknown names."""
-    import numpy
-
     function = kernel.supplied
     if function is None:
         return {}
@@ -200,8 +196,6 @@ def _names(kernel: Runnable) -> list[str]:
 
 def read(path: str) -> InputFile:
     """The arrays of an `.npz` file. Raises UsageError for a missing file and for any other content."""
-    import numpy
-
     try:
         with Path(path).open("rb") as file:
             loaded = numpy.load(file)

@@ -11,17 +11,15 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Given, Returned
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayLibrary, MakeArray
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.driver import SLOT_BYTES, Driver, Frame, LoadedFunction, new_slots
 from lego_mlir.runtime.manifest import Argument, KernelEntry
 from lego_mlir.runtime.plans import Plan, known_library, require_no_gradient, stored_number
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Given, Returned
 
 BLOCK_ALIGNMENT: Final = 256
 """Bytes to which the parts of a block of memory are aligned, as an allocation is."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.calls import Calls, TracedKernelCalls
 from lego_mlir.tracing.definition.absent import optional_names
@@ -13,7 +14,6 @@ from lego_mlir.tracing.definition.absent import optional_names
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.plans import Plan
 
 Routed = tuple[Calls, tuple["Given", ...], dict[str, "Given"]]

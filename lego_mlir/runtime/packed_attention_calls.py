@@ -10,21 +10,17 @@ The lengths stay on the device, and one compiled kernel takes all of them (`kern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import ADDED_HEADS, AttentionForm
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
-from lego_mlir.runtime.attention_calls import is_computed_by_its_library, is_empty, without_keys
+from lego_mlir.runtime.attention_calls import form_of, is_computed_by_its_library, is_empty, without_keys
 from lego_mlir.runtime.attention_kernels import PACKED, AttentionKernel, added_gradients, calls_of
 from lego_mlir.runtime.attention_plans import BoundAttention, HeadAxes, bound_launch, by_strides, dense_like
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products.groups import require_rising
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
-    from lego_mlir.tracing.trace.dtypes import DType
 
 
 def attention_varlen(
@@ -98,8 +94,6 @@ def _problem(
     scale: float | None,
 ) -> tuple[AttentionForm, int]:
     """What is to be computed, and the heads of k and v. Raises UsageError for arrays that do not fit each other."""
-    from lego_mlir.tracing.trace.dtypes import bf16, f16
-
     names = ("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k")
     facts = []
     for name, array in zip(names, (*given, *starts), strict=True):
@@ -110,26 +104,15 @@ def _problem(
                 f"attention_varlen: {name} is an array of {form}, got {getattr(array, 'shape', type(array).__name__)}"
             )
         facts.append(library.facts(array))
-    of_q, of_k, of_v, *of_starts = facts
-    types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
-    heads, shared = of_q.shape[1], of_k.shape[1]
-    fits = of_k.shape == of_v.shape and of_q.shape[2] == of_k.shape[2] and not heads % (shared or heads + 1)
-    kinds = {fact.dtype for fact in (of_q, of_k, of_v)}
-    if not fits or len(kinds) > 1 or not kinds <= types.keys():
-        shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=False))
-        raise UsageError(
-            f"attention_varlen of {shown}: k and v have one shape, the features of q, and a divisor of its heads; all "
-            "are float16 or bfloat16"
-        )
+    of_starts = facts[3:]
+    found = form_of("attention_varlen", facts[:3], -2, "the features of q", (causal, window, scale))
     if {f.dtype for f in of_starts} != {"int32"} or len({f.shape for f in of_starts}) > 1 or of_starts[0].shape[0] < 2:
         shown = " and ".join(f"{list(f.shape)} {f.dtype}" for f in of_starts)
         raise UsageError(
             f"attention_varlen: cu_seqlens are two arrays of one length from 2 on, of int32, got {shown}; the first "
             "element is 0 and the last the number of rows"
         )
-    return AttentionForm(
-        of_q.shape[2], types[of_q.dtype], causal, window, heads // shared if shared else 1, scale
-    ), shared
+    return found
 
 
 def _bound(

@@ -26,6 +26,7 @@ from lego_mlir.runtime import manifest
 from lego_mlir.runtime.arrays import CPU, Device
 from lego_mlir.runtime.calls import Calls, loaded
 from lego_mlir.runtime.plans import Backend
+from lego_mlir.store import make_folder, replace_file
 
 if TYPE_CHECKING:
     from lego_mlir.toolchain.compile import Compilation
@@ -172,8 +173,6 @@ def read_code(path: Path) -> bytes:
 
 def write(folder: Path, compiled: Mapping[str, Compilation], version: int | None = None) -> list[Path]:
     """Write compiled kernels and their manifests into a folder, by name, with a version; the files of code."""
-    from lego_mlir.store import make_folder, replace_file
-
     make_folder(folder)
     written = []
     for name, compilation in compiled.items():

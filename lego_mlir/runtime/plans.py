@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lego_mlir.aliases import AnyArray, Given, Returned
 from lego_mlir.errors import KernelFaultError, UsageError
 from lego_mlir.runtime import binding, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, likeness, numpy_dtype
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
-from lego_mlir.runtime.manifest import KernelEntry
+from lego_mlir.runtime.manifest import KernelEntry, evaluate
 from lego_mlir.runtime.value_ranges import require_arguments, require_distinct_elements
 
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import AnyArray, Given, Returned
     from lego_mlir.runtime.cpu_kernels import HostKernel
     from lego_mlir.runtime.table_checks import CheckedTables
     from lego_mlir.tracing.definition.kernel import Parameter
@@ -80,7 +80,6 @@ class InterpreterBackend:
 
         from lego_mlir import interp
         from lego_mlir.runtime.data import distinct_ends, elements_of
-        from lego_mlir.runtime.manifest import evaluate
 
         sizes = dict(zip((size.name for size in self.entry.sizes), bound.sizes, strict=True))
         spans = {span.position: span for span in bound.spans}

@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
 from lego_mlir.runtime.calls import Calls
-from lego_mlir.runtime.manifest import KernelEntry, evaluate, kernel_from
+from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, kernel_from
 from lego_mlir.runtime.plans import (
     Backend,
     HostBackend,
@@ -33,9 +34,6 @@ from lego_mlir.runtime.plans import (
     require_no_gradient,
 )
 from lego_mlir.tracing.definition.program import KernelProgram, ProgramNumber, ProgramStep, ProgramTensor
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
 
 ALIGNMENT: Final = 256  # bytes: of each temporary, as cuMemAlloc aligns; at least that of the widest access
 UNWRITTEN: Final = 0xFF  # each byte of a temporary in a checked run: NaN, or -1
@@ -186,8 +184,6 @@ def _values(sources: Sequence[object], tensors: Mapping[str, int], numbers: Mapp
 
 def _facts(argument: object, sizes: Mapping[str, int], device: Device) -> ArrayFacts | None:
     """The memory of a step's tensor, in memory order; None for a number."""
-    from lego_mlir.runtime.manifest import Argument
-
     assert isinstance(argument, Argument)
     if argument.kind != "tensor":
         return None

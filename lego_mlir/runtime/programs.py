@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import Given
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.data import concrete
 from lego_mlir.runtime.data_files import UNWRITTEN
 from lego_mlir.tracing.definition.program import KernelProgram, ProgramNumber, ProgramStep, ProgramTensor
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
     from lego_mlir.interp.report import Report
 
 

@@ -18,10 +18,10 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import AnyArray, Array, Given
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Array, Given
     from lego_mlir.runtime.manifest import KernelEntry
 
 INVERSE: Final = "_inv"

@@ -14,13 +14,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Array, Foreign
 from lego_mlir.hardware.tensor_maps import DATA_TYPES, MAP_BYTES, SWIZZLE_NUMBERS, TensorMap
 from lego_mlir.runtime.driver import Driver, Frame, LoadedFunction
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Foreign
 
 MAP_ALIGNMENT: Final = 64
 L2_PROMOTION: Final = 2  # CUtensorMapL2promotion: 128 bytes are fetched together; less is no faster, 256 bytes slower

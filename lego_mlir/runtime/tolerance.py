@@ -19,12 +19,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
+
 from lego_mlir.errors import LegoError
 from lego_mlir.runtime.comparing import ulp
 
 if TYPE_CHECKING:
-    import numpy
-
     from lego_mlir.tracing.checks.roundings import Roundings
     from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tracing.trace.dtypes import DType
@@ -48,8 +48,6 @@ def allowed(
     kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """For each tensor in `results` the largest right error of each element, in double precision; 0 means equal."""
-    import numpy
-
     if kernel.tolerance is not None:
         rtol, atol = kernel.tolerance
         return {name: _finite(atol + rtol * numpy.abs(_double(value))) for name, value in results.items()}
@@ -72,8 +70,6 @@ def bound_of(
     chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost: numpy.ndarray | float = 0.0
 ) -> numpy.ndarray:
     """The formula at the head of this module, for results, their sensitivity, and the noise of the reference."""
-    import numpy
-
     error = chain.share * numpy.abs(value) + chain.walk * moved + NOISE * lost
     error += sum(n * ulp(value, dtype) / 2 for dtype, n in chain.final.items() if n)
     return _finite(SLACK * error) + sum(chain.count(dtype) * least for dtype, least in LEAST.items())
@@ -81,8 +77,6 @@ def bound_of(
 
 def _rounding_of_reference(value: numpy.ndarray, dtype: DType) -> numpy.ndarray:
     """Half an ulp where all of the reference's results are numbers of the element type: it rounds as well."""
-    import numpy
-
     exact = _double(value)
     with numpy.errstate(all="ignore"):
         rounds = numpy.array_equal(exact.astype(dtype.numpy).astype(numpy.float64), exact, equal_nan=True)
@@ -98,8 +92,6 @@ def sensitivity(
     (indices of partial tiles that name no element do not count). A reference that rounds its inputs, so that nothing
     moves, counts as one whose terms are as large as its results.
     """
-    import numpy
-
     select = _selector(kernel, sizes)
     generator = numpy.random.default_rng(1)
     squares = {name: numpy.zeros(value.shape) for name, value in results.items()}
@@ -125,8 +117,6 @@ def noise(
     kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """What the reference itself loses when it computes in f32; at least the median of all elements."""
-    import numpy
-
     select = _selector(kernel, sizes)
     probed = _probe(kernel, arguments, sizes, "float32") if results else {}
     found = {}
@@ -155,8 +145,6 @@ def _probe(
     kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str
 ) -> Mapping[str, numpy.ndarray]:
     """The reference once more, with nothing printed; nothing where it cannot take these inputs."""
-    import numpy
-
     from lego_mlir.runtime import data
 
     with numpy.errstate(all="ignore"), warnings.catch_warnings():
@@ -168,8 +156,6 @@ def _probe(
 
 
 def _changed(value: numpy.ndarray, generator: numpy.random.Generator) -> numpy.ndarray:
-    import numpy
-
     if value.dtype.kind in "iub":
         return value
     exact = value.astype(numpy.float64)
@@ -177,13 +163,9 @@ def _changed(value: numpy.ndarray, generator: numpy.random.Generator) -> numpy.n
 
 
 def _double(value: numpy.ndarray) -> numpy.ndarray:
-    import numpy
-
     return numpy.asarray(value, dtype=numpy.float64)
 
 
 def _finite(value: numpy.ndarray) -> numpy.ndarray:
     """With 0 in place of NaN and infinity: those elements must match exactly."""
-    import numpy
-
     return numpy.where(numpy.isfinite(value), value, 0.0)

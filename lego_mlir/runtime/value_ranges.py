@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Array, Given
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.manifest import evaluate
+from lego_mlir.runtime.manifest import KernelEntry, evaluate
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Given
     from lego_mlir.runtime.data import Elements
-    from lego_mlir.runtime.manifest import KernelEntry
 
 
 Ends = tuple[float, float]

@@ -13,17 +13,15 @@ import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument
 from lego_mlir.sanitize.storages import mark_unwritten
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 DTYPES: Final[dict[str, Any]] = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lego_mlir.interp.report import Report, Site, describe
+from lego_mlir.interp.report import Report, Site, SourceLocation, describe
 from lego_mlir.viz.source_page import LineCounts, source_page
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.report import SourceLocation
 
 
 def fault_page(reports: Sequence[Report]) -> str:

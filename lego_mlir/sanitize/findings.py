@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
+from lego_mlir.aliases import Json
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 

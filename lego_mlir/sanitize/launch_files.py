@@ -23,12 +23,10 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 KEYS: Final = ("file", "entry", "grid", "block", "cluster", "shared", "args")
 

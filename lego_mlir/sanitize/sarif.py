@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.interp.report import Fault, Kind, Report
 from lego_mlir.sanitize.findings import SourceFinding, sarif_document
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 
 def sarif(reports: Iterable[Report], version: str) -> Json:

@@ -14,17 +14,14 @@ import ctypes
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
-from lego_mlir.interp.ptx.address_spaces import UNWRITTEN
+from lego_mlir.interp.ptx.address_spaces import UNWRITTEN, GlobalBuffer, GlobalMemory
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
-    from lego_mlir.interp.ptx.address_spaces import GlobalBuffer, GlobalMemory
 
 _unwritten: Final[dict[int, int]] = {}
 """The addresses of memory made by `empty`, and their bytes."""

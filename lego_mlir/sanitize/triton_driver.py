@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import DependencyError, InterpreterError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
@@ -34,7 +35,6 @@ from lego_mlir.sanitize.sessions import current
 from lego_mlir.sanitize.storages import PlacedStorages, StorageArgument, TensorStorage, mark_unwritten, on_cpu
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.address_spaces import GlobalMemory
 
 TritonObject = Any

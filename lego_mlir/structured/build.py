@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
@@ -48,7 +49,6 @@ from lego_mlir.structured.vector.generate import Variant
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from lego_mlir.aliases import Array
 
 ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 VARIANTS: Final = ("scalar", "tune")

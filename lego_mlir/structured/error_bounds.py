@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import frexp
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.tolerance import bound_of
 from lego_mlir.structured import reference
@@ -35,9 +36,6 @@ from lego_mlir.structured.syntax import (
     operands_of,
 )
 from lego_mlir.tracing.checks.roundings import UNIT, Roundings
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 PROBES: Final = 16
 CHANGE: Final = {"f32": 2.0**-20, "f64": 2.0**-36}  # relative: above the rounding of the reference, and small

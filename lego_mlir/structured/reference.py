@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.structured import structures
 from lego_mlir.structured.lower import Leaf
 from lego_mlir.structured.syntax import (
@@ -33,7 +34,6 @@ from lego_mlir.structured.syntax import (
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from lego_mlir.aliases import Array
 
 # (value, magnitude of the rounding errors to simulate) -> perturbed value.
 Change = Callable[["Array", "Array"], "Array"]

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import IslSet
 from lego_mlir.errors import DependencyError
 from lego_mlir.structured.paper import loops
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lego_mlir.aliases import IslSet
 
 try:
     import islpy as isl

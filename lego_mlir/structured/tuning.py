@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache
@@ -29,7 +30,6 @@ from lego_mlir.structured.vector.generate import Variant
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from lego_mlir.aliases import Array
 
 # (rows, vectors) of register tiles
 TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (4, 3), (6, 2), (8, 1), (4, 2))

@@ -36,7 +36,7 @@ from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_clusters import OF_BLOCK
 from lego_mlir.transforms.passes.lower_tile_copies import RING
-from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
+from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, operations, producer
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -405,9 +405,9 @@ class HostFunction:
 
     def _connect(self) -> None:
         """Give every run its own loads, or copies, of what other runs computed."""
-        homes = {value: run_ for run_ in self.runs for op in _operations(run_.body) for value in op.results}
+        homes = {value: run_ for run_ in self.runs for op in operations(run_.body) for value in op.results}
         for run_ in self.runs:
-            for operation in _operations(run_.body):
+            for operation in operations(run_.body):
                 for inner in (operation, *walk(operation)):
                     for number, operand in enumerate(inner.operands):
                         found = self._here(operand, run_, homes)
@@ -481,10 +481,6 @@ class HostFunction:
         raise ModuleError(f"{operation.location}: the grid's extent along z is not known on a CPU")
 
 
-def _operations(block: Block) -> list[Op]:
-    return [op.operation for op in block.operations]
-
-
 def _is_narrow_float(type_: Type) -> bool:
     return str(type_) in ("f16", "bf16", "f8E4M3FN", "f8E5M2")
 
@@ -494,7 +490,7 @@ def _waits(operation: Op) -> bool:
 
 
 def _after(ir: Any, operation: Op) -> Any:
-    following = _operations(operation.block)
+    following = operations(operation.block)
     return ir.InsertionPoint(following[following.index(operation) + 1])
 
 

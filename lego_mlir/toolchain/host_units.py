@@ -14,9 +14,9 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Op, Type, Value
-from lego_mlir.toolchain.host_warps import WarpThread, bits, declared, index, make
+from lego_mlir.toolchain.host_warps import WarpThread, declared, index, make
 from lego_mlir.transforms.modules import walk
-from lego_mlir.transforms.passes.operations import create
+from lego_mlir.transforms.passes.operations import bits, create
 
 PRODUCT: Final = "nvgpu.mma.sync"
 COPY: Final = "nvgpu.device_async_copy"

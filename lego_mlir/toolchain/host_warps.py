@@ -23,7 +23,7 @@ from lego_mlir.aliases import Block, Op, Type, Value
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.allocate_shared import declare
-from lego_mlir.transforms.passes.operations import create
+from lego_mlir.transforms.passes.operations import bits, create
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
 MATRICES: Final = "nvgpu.ldmatrix"
@@ -206,8 +206,3 @@ def index(number: int) -> Value:
     """A constant of type index."""
     ir = bindings.load().ir
     return create("arith.constant", [ir.IndexType.get()], [], {"value": f"{number} : index"}).results[0]
-
-
-def bits(width: int) -> Type:
-    """The type of integers of this width."""
-    return bindings.load().ir.IntegerType.get_signless(width)

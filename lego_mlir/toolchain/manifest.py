@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir import bindings
 from lego_mlir.aliases import Expr, Json, Traced
 from lego_mlir.errors import PrintError
 from lego_mlir.toolchain import llvm
@@ -43,8 +44,6 @@ def portable(value: Expr) -> int | str:
 
 def build(compilation: Compilation) -> Json:
     """The manifest of a compilation: its module's facts, and the layouts and symbolic sizes of kernel objects."""
-    from lego_mlir import bindings
-
     objects = {kernel.name: kernel for kernel in compilation.sources}
     source = compilation.stage("mlir").encode()  # without locations: moving a kernel down a line changes nothing
     return {

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from lego_mlir import bindings
 from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
 from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.toolchain import llvm, llvm_options, lowering, ptxas
@@ -90,8 +91,6 @@ def _cubin(text: bytes, settings: Settings, name: str) -> bytes:
 
 
 def _mlir_key(settings: Settings) -> tuple[str, ...]:
-    from lego_mlir import bindings
-
     return (bindings.load().version,)
 
 

@@ -19,14 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Given
 from lego_mlir.errors import DependencyError, TemplateError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.store import make_kept, replace_file
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Given
 
 REMEDY: Final = "install it with: pip install triton"
 _LOADING: Final = threading.Lock()

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Foreign, Json, Returned
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.runtime import data
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Foreign, Json, Returned
     from lego_mlir.tracing.definition.program import Runnable
 
 Run = Callable[[], object]

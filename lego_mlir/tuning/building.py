@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Returned
 from lego_mlir.errors import UsageError, brief, did_you_mean
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Returned
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.structured.build import Kernel as StructuredKernel
     from lego_mlir.structured.build import KernelSource

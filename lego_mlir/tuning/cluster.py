@@ -23,14 +23,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError, LegoError, UsageError, brief
 from lego_mlir.tuning.halving import RaceResult, RaceRules, race
 from lego_mlir.tuning.measuring import Bench, Failure, Trial
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 GPU: Final = "gpu"  # the resource of a worker that measures
 QUIET: Final = 50  # logging.CRITICAL

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import LegoError
 from lego_mlir.tuning.candidates import Candidate, Timing
 from lego_mlir.tuning.cluster import Build, ClusterJob, ClusterProgress, on_gpu_worker, run_jobs
@@ -18,9 +18,6 @@ from lego_mlir.tuning.halving import RaceResult, RaceRules
 from lego_mlir.tuning.measuring import Failure
 from lego_mlir.tuning.work_units import SizedProblem
 from lego_mlir.tuning.workbench import Entry, entered
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 
 @dataclass(frozen=True, slots=True)

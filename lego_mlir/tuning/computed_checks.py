@@ -25,7 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import SpecError, UsageError
+import numpy
+
+from lego_mlir.aliases import Json
+from lego_mlir.errors import PrintError, SpecError, UsageError
 from lego_mlir.expr import text
 from lego_mlir.runtime import data_files
 from lego_mlir.runtime.comparing import FLOATS, STORED, WORDS, numbers
@@ -34,9 +37,6 @@ from lego_mlir.store import default_folder, from_json, make_kept, replace_file
 from lego_mlir.tuning import reference_source
 
 if TYPE_CHECKING:
-    import numpy
-
-    from lego_mlir.aliases import Json
     from lego_mlir.tracing.definition.kernel import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
@@ -77,7 +77,6 @@ def describe(built: Runnable, sizes: Mapping[str, int]) -> Json:
 
 def _parameter(built: Runnable, parameter: Parameter) -> Json:
     """How a parameter is made: its text of `expr.text` for any sizes."""
-    from lego_mlir.errors import PrintError
     from lego_mlir.expr.index import index_symbol
     from lego_mlir.layout import Row
 
@@ -112,8 +111,6 @@ def arrays_of(described: Json, sizes: Mapping[str, int]) -> dict[str, numpy.ndar
 
     Raises SpecError for a description of another format and for a reference that fails.
     """
-    import numpy
-
     if described.get("format") != FORMAT:
         raise SpecError(f"the check has format {described.get('format')}, not {FORMAT}; pack the candidates again")
     entry, at = described["entry"], {name: int(sizes[name]) for name in described["sizes"]}
@@ -145,8 +142,6 @@ def arrays_of(described: Json, sizes: Mapping[str, int]) -> dict[str, numpy.ndar
 
 def fill_of(dtype: str) -> numpy.ndarray:
     """What memory holds that the kernel should overwrite."""
-    import numpy
-
     return numpy.array(0x7F if dtype in WORDS else UNWRITTEN).astype(STORED[dtype])
 
 
@@ -161,8 +156,6 @@ def sampled(
 
     `positions_of` gives the positions in memory of indices. `tolerance` is relative to the largest value.
     """
-    import numpy
-
     is_float, size, at = dtype in FLOATS, result.size, numpy.arange(min(result.size, SMALL))
     if size > SMALL:
         among = numpy.random.default_rng(0).integers(0, size, SAMPLED)
@@ -178,8 +171,6 @@ def sampled(
 
 def _logical(parameter: Json, sizes: Mapping[str, int], seed: int) -> numpy.ndarray:
     """The input as the reference takes it: of the logical shape, floats in double precision."""
-    import numpy
-
     elements = text.evaluate(parameter["elements"], sizes)
     memory = numbers(drawn(parameter["dtype"], elements, seed), parameter["dtype"])
     memory = memory.astype(numpy.float64) if parameter["dtype"] in FLOATS else memory
@@ -191,8 +182,6 @@ def _logical(parameter: Json, sizes: Mapping[str, int], seed: int) -> numpy.ndar
 
 def _positions(parameter: Json, sizes: Mapping[str, int], index: Sequence[numpy.ndarray]) -> numpy.ndarray:
     """The positions in memory of logical indices."""
-    import numpy
-
     if parameter["position"] is None:
         shape = tuple(text.evaluate(n, sizes) for n in parameter["dims"])
         return numpy.ravel_multi_index(tuple(index), shape)
@@ -206,8 +195,6 @@ def _results(
     described: Json, known: Mapping[str, object], sizes: Mapping[str, int]
 ) -> list[tuple[Json, numpy.ndarray]]:
     """What the reference returns for each parameter that is written."""
-    import numpy
-
     entry, function = described["entry"], reference_source.loaded(described["reference"], REFERENCE)
     try:
         returned = function(**{name: known[name] for name in described["takes"]})

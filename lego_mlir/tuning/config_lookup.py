@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.store import from_json
-from lego_mlir.tuning.candidates import Configuration, SearchSpace
+from lego_mlir.tuning.candidates import Configuration, SearchSpace, Timing
 from lego_mlir.tuning.stored import fastest, is_current
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
-    from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.tunable import Tunable
 
 FORMAT: Final = 1

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError
 from lego_mlir.tuning.timings import TimingStore
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 
 def pandas_frame(store: TimingStore) -> Foreign:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy
+
+from lego_mlir.aliases import Array
+from lego_mlir.runtime import argument_checks
 from lego_mlir.runtime.cuda import launch_extents
 from lego_mlir.runtime.driver import L2_BYTES, MULTIPROCESSORS, SLOT_BYTES, Driver, Frame, LoadedFunction
-from lego_mlir.runtime.manifest import Extent, KernelEntry, ProgramEntry, evaluate
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+from lego_mlir.runtime.manifest import Argument, Extent, KernelEntry, ProgramEntry, evaluate
 
 FLUSHED_BYTES: Final = 2**30
 FLUSHED_PART: Final = 32  # of the memory of a small device, at most
@@ -61,8 +62,6 @@ class DeviceBuffers:
 
     def put(self, array: Array, address: int | None = None) -> int:
         """Copy an array to the device, to an address or into new memory; the address."""
-        import numpy
-
         flat = numpy.ascontiguousarray(array)
         address = self.empty(flat.nbytes) if address is None else address
         arguments = ctypes.c_uint64(address), ctypes.c_void_p(flat.ctypes.data), ctypes.c_size_t(flat.nbytes)
@@ -71,8 +70,6 @@ class DeviceBuffers:
 
     def get(self, address: int, like: Array) -> Array:
         """An array of the same type and shape from the device."""
-        import numpy
-
         found = numpy.empty_like(numpy.ascontiguousarray(like))
         arguments = ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(found.nbytes)
         _call(self.driver, self.device, "cuMemcpyDtoH_v2", *arguments)
@@ -130,9 +127,6 @@ def frames(
 
 
 def _number(dtype: str, value: float | int | str, sizes: Mapping[str, int]) -> bytes:
-    from lego_mlir.runtime import argument_checks
-    from lego_mlir.runtime.manifest import Argument
-
     number = value if isinstance(value, float) else evaluate(value, sizes)
     return bytes(argument_checks.scalar(Argument("value", "scalar", dtype), number).tobytes())
 

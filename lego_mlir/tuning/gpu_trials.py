@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import data_files, manifest
+from lego_mlir.runtime import argument_checks, data_files, manifest
+from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.driver import LoadedFunction, check_target, driver
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry
 from lego_mlir.tuning import computed_checks, device_launch
 from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import Runnable
@@ -127,9 +128,6 @@ class DeviceLaunch:
 
     def __init__(self, sampler: GpuSampler, data: Mapping[str, Array], sizes: dict[str, int]) -> None:
         import numpy
-
-        from lego_mlir.runtime import argument_checks
-        from lego_mlir.runtime.comparing import STORED
 
         self.sampler, self.sizes = sampler, sizes
         kernel, self.buffers = sampler.kernel, DeviceBuffers(sampler.driver, sampler.trial.device)

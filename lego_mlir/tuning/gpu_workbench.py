@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import data_files
-from lego_mlir.store import replace_file
+from lego_mlir.runtime.driver import driver
+from lego_mlir.store import key, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate
+from lego_mlir.tuning.device_launch import identity
 from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
 from lego_mlir.tuning.interpreted import interpreted_data
 from lego_mlir.tuning.isolated import LIVE, IsolatedBench
@@ -46,8 +48,6 @@ def gpu_workbench(device: int = 0, live: int = LIVE, templates: bool = False) ->
     Raises DependencyError, with the remedy, where there is no device.
     """
     from lego_mlir.runtime.calls import target_for
-    from lego_mlir.runtime.driver import driver
-    from lego_mlir.tuning.device_launch import identity
 
     found, target = identity(driver(), device), target_for(driver().capability(device))
     preparing = Preparing(target)
@@ -66,7 +66,6 @@ def visible(device: int) -> dict[str, str]:
 def toolchain(target: str) -> str:
     """A digest of what turns a candidate into code: the target, the versions, and the compiler's own code."""
     from lego_mlir import bindings
-    from lego_mlir.store import key
     from lego_mlir.toolchain import llvm
 
     return key("tuning", target.encode(), bindings.load().version, llvm.version())[:16]
@@ -75,7 +74,6 @@ def toolchain(target: str) -> str:
 @cache
 def template_toolchain(target: str) -> str:
     """A digest of what turns a template into code: the target, and the versions of Triton, NVRTC and nvcc."""
-    from lego_mlir.store import key
     from lego_mlir.templates.run import nvrtc
     from lego_mlir.toolchain import triton_text
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+import numpy
+
+from lego_mlir.aliases import Array
 from lego_mlir.errors import KernelFaultError, UsageError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.tracing.definition.program import Runnable
 
 LARGEST: Final = 2**20  # threads that are interpreted: some seconds
@@ -25,8 +27,6 @@ def interpreted_data(kernel: Runnable, sizes: Mapping[str, int], seed: int = 0) 
 
     Raises KernelFaultError for faults, UsageError for a launch of more than 2**20 threads.
     """
-    import numpy
-
     from lego_mlir import interp
     from lego_mlir.runtime import programs
     from lego_mlir.runtime.comparing import STORED, numbers
@@ -54,8 +54,6 @@ def interpreted_data(kernel: Runnable, sizes: Mapping[str, int], seed: int = 0) 
 
 def _stored(memory: Array, dtype: str) -> Array:
     """A copy of memory, the words of types that NumPy does not have."""
-    import numpy
-
     kind = numpy.dtype(dtype)
     array = numpy.array(memory)
     return array.view(kind) if array.dtype.itemsize == kind.itemsize else array.astype(kind)

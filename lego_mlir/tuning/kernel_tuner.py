@@ -19,14 +19,12 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.store import from_json
+from lego_mlir.store import from_json, replace_file
 from lego_mlir.tuning.candidates import Configuration, Timing
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 WRITTEN: Final = "1.1.0"
 READ: Final = ("1.0.0", "1.0.1", "1.1.0")
@@ -42,8 +40,6 @@ UNKNOWN_TIMES: Final = ("compile_time", "verification_time", "benchmark_time", "
 
 def write(path: str | Path, timings: Sequence[Timing]) -> None:
     """Write timings of one tunable, device and size as a cache file. Raises UsageError for timings of several."""
-    from lego_mlir.store import replace_file
-
     replace_file(Path(path), (to_text(timings) + "\n").encode())
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import sympy
 
+from lego_mlir.aliases import Array, Cond, Expr
 from lego_mlir.caches.time_model import TAG_SETS, most_distinct
 from lego_mlir.errors import ExpressionError, UsageError
 from lego_mlir.expr.cost import MODELS
@@ -35,6 +36,7 @@ from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Barrier,
+    Buffer,
     Compute,
     Constant,
     Contract,
@@ -43,6 +45,7 @@ from lego_mlir.tracing.trace.trace import (
     FromIndex,
     FunctionCall,
     If,
+    KernelTrace,
     Load,
     MatrixLoad,
     Register,
@@ -59,11 +62,9 @@ from lego_mlir.tracing.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Cond, Expr
     from lego_mlir.choices.product_counts import ProductSize
     from lego_mlir.choices.product_tile import ProductTile
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Buffer, KernelTrace
 
 BLOCKS: Final = 6
 """Blocks that are evaluated, spread over the grid."""

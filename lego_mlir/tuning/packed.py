@@ -24,18 +24,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import LegoError, SpecError, UsageError
+from lego_mlir.runtime.driver import driver
 from lego_mlir.runtime.manifest import LARGEST_SIZE
 from lego_mlir.store import from_json, key, make_folder, replace_file
 from lego_mlir.tuning import computed_checks
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime
-from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
-from lego_mlir.tuning.isolated import LIVE
+from lego_mlir.tuning.device_launch import identity
+from lego_mlir.tuning.gpu_trials import TRITON, GpuBuild, GpuTrial
+from lego_mlir.tuning.isolated import LIVE, IsolatedBench
 from lego_mlir.tuning.work_units import SizedProblem
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
-    from lego_mlir.tuning.gpu_trials import GpuBuild
     from lego_mlir.tuning.template_trials import TemplateBuild
     from lego_mlir.tuning.tunable import Tunable
     from lego_mlir.tuning.workbench import Workbench
@@ -109,10 +110,7 @@ class PackedCandidates:
 
         Raises DependencyError without a GPU.
         """
-        from lego_mlir.runtime.driver import driver
-        from lego_mlir.tuning.device_launch import identity
         from lego_mlir.tuning.gpu_workbench import visible
-        from lego_mlir.tuning.isolated import IsolatedBench
         from lego_mlir.tuning.workbench import Workbench
 
         found = identity(driver(), device)

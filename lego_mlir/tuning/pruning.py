@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import LayoutError, LegoError, ToolchainError, UsageError, brief
 from lego_mlir.hardware.limits import REGISTERS_PER_SM, refusal
 from lego_mlir.hardware.targets import target_named
-from lego_mlir.tuning.building import TunedTemplate, kernel_of
+from lego_mlir.tuning.building import TunedTemplate, kernel_of, text_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime, Pruned
 from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct, counts_of, with_interpreted
 from lego_mlir.tuning.model import DeviceModel, predict
@@ -186,8 +186,6 @@ def _counts(
     if kernel is not None:
         return (_staged(_kernel_counts(kernel, sizes), built, target),)  # type: ignore[arg-type]
     if not isinstance(built, TunedTemplate | TemplateLaunch):
-        from lego_mlir.tuning.building import text_of
-
         text_of(built)
     return ()
 

@@ -27,12 +27,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import SpecError, UsageError, brief
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
+from lego_mlir.tracing.definition.fingerprint import codes_of
 
 MOST_NUMBERS: Final = 4096
 """Elements of an array that is written as text."""
@@ -104,7 +103,7 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, object]]:
     """The names of the module that a function and those inside it read; builtin ones need no definition."""
     import builtins
 
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         for step in dis.get_instructions(code):
             if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
                 continue
@@ -112,13 +111,6 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, object]]:
                 yield step.argval, function.__globals__[step.argval]
             elif not hasattr(builtins, step.argval):
                 raise UsageError(f"{function.__name__} uses {step.argval}, which is not defined")
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 def _closure(function: FunctionType) -> Iterator[tuple[str, object]]:

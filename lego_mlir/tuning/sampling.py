@@ -18,13 +18,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError
 from lego_mlir.tuning.candidates import Configuration, SearchSpace
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 LARGEST: Final = 500  # configurations that are all tried
 SUGGESTIONS: Final = 4  # for each that is wanted: Optuna knows no conditions, and suggests what it likes again

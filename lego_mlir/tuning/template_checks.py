@@ -10,23 +10,22 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.comparing import numbers
 from lego_mlir.runtime.data import elements_of
 from lego_mlir.runtime.data_files import drawn
+from lego_mlir.tracing.words.tensor import Tensor
 from lego_mlir.tuning.computed_checks import fill_of, sampled
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 
 if TYPE_CHECKING:
-    import numpy
-
     from lego_mlir.tracing.words.tensor import Tensor
 
 
 def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:
     """Every tensor whose memory is made, by a name: of `AddressesOf` the tensors as name.0, name.1, .."""
-    from lego_mlir.tracing.words.tensor import Tensor
-
     found: dict[str, Tensor] = {}
     for name, value in launch.arguments.items():
         if isinstance(value, Tensor):
@@ -38,8 +37,6 @@ def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:
 
 def check_arrays(launch: TemplateLaunch, entry: str) -> dict[str, numpy.ndarray]:
     """The arrays of the check, by the names of `runtime.data_files`. UsageError for a reference that does not fit."""
-    import numpy
-
     arrays: dict[str, numpy.ndarray] = {}
     logical: dict[str, numpy.ndarray] = {}
     for seed, (name, tensor) in enumerate(flat_tensors(launch).items()):
@@ -60,8 +57,6 @@ def check_arrays(launch: TemplateLaunch, entry: str) -> dict[str, numpy.ndarray]
 
 def identity(launch: TemplateLaunch) -> str:
     """A digest of what the check depends on: launches that share it differ in how they compute, not in what."""
-    import numpy
-
     code = launch.reference.__code__
     cells = [cell.cell_contents for cell in launch.reference.__closure__ or ()]
     parts: list[Any] = [code.co_code, code.co_consts, code.co_names, launch.reference.__defaults__, cells]
@@ -92,8 +87,6 @@ def _logical(tensor: Tensor, memory: numpy.ndarray) -> numpy.ndarray:
 
 def _results(launch: TemplateLaunch, logical: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
     """What the reference returns for each tensor that is written."""
-    import numpy
-
     given: dict[str, Any] = {}
     for name in launch.read:
         value = launch.arguments[name]
@@ -125,7 +118,6 @@ def _results(launch: TemplateLaunch, logical: Mapping[str, numpy.ndarray]) -> di
 
 def _expected(name: str, tensor: Tensor, result: numpy.ndarray, tolerance: float | None) -> dict[str, numpy.ndarray]:
     """The expectation of a result: all of it, or of a large one its ends and a sample."""
-    import numpy
 
     def positions(index: Sequence[numpy.ndarray]) -> numpy.ndarray:
         if _row_major(tensor):

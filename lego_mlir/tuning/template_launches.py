@@ -22,12 +22,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lego_mlir.aliases import Given
 from lego_mlir.errors import TemplateError, UsageError, brief, did_you_mean
 from lego_mlir.hardware.limits import refusal
 from lego_mlir.tracing.words.tensor import Tensor
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
     from lego_mlir.templates import Rendered, Template
 
 TemplateArgument: TypeAlias = "Tensor | AddressesOf | Given"

@@ -14,17 +14,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from lego_mlir.aliases import AnyArray, Json
 from lego_mlir.errors import UsageError
-from lego_mlir.store import default_folder
-from lego_mlir.tuning.gpu_trials import TRITON, GpuTrial
-from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch, extents_of
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Json
-    from lego_mlir.tuning.gpu_trials import GpuSampler
-    from lego_mlir.tuning.template_launches import Number, TemplateArgument
+from lego_mlir.runtime.comparing import STORED, WORDS
+from lego_mlir.store import Cache, default_folder
+from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tuning.gpu_trials import TRITON, GpuSampler, GpuTrial
+from lego_mlir.tuning.template_launches import AddressesOf, Number, TemplateArgument, TemplateLaunch, extents_of
 
 POINTEES: Final = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3fn": "fp8e4nv", "f8e5m2": "fp8e5"}
 I32: Final = range(-(2**31), 2**31)
@@ -50,7 +48,6 @@ class TemplateBuild:
         """The trial; a CUDA text is compiled by NVRTC or nvcc. DependencyError without both, ToolchainError by them."""
         code = self.text.encode()
         if self.emit != TRITON:
-            from lego_mlir.store import Cache
             from lego_mlir.templates.run import nvrtc
 
             code = nvrtc.compile_text(self.text, target=self.target, cache=Cache(default_folder()))
@@ -120,8 +117,6 @@ def _signature(launch: TemplateLaunch) -> Json:
 
 
 def _triton_type(value: TemplateArgument) -> str:
-    from lego_mlir.tracing.words.tensor import Tensor
-
     if isinstance(value, AddressesOf):
         return "*i64:16"
     if isinstance(value, Tensor):
@@ -140,8 +135,6 @@ def specialised(value: bool | int | float) -> str:
 
 def _dtype_of(array: AnyArray) -> str:
     """The element type of a NumPy array, in the language's words."""
-    from lego_mlir.runtime.comparing import STORED, WORDS
-
     names = [name for name, stored in STORED.items() if stored == array.dtype.name and name not in (*WORDS, "i1")]
     if not names:
         raise UsageError(f"an array of {array.dtype} is not an argument of a kernel; convert it")
@@ -153,15 +146,12 @@ def _parameter(name: str, value: TemplateArgument) -> Json:
     if isinstance(value, bool | int | float):
         kind = specialised(value).partition(":")[0]
         return {"name": name, "kind": "scalar", "dtype": {"fp32": "f32"}.get(kind, kind)}
-    from lego_mlir.tracing.words.tensor import Tensor
-
     dtype = value.dtype.name if isinstance(value, Tensor) else "i64" if isinstance(value, AddressesOf) else None
     return {"name": name, "kind": "tensor", "dtype": dtype or _dtype_of(value)}
 
 
 def _program(launch: TemplateLaunch, name: str) -> Json:
     """The program: every tensor, the arrays of addresses, and a step for each launch."""
-    from lego_mlir.tracing.words.tensor import Tensor
     from lego_mlir.tuning.template_checks import flat_tensors
 
     arguments: list[Json] = [

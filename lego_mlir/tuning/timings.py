@@ -18,14 +18,12 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign, Json
 from lego_mlir.errors import CacheError, DependencyError, UsageError
-from lego_mlir.store import default_folder, from_json, make_kept
+from lego_mlir.store import default_folder, from_json, make_kept, replace_file
 from lego_mlir.tuning.candidates import Configuration, Timing
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Json
 
 SCHEMA: Final = 2
 FILE: Final = "timings.jsonl"
@@ -78,8 +76,6 @@ class TimingStore:
 
     def drop_stale(self, tunable: str, kernels: Collection[str], toolchain: str | None = None) -> int:
         """Rewrite the file without the stale timings of one tunable; how many there were."""
-        from lego_mlir.store import replace_file
-
         stale = {to_line(t) for t in self.stale(kernels, toolchain) if t.tunable == tunable}
         with self._locked():
             lines = self._lines()

@@ -27,9 +27,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.errors import LegoError, SpecError, UsageError, brief, did_you_mean
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import CPU, library_of
+from lego_mlir.store import replace_file
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tuning.building import CandidateBuilder, builder_of, callable_of, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
@@ -41,7 +43,6 @@ from lego_mlir.tuning.stored import stored_here
 from lego_mlir.tuning.time_budget import seconds_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tuning.workbench import Workbench
 
@@ -199,8 +200,6 @@ class Tunable:
 
     def export(self, path: str | Path) -> None:
         """Write the choices so far (measured or exported) as JSON, for `load` on another machine."""
-        from lego_mlir.store import replace_file
-
         rows = self.rows()
         if not rows:
             raise UsageError(f"{self.name}: nothing was measured, so there is no choice to export; run tune(..) first")

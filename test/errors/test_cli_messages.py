@@ -159,58 +159,67 @@ def test_both_kernels_of_one_name_are_found_where_each_has_a_variable(tmp_path, 
     assert capsys.readouterr().out.count("kernel k, ") == 2
 
 
-def test_a_missing_spec(capsys):
-    assert "none.py: no such file; give the path of a spec" in refused(capsys, "compile", "none.py")
+SYMBOLIC = str(ROOT / "examples" / "symbolic.py")
+SMALL = "pack matmul --sizes 64 --target sm_90 -o"
+NO_STAGE = "the transform script would not run: it makes the stage transformed, which is not on the way"
+REFUSED = [
+    ("compile none.py", "none.py: no such file; give the path of a spec"),
+    ("check .", "is a folder; give the path of a spec"),
+    ("compile none.mlir", "none.mlir: no such file"),
+    ("compile fails.py --target sm_42", "unknown target 'sm_42'; known: sm_75, sm_80"),
+    (f"compile {TRANSPOSE} --kernel nope", "no kernel named 'nope'; it has: transpose"),
+    (f"compile {TRANSPOSE} --emit ptx -o k.ptx --with-data --size K=3", "--size K: no kernel here has that size"),
+    (f"compile {TRANSPOSE} --emit ptx -o k.ptx --with-data --size K", "--size takes NAME=N, such as M=4096, not 'K'"),
+    (f"compile {SYMBOLIC} --emit ptx -o k.ptx --with-data --size N=6",
+     "N = 6: the kernel needs at least 4, a multiple of 4\n"),
+    (f"compile {TRANSPOSE} --with-data", "--with-data requires a spec"),
+    ("compile empty.mlir --kernel k", "--kernel selects a kernel of a spec"),
+    ("compile wrong.mlir --emit ptx", "wrong.mlir:3:5: error:"),
+    ("compile wrong.mlir --emit ptx", "to reproduce: lego-mlir compile"),
+    (f"run {TRANSPOSE} --seed=-1", "argument --seed: must be an integer of at least 0, not '-1'"),
+    (f"run {TRANSPOSE} --memory 0", "argument --memory: must be an integer of at least 1, not '0'"),
+    (f"run {SYMBOLIC} --size M=99999999999999999999", "--size M=99999999999999999999: a size is at most"),
+    ("run nothing.mlir", "nothing to run: this module has no kernel and no function"),
+    (f"compile {TRANSPOSE} -o none/k.mlir", "the folder none does not exist; create it"),
+    (f"compile {TRANSPOSE} -o .", "is a folder; give the output file a name"),
+    (f"compile {TRANSPOSE} -o /proc/k.mlir", "/proc/k.mlir: cannot be written"),  # root cannot write there either
+    (f"compile {TRANSPOSE} -o /proc/k.mlir", "choose another folder with -o"),
+    (f"compile {TRANSPOSE} --emit ptx --cache-dir fails.py", "the cache folder fails.py cannot be used"),
+    (f"compile {TRANSPOSE} --emit ptx --cache-dir fails.py", "--no-cache"),
+    (f"compile {TRANSPOSE} --transform none.mlir", "none.mlir: the transform script cannot be read"),
+    (f"compile {TRANSPOSE} --emit mlir --transform matmul_sm80.mlir", NO_STAGE),
+    ("compile k.ll --emit ptx --transform matmul_sm80.mlir", NO_STAGE),
+    (f"compile {TRANSPOSE} --transform ldmatrix_mma.mlir",
+     'looked for ops ["vector.contract"], and found memref.load'),
+    (f"compile {TRANSPOSE} --emit nvvm --pipeline builtin.module(cse,)",
+     "'' does not refer to a registered pass or pass pipeline at column 20"),
+    (f"{SMALL} {TRANSPOSE}", "transpose.py is a file and no folder; choose another folder than"),
+    (f"{SMALL} {TRANSPOSE}/kernels", "transpose.py is a file and no folder; choose another folder than"),
+    (f"{SMALL} kernels --multiprocessors 0", "--multiprocessors: must be an integer of at least 1, not '0'"),
+    (f"tune {TRANSPOSE} --gpus x", "--gpus: must be an integer of at least 1, not 'x'"),
+    (f"tune {TRANSPOSE} --local-cluster -1", "--local-cluster: must be an integer of at least 0, not '-1'"),
+    (f"check {TRANSPOSE} --transform nope.mlir", "nope.mlir: the transform script cannot be read"),
+    (f"bench {TRANSPOSE}", "transpose has no rival: its reference runs on the CPU; name some in the spec"),
+]  # fmt: skip
+FILES = {
+    "fails.py": "raise SystemError('it was run')\n",
+    "empty.mlir": "module {}",
+    "wrong.mlir": "module {\n  gpu.module @m {\n    nonsense\n  }\n}\n",
+    "nothing.mlir": "",
+    "k.ll": 'source_filename = "k"\n',
+}
 
 
-def test_a_folder_instead_of_a_spec(tmp_path, capsys):
-    assert "is a folder; give the path of a spec" in refused(capsys, "check", str(tmp_path))
-
-
-def test_a_missing_text(capsys):
-    assert "none.mlir: no such file" in refused(capsys, "compile", "none.mlir")
-
-
-def test_an_unknown_target_is_refused_before_the_spec_is_run(tmp_path, capsys):
-    path = tmp_path / "spec.py"
-    path.write_text("raise SystemError('it was run')\n")
-    error = refused(capsys, "compile", str(path), "--target", "sm_42")
-    assert "unknown target 'sm_42'; known: sm_75, sm_80" in error
-
-
-def test_an_unknown_kernel(capsys):
-    assert "no kernel named 'nope'; it has: transpose" in refused(capsys, "compile", TRANSPOSE, "--kernel", "nope")
-
-
-def test_an_unknown_size(tmp_path, capsys):
-    arguments = ["compile", TRANSPOSE, "--emit", "ptx", "-o", str(tmp_path / "k.ptx"), "--with-data"]
-    assert "--size K: no kernel here has that size" in refused(capsys, *arguments, "--size", "K=3")
-    assert "--size takes NAME=N, such as M=4096, not 'K'" in refused(capsys, *arguments, "--size", "K")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_size_that_the_kernel_cannot_take(tmp_path, capsys):
-    symbolic = str(ROOT / "examples" / "symbolic.py")
-    arguments = ["compile", symbolic, "--emit", "ptx", "-o", str(tmp_path / "k.ptx"), "--with-data", "--size"]
-    assert "N = 6: the kernel needs at least 4, a multiple of 4\n" in refused(capsys, *arguments, "N=6")
-
-
-def test_data_need_a_spec_and_code(capsys):
-    assert "--with-data requires a spec" in refused(capsys, "compile", TRANSPOSE, "--with-data")
-
-
-def test_a_kernel_of_a_text(tmp_path, capsys):
-    (tmp_path / "k.mlir").write_text("module {}")
-    error = refused(capsys, "compile", str(tmp_path / "k.mlir"), "--kernel", "k")
-    assert "--kernel selects a kernel of a spec" in error
-
-
-def test_text_that_does_not_parse_is_placed(tmp_path, capsys):
-    path = tmp_path / "mine.mlir"
-    path.write_text("module {\n  gpu.module @m {\n    nonsense\n  }\n}\n")
-    error = refused(capsys, "compile", str(path), "--emit", "ptx")
-    assert f"{path}:3:5: error:" in error
-    assert "to reproduce: lego-mlir compile" in error
+@pytest.mark.parametrize(("command", "words"), REFUSED)
+def test_a_command_that_is_refused(tmp_path, monkeypatch, capsys, command, words):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    assert main(command.split()) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert words in captured.err and "claim" not in captured.out
+    assert "Traceback" not in captured.err and "internal error" not in captured.err
+    assert {path.name for path in tmp_path.iterdir()} == FILES.keys()
 
 
 @pytest.mark.parametrize(
@@ -223,37 +232,6 @@ def test_a_text_that_is_not_utf_8(tmp_path, monkeypatch, capsys, command):
     assert re.search(r"k.\w+: not (UTF-8|a) text.*0xff", refused(capsys, *command.split()))
 
 
-def test_numbers_that_an_option_does_not_take(capsys):
-    assert "argument --seed: must be an integer of at least 0, not '-1'" in refused(
-        capsys, "run", TRANSPOSE, "--seed=-1"
-    )
-    error = refused(capsys, "run", TRANSPOSE, "--memory", "0")
-    assert "argument --memory: must be an integer of at least 1, not '0'" in error
-
-
-def test_a_size_beyond_any_array(capsys):
-    symbolic = str(ROOT / "examples" / "symbolic.py")
-    assert "--size M=99999999999999999999: a size is at most" in refused(
-        capsys, "run", symbolic, "--size", "M=99999999999999999999"
-    )
-
-
-def test_a_module_with_nothing_to_run(tmp_path, capsys):
-    (tmp_path / "k.mlir").write_text("")
-    assert "nothing to run: this module has no kernel and no function" in refused(
-        capsys, "run", str(tmp_path / "k.mlir")
-    )
-
-
-def test_a_missing_folder_for_the_output(tmp_path, capsys):
-    error = refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path / "none" / "k.mlir"))
-    assert f"the folder {tmp_path / 'none'} does not exist; create it" in error
-
-
-def test_a_folder_as_the_output(tmp_path, capsys):
-    assert "is a folder; give the output file a name" in refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path))
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_output_folder(tmp_path, capsys):
     folder = tmp_path / "locked"
@@ -263,44 +241,6 @@ def test_a_read_only_output_folder(tmp_path, capsys):
     error = refused(capsys, "compile", TRANSPOSE, "-o", str(folder / "k.mlir"))
     assert "cannot be written (Permission denied" in error
     assert (folder / "k.mlir").read_text() == "as it was"
-
-
-def test_an_output_folder_that_refuses_files(capsys):
-    error = refused(capsys, "compile", TRANSPOSE, "-o", "/proc/k.mlir")  # root cannot write there either
-    assert "/proc/k.mlir: cannot be written" in error
-    assert "choose another folder with -o" in error
-
-
-def test_a_broken_cache(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    error = refused(capsys, "compile", TRANSPOSE, "--emit", "ptx", "--cache-dir", str(tmp_path / "file"))
-    assert f"the cache folder {tmp_path / 'file'} cannot be used" in error
-    assert "--no-cache" in error
-
-
-def test_an_unreadable_script(capsys):
-    assert "none.mlir: the transform script cannot be read" in refused(
-        capsys, "compile", TRANSPOSE, "--transform", "none.mlir"
-    )
-
-
-def test_a_script_that_would_not_run(tmp_path, capsys):
-    text = tmp_path / "k.ll"
-    text.write_text('source_filename = "k"\n')
-    for given in ([TRANSPOSE, "--emit", "mlir"], [str(text), "--emit", "ptx"]):
-        error = refused(capsys, "compile", *given, "--transform", "matmul_sm80.mlir")
-        assert "the transform script would not run: it makes the stage transformed, which is not on the way" in error
-
-
-def test_without_a_stage_a_script_is_run(capsys):
-    assert 'looked for ops ["vector.contract"], and found memref.load' in refused(
-        capsys, "compile", TRANSPOSE, "--transform", "ldmatrix_mma.mlir"
-    )
-
-
-def test_a_pipeline_that_does_not_parse(capsys):
-    error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse,)")
-    assert "'' does not refer to a registered pass or pass pipeline at column 20" in error
 
 
 def _other_names(path):
@@ -435,23 +375,6 @@ def _started(*arguments, stdout):
 
 
 SMALL = ["pack", "matmul", "--sizes", "64", "--target", "sm_90", "-o"]
-
-
-@pytest.mark.parametrize(("line", "words"), [
-    ([*SMALL, TRANSPOSE], "transpose.py is a file and no folder; choose another folder than"),
-    ([*SMALL, TRANSPOSE + "/kernels"], "transpose.py is a file and no folder; choose another folder than"),
-    ([*SMALL, "kernels", "--multiprocessors", "0"], "--multiprocessors: must be an integer of at least 1, not '0'"),
-    (["tune", TRANSPOSE, "--gpus", "x"], "--gpus: must be an integer of at least 1, not 'x'"),
-    (["tune", TRANSPOSE, "--local-cluster", "-1"], "--local-cluster: must be an integer of at least 0, not '-1'"),
-    (["check", TRANSPOSE, "--transform", "nope.mlir"], "nope.mlir: the transform script cannot be read"),
-    (["bench", TRANSPOSE], "transpose has no rival: its reference runs on the CPU; name some in the spec"),
-])  # fmt: skip
-def test_options_that_do_not_fit(line, words, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert main(line) == BAD_INPUT
-    captured = capsys.readouterr()
-    assert words in captured.err and "claim" not in captured.out
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_the_system_refuses(tmp_path, monkeypatch):

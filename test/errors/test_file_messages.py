@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import refusal_of
 
 import lego_mlir as lego
 from lego_mlir import interp
-from lego_mlir.cli.main import main
 from lego_mlir.errors import LegoError
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.runtime import data, data_files, inputs, manifest
@@ -79,8 +79,7 @@ def test_a_spec_that_nests_too_deeply(tmp_path):
 def test_commands_on_bytes_that_are_no_text(command, suffix, tmp_path, capsys):
     path = tmp_path / f"file{suffix}"
     path.write_bytes(BYTES)
-    assert main([command, str(path)]) == 2
-    error = capsys.readouterr().err
+    error = refusal_of(capsys, [command, str(path)])
     assert "internal error" not in error and "Traceback" not in error
     assert Path(path).name in error or "the stages are" in error
 
@@ -122,8 +121,7 @@ def test_mlir_that_nests_too_deeply(opening, tmp_path, capsys):
     path = tmp_path / "deep.mlir"
     path.write_text("module {\n" + opening * 20_000)
     for command in ("check", "analyze", "run", "compile"):
-        assert main([command, str(path)]) == 2
-        assert "more than 128 levels of brackets; move the inner regions" in capsys.readouterr().err
+        assert "more than 128 levels of brackets; move the inner regions" in refusal_of(capsys, [command, str(path)])
 
 
 def test_comparisons_and_strings_do_not_nest():

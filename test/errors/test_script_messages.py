@@ -10,14 +10,12 @@ import lego_mlir
 from lego_mlir import f16, f32, gallery
 from lego_mlir.cli.main import main
 from lego_mlir.errors import ScheduleError, SpecError, ToolchainError, UsageError
-from lego_mlir.kernels import matmul
+from lego_mlir.kernels import copy, matmul
 from lego_mlir.kernels.matmul import ProductTile
 from lego_mlir.toolchain import Cache, compile_kernel
 from lego_mlir.transforms import scripts
 
 ROOT = Path(__file__).parents[2]
-
-# -- parameters
 
 
 def test_parameters_are_filled_in():
@@ -26,29 +24,96 @@ def test_parameters_are_filled_in():
     assert "numGroups = 4" in text
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"depth": 2}, "matmul_sm80.mlir has no parameter depth; it has bypass_l1, stages"),
-        ({"stages": 1}, r"matmul_sm80.mlir: the parameter stages is 2 .. 8, got 1"),
-        ({"stages": True}, "the parameter stages is an int, got True"),
-        ({"bypass_l1": 1}, "the parameter bypass_l1 is true or false, got 1"),
-    ],
-)
-def test_parameters_are_checked(given, message):
-    with pytest.raises(UsageError, match=message):
-        transformed(build(), "matmul_sm80.mlir", **given)
+def failure(kernel, script, **parameters):
+    with pytest.raises(ToolchainError) as caught:
+        transformed(kernel, script, **parameters)
+    return str(caught.value)
 
 
-def test_parameters_without_a_script():
-    with pytest.raises(UsageError, match="the parameters stages belong to a transform script"):
-        compile_kernel(build(), parameters={"stages": 3})
+PADDED = gallery.padded(32, 32, 8), gallery.padded(32, 64, 8)
+COPIES = "async_copies.mlir"
+FAILURES = [  # the kernel, the script or the parts of one, its parameters, what the message says
+    (lambda: copy.build(64, 64, f32), "ldmatrix_mma.mlir", {},
+     ['looked for ops ["vector.contract"], and found memref.load (4), memref.store (4); if']),
+    (build, "pipeline.mlir", {},
+     ["lego-check-pipeline matched nothing: it looked for an scf.for with nvgpu.device_async_copy",
+      "and found vector.contract"]),
+    (lambda: build((32, 64, 64)), "matmul_sm80.mlir", {"stages": 5},
+     ["matmul_sm80.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations",
+      "this one has 2 iterations; take fewer stages"]),
+    (build, [COPIES, "ldmatrix_mma.mlir", "lego-rotate-fragments"], {},
+     ["1 nvgpu.device_async_wait, 2 gpu.barrier", "pipeline.mlir"]),
+    (build, [COPIES, "lego-load-ahead"], {},
+     ["lego-load-ahead matched nothing: it looked for an scf.for with nvgpu.mma.sync, and found vector."]),
+    (build, [COPIES, "lego-spread-copies"], {},
+     ["looked for an scf.for with nvgpu.device_async_copy and nvgpu.mma.sync, and found vector.contract ("]),
+    (lambda: build(tiles=PADDED), "matmul_sm80.mlir", {"stages": 2},
+     ["lego-swizzle matched nothing: it looked for memref.alloc of shared tiles of 16-bit numbers in lines",
+      "padded tiles need no swizzle: use the script's other parts without swizzle.mlir"]),
+    (build, ["lego-make-faster"], {},
+     ["names 'lego-make-faster', which is not a pass; there are lego-shared-to-alloc"]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["stages", "stages=", "stages=four", "=3x"])
-def test_parameters_on_the_command_line(text):
-    with pytest.raises(UsageError, match="NAME=VALUE"):
-        scripts.parse_parameters([text])
+@pytest.mark.parametrize(("kernel", "script", "parameters", "words"), FAILURES)
+def test_what_a_script_looked_for(tmp_path, kernel, script, parameters, words):
+    given = script if isinstance(script, str) else composed(tmp_path, *script)
+    said = failure(kernel(), given, **parameters)
+    assert [word for word in words if word not in said] == [], said
+
+
+def declared(folder, parameters):
+    """A script that declares its parameters so."""
+    (folder / "declaring.mlir").write_text(
+        f"module attributes {{transform.with_named_sequence, lego.parameters = {parameters}}} {{}}"
+    )
+    return str(folder / "declaring.mlir")
+
+
+DECLARED = "lego.parameters must be a dictionary such as"
+TOO_MUCH = "bytes at once, and a block has 166912 on sm_80; take fewer"
+REFUSED = [
+    (lambda _: transformed(build(), "matmul_sm80.mlir", depth=2), UsageError,
+     "matmul_sm80.mlir has no parameter depth; it has bypass_l1, stages"),
+    (lambda _: transformed(build(), "matmul_sm80.mlir", stages=1), UsageError,
+     r"matmul_sm80.mlir: the parameter stages is 2 .. 8, got 1"),
+    (lambda _: transformed(build(), "matmul_sm80.mlir", stages=True), UsageError,
+     "the parameter stages is an int, got True"),
+    (lambda _: transformed(build(), "matmul_sm80.mlir", bypass_l1=1), UsageError,
+     "the parameter bypass_l1 is true or false, got 1"),
+    (lambda _: compile_kernel(build(), parameters={"stages": 3}), UsageError,
+     "the parameters stages belong to a transform script"),
+    (lambda _: scripts.parse_parameters(["stages"]), UsageError, "NAME=VALUE"),
+    (lambda _: scripts.parse_parameters(["stages="]), UsageError, "NAME=VALUE"),
+    (lambda _: scripts.parse_parameters(["stages=four"]), UsageError, "NAME=VALUE"),
+    (lambda _: scripts.parse_parameters(["=3x"]), UsageError, "NAME=VALUE"),
+    (lambda _: compile_kernel(build()), ToolchainError,
+     r"@matmul multiplies tiles .*; compile with --transform ldmatrix_mma"),
+    (lambda _: compile_kernel(build((512, 512, 512), tiling=ProductTile(128, 256, 64, (2, 4))),
+                              transform="matmul_sm80.mlir", target="sm_80"),
+     ToolchainError, f"take 196608 {TOO_MUCH}"),
+    (lambda _: compile_kernel(build((256, 320, 640), result=f32, tiling=ProductTile(256, 320, 64, (8, 2))),
+                              transform="matmul_sm80.mlir", target="sm_80"),
+     ToolchainError, f"take 335872 {TOO_MUCH}"),  # the sums, which only warpgroups leave out
+    (lambda _: compile_kernel(build((128, 256, 128), tiling=ProductTile(128, 256, 64, (8, 1))),
+                              transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": True}),
+     ScheduleError, r"rounded=True rounds f32 to TF32, and a has f16; leave it out"),
+    (lambda _: transformed(build(), "fast.mlir"), SpecError,
+     r"cannot be read .*those that come along are async_copies.mlir, ldmatrix_mma"),
+    (lambda folder: transformed(build(), composed(folder, "missing.mlir")), SpecError, r"missing.mlir"),
+    (lambda folder: transformed(build(), composed(folder, "mine.mlir")), SpecError,
+     r"calls itself, by way of mine.mlir"),
+    (lambda folder: transformed(build(), declared(folder, "{stages = {where = 2 : i64}}")), ToolchainError, DECLARED),
+    (lambda folder: transformed(build(), declared(folder, "{stages = 3 : i64}")), ToolchainError, DECLARED),
+    (lambda folder: transformed(build(), declared(folder, "{stages = {min = 2 : i64}}")), ToolchainError, DECLARED),
+    (lambda folder: transformed(build(), declared(folder, "3 : i64")), ToolchainError, DECLARED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_a_call_that_is_refused(tmp_path, call, error, message):
+    with pytest.raises(error, match=message):
+        call(tmp_path)
 
 
 def test_parameters_are_read_from_the_command_line():
@@ -73,15 +138,6 @@ def test_a_part_changes_the_key_of_the_cache(tmp_path):
         (tmp_path / "async_copies.mlir").write_text((tmp_path / "async_copies.mlir").read_text() + f"// {number}\n")
 
 
-# -- messages
-
-
-def failure(kernel, script, **parameters):
-    with pytest.raises(ToolchainError) as caught:
-        transformed(kernel, script, **parameters)
-    return str(caught.value)
-
-
 def test_scripts_say_what_they_looked_for_and_what_they_found():
     plain = matmul.build(64, 64, 64, f16, tiling=SMALL)
     text = transformed(plain, "async_copies.mlir")
@@ -96,88 +152,6 @@ def test_scripts_say_what_they_looked_for_and_what_they_found():
     assert 'looked for ops ["nvgpu.device_async_copy"], and found ' in said
     assert "vector.contract (" in said
     assert "swizzle.mlir:" in said
-
-
-def test_without_a_script_the_remedy_is_said():
-    with pytest.raises(ToolchainError, match=r"@matmul multiplies tiles .*; compile with --transform ldmatrix_mma"):
-        compile_kernel(build())
-
-
-def test_mma_needs_products():
-    from lego_mlir.kernels import copy
-
-    said = failure(copy.build(64, 64, f32), "ldmatrix_mma.mlir")
-    assert 'looked for ops ["vector.contract"], and found memref.load (4), memref.store (4); if' in said
-
-
-def test_the_pipeline_needs_copies(tmp_path):
-    said = failure(build(), "pipeline.mlir")
-    assert "lego-check-pipeline matched nothing: it looked for an scf.for with nvgpu.device_async_copy" in said
-    assert "and found vector.contract" in said
-
-
-def test_a_loop_too_short_for_its_pipeline(tmp_path):
-    said = failure(build((32, 64, 64)), "matmul_sm80.mlir", stages=5)
-    assert "matmul_sm80.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations" in said
-    assert "this one has 2 iterations; take fewer stages" in said
-
-
-def test_rotation_needs_a_pipelined_loop(tmp_path):
-    said = failure(build(), composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "lego-rotate-fragments"))
-    assert "1 nvgpu.device_async_wait, 2 gpu.barrier" in said
-    assert "pipeline.mlir" in said
-
-
-def test_loading_ahead_needs_products(tmp_path):
-    said = failure(build(), composed(tmp_path, "async_copies.mlir", "lego-load-ahead"))
-    assert "lego-load-ahead matched nothing: it looked for an scf.for with nvgpu.mma.sync, and found vector." in said
-
-
-def test_a_swizzle_needs_tiles_that_can_be_swizzled(tmp_path):
-    padded = gallery.padded(32, 32, 8), gallery.padded(32, 64, 8)
-    said = failure(build(tiles=padded), "matmul_sm80.mlir", stages=2)
-    assert "lego-swizzle matched nothing: it looked for memref.alloc of shared tiles of 16-bit numbers in lines" in said
-    assert "padded tiles need no swizzle: use the script's other parts without swizzle.mlir" in said
-
-
-def test_spreading_needs_products(tmp_path):
-    said = failure(build(), composed(tmp_path, "async_copies.mlir", "lego-spread-copies"))
-    assert "looked for an scf.for with nvgpu.device_async_copy and nvgpu.mma.sync, and found vector.contract (" in said
-
-
-def test_more_stages_than_shared_memory():
-    kernel = build((512, 512, 512), tiling=ProductTile(128, 256, 64, (2, 4)))
-    with pytest.raises(ToolchainError, match=r"take 196608 bytes at once, and a block has 166912 on sm_80; take fewer"):
-        compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
-
-
-def test_rounding_of_elements_that_units_read_whole():
-    kernel = build((128, 256, 128), tiling=ProductTile(128, 256, 64, (8, 1)))
-    with pytest.raises(ScheduleError, match=r"rounded=True rounds f32 to TF32, and a has f16; leave it out"):
-        compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": True})
-
-
-def test_a_tile_of_sums_that_only_warpgroups_leave_out():
-    kernel = build((256, 320, 640), result=f32, tiling=ProductTile(256, 320, 64, (8, 2)))
-    with pytest.raises(ToolchainError, match=r"take 335872 bytes at once, and a block has 166912 on sm_80; take fewer"):
-        compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
-
-
-def test_a_pipeline_with_an_unknown_step(tmp_path):
-    said = failure(build(), composed(tmp_path, "lego-make-faster"))
-    assert "names 'lego-make-faster', which is not a pass; there are lego-shared-to-alloc" in said
-
-
-def test_a_script_that_is_not_there(tmp_path):
-    with pytest.raises(SpecError, match=r"cannot be read .*those that come along are async_copies.mlir, ldmatrix_mma"):
-        transformed(build(), "fast.mlir")
-    with pytest.raises(SpecError, match=r"missing.mlir"):
-        transformed(build(), composed(tmp_path, "missing.mlir"))
-
-
-def test_a_script_that_calls_itself(tmp_path):
-    with pytest.raises(SpecError, match=r"calls itself, by way of mine.mlir"):
-        transformed(build(), composed(tmp_path, "mine.mlir"))
 
 
 def test_a_formula_of_an_unknown_parameter(tmp_path):
@@ -268,13 +242,3 @@ def test_operands_of_mma_that_are_none(tmp_path, capsys, change, message):
     spec.write_text(BY_HAND.replace(*change))
     assert main(["check", str(spec)]) == 2
     assert re.search(message, capsys.readouterr().err)
-
-
-@pytest.mark.parametrize(
-    "parameters", ["{stages = {where = 2 : i64}}", "{stages = 3 : i64}", "{stages = {min = 2 : i64}}", "3 : i64"]
-)
-def test_parameters_that_a_script_declares_wrongly(tmp_path, parameters):
-    script = tmp_path / "mine.mlir"
-    script.write_text(f"module attributes {{transform.with_named_sequence, lego.parameters = {parameters}}} {{}}")
-    with pytest.raises(ToolchainError, match=r"lego.parameters must be a dictionary such as"):
-        transformed(build(), str(script))

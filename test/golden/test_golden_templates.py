@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from golden_files import FOLDER, compare
 from host_cuda import build, check_nw, check_stencil, pointer
+from triton_values import attended, batched, grouped, norm, product_in_f32, random, reversal, rows_of_softmax, same
 
 import lego_mlir as lego
 from lego_mlir import Row, as_layout, gallery
@@ -26,14 +27,6 @@ from lego_mlir.templates.run.triton_interpreter import interpret
 GOLDEN = FOLDER / "templates"
 TILE = (32, 32, 32)
 HAS_TRITON, HAS_GCC = importlib.util.find_spec("triton") is not None, shutil.which("g++") is not None
-
-
-def random(*shape, dtype=np.float16, seed=0):
-    return (np.random.default_rng(seed).standard_normal(shape) / 2).astype(dtype)
-
-
-def same(found, expected, atol):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 @dataclass(frozen=True)
@@ -57,67 +50,7 @@ def product(kernel, grid, m, n, k, b="N"):
     stored = right if b == "N" else np.ascontiguousarray(right.T)
     values = {"M": m, "N": n, "K": k}
     interpret(kernel, "matmul", (grid,), left, stored, c, *(values[str(s)] for s in kernel.sizes))
-    same(c, left.astype(np.float32) @ right.astype(np.float32), 0.02)
-
-
-def products(kernel, folder):
-    a, b, c = random(3, 40, 32), random(3, 32, 64, seed=1), np.zeros((3, 40, 64), np.float16)
-    interpret(kernel, "batched_matmul", (4, 3), a, b, c)
-    same(c, a.astype(np.float32) @ b.astype(np.float32), 0.02)
-
-
-def group(kernel, folder):
-    sizes = np.array([[32, 64, 32], [16, 32, 48], [64, 16, 16]], np.int32)
-    a = [random(m, k, seed=3 * i) for i, (m, _, k) in enumerate(sizes)]
-    b = [random(k, n, seed=3 * i + 1) for i, (_, n, k) in enumerate(sizes)]
-    c = [np.zeros((m, n), np.float16) for m, n, _ in sizes]
-    interpret(kernel, "grouped_gemm", (2,), a, b, c, sizes, 3)
-    for left, right, out in zip(a, b, c, strict=True):
-        same(out, left.astype(np.float32) @ right.astype(np.float32), 0.02)
-
-
-def reversal(kernel, folder):
-    source, out = random(40, 24, dtype=np.float32), np.zeros(960, np.float32)
-    interpret(kernel, "relayout", (9,), source, out)
-    assert np.array_equal(out, source.ravel()[::-1])
-
-
-def rows_of_softmax(kernel, folder):
-    x, y = random(6, 100, dtype=np.float32) * 8, np.zeros((6, 100), np.float32)
-    interpret(kernel, "softmax", (2,), x, y)
-    powers = np.exp(x - x.max(axis=1, keepdims=True))
-    same(y, powers / powers.sum(axis=1, keepdims=True), 1e-6)
-
-
-def norm(kernel, folder):
-    rows, columns, groups = 6, 50, 2
-    x, dy = (random(rows, columns, dtype=np.float32, seed=s) for s in (0, 1))
-    weight, bias = (random(columns, dtype=np.float32, seed=s) for s in (2, 3))
-    y, dx, mean, rstd = np.zeros_like(x), np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32)
-    interpret(kernel, "layer_norm_forward", (rows,), x, weight, bias, y, mean, rstd)
-    normal = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
-    same(y, normal * weight + bias, 1e-5)
-    parts = [np.zeros((groups, columns), np.float32) for _ in "wb"]
-    interpret(kernel, "layer_norm_backward", (groups,), dy, x, weight, mean, rstd, dx, *parts)
-    weighted = dy * weight
-    along, shift = (v.mean(axis=1, keepdims=True) for v in (normal * weighted, weighted))
-    same(dx, (weighted - normal * along - shift) * rstd[:, None], 1e-5)
-    for part, expected in zip(parts, ((dy * normal).sum(axis=0), dy.sum(axis=0)), strict=True):
-        total = np.zeros(columns, np.float32)
-        interpret(kernel, "sum_groups", (2,), part, total)
-        same(total, expected, 1e-4)
-
-
-def attended(kernel, positions, causal):
-    q, k, v = (random(1, 2, positions, 16, seed=s) for s in range(3))
-    out, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
-    interpret(kernel, "attention", (2 * -(-positions // 32),), q, k, v, out, lse)
-    scores = np.einsum("bhsd,bhtd->bhst", q, k, dtype=np.float32) / 4
-    if causal:
-        scores = np.where(np.tri(positions, dtype=bool), scores, -np.inf)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    same(out, (powers / powers.sum(axis=-1, keepdims=True)) @ v.astype(np.float32), 5e-3)
-    same(lse * np.log(2), np.log(np.exp(scores).sum(axis=-1)), 5e-3)
+    same(c, product_in_f32(left, right), 0.02)
 
 
 # -- the classes of layouts
@@ -177,19 +110,20 @@ TEXTS = {
         lambda: matmul(64, 96, 32, b="T", tile=TILE, descriptors=True, persistent=4).render(),
         lambda r, _: product(r, 4, 64, 96, 32, "T"),
     ),
-    "batched_matmul": Golden(lambda: batched_matmul(3, 40, 64, 32, tile=TILE).render(), products),
+    "batched_matmul": Golden(lambda: batched_matmul(3, 40, 64, 32, tile=TILE).render(), lambda r, _: batched(r)),
     "batched_matmul_descriptors": Golden(
-        lambda: batched_matmul(3, 40, 64, 32, tile=TILE, descriptors=True).render(), products
+        lambda: batched_matmul(3, 40, 64, 32, tile=TILE, descriptors=True).render(), lambda r, _: batched(r)
     ),
-    "grouped_gemm": Golden(lambda: grouped_gemm(tile=TILE, programs=2, group=2).render(), group),
+    "grouped_gemm": Golden(lambda: grouped_gemm(tile=TILE, programs=2, group=2).render(), lambda r, _: grouped(r)),
     "grouped_gemm_descriptors": Golden(
-        lambda: grouped_gemm(tile=TILE, programs=2, group=2, descriptors=True).render(), group
+        lambda: grouped_gemm(tile=TILE, programs=2, group=2, descriptors=True).render(), lambda r, _: grouped(r)
     ),
     "relayout": Golden(
-        lambda: relayout(Row(40, 24), as_layout(gallery.reverse(40, 24)), tile=(16, 8)).render(), reversal
+        lambda: relayout(Row(40, 24), as_layout(gallery.reverse(40, 24)), tile=(16, 8)).render(),
+        lambda r, _: reversal(r),
     ),
-    "softmax": Golden(lambda: softmax(6, 100, at_a_time=4).render(), rows_of_softmax),
-    "layer_norm": Golden(lambda: layer_norm(6, 50, groups=2, block=32).render(), norm),
+    "softmax": Golden(lambda: softmax(6, 100, at_a_time=4).render(), lambda r, _: rows_of_softmax(r)),
+    "layer_norm": Golden(lambda: layer_norm(6, 50, groups=2, block=32).render(), lambda r, _: norm(r)),
     "attention": Golden(
         lambda: attention(1, 2, 64, 16, tile=(32, 16)).render(), lambda r, _: attended(r, 64, causal=False)
     ),

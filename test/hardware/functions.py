@@ -8,8 +8,6 @@ numbers around 1, and zeros, infinities and NaN. Results go to bench/results/<de
 if a function exceeds the bound of docs/reference/kernels.md, or an infinity, a NaN or a conversion differs.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

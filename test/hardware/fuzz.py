@@ -14,8 +14,6 @@ outside its place are found. Results go to bench/results/<device>/<date>-fuzz.js
 code 1 for anything wrong; without a GPU a step prints that it was skipped and ends with 0.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

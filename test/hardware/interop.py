@@ -7,8 +7,6 @@
 run where there are two. A check that cannot run says why, and is not counted as passed.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import traceback

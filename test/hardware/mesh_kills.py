@@ -8,8 +8,6 @@ peers      lego.mesh.PeerExchange between two checked barriers
 product    lego.mesh.MeshProduct, with a limit of time
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

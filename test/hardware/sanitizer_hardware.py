@@ -11,8 +11,6 @@ the largest distance in units of the last place is shown. `run` and `count` need
 compiler: `render` leaves a plain archive.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -4,8 +4,6 @@ PyTorch without CUDA takes builds for the CPU alone, so that the build is import
 where it has chosen one.
 """
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("kernels", reason="kernels is not installed; `python test/run.py interop` has it")

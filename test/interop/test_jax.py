@@ -1,7 +1,5 @@
 """Operators of JAX: eager and under jit, aliasing, refusals. `python test/run.py interop` has JAX."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

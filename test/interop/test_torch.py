@@ -1,7 +1,5 @@
 """Operators of PyTorch: dispatch, fake shapes, `torch.compile`, autograd. `python test/run.py interop` has PyTorch."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Kernels as functions of TVM's FFI, which C++ callers find by name. `python test/run.py interop` has it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ All threads run the same steps. A copy is in flight from its issue until a wait 
 other access to its destination in between is a fault. From the wait on it is a write of its thread, made at the wait.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The counting models agree with a model that looks at every lane, on random layouts, widths and masks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """CuTe's operations against their definitions as functions, coordinate by coordinate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -3,8 +3,6 @@
 The oracle here knows a layout as nested tuples of (size, stride) and bits of a swizzle, and shares no code with `cute`.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from math import prod

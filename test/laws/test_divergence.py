@@ -5,8 +5,6 @@ between blocks), and as a walk over its tree for one thread after the other.
 """
 
 # ruff: noqa: E501  (MLIR reads better unbroken)
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Laws of linear layouts: definitions 4.2 to 4.5, propositions 4.8 and 4.12, closure under shape operations (4.4)."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Linear layouts and the algebra of bijections, each in terms of the other; sizes that are not powers of two."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 

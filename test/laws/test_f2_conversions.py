@@ -4,8 +4,6 @@ Random pairs of blocked, mma, operand, sliced and general layouts, 8 to 64 bit, 
 `hardware.banks` counts wavefronts from addresses, independently of the closed form of `f2.banks`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 

@@ -4,8 +4,6 @@
 refuse one, Triton has to refuse it too, except for the tensor-copy boxes of rank 3 whose outer dimensions it mixes.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

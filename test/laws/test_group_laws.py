@@ -1,7 +1,5 @@
 """The laws of the group: composition, inverse, and views, against NumPy on drawn layouts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """An int means the same whichever library's type it has: the same layout or position, or a refusal."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sympy

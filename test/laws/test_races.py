@@ -5,8 +5,6 @@ tables. Brute force looks at every pair of accesses to an element: a race if one
 are by two blocks, or by two threads of one block with no barrier between.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

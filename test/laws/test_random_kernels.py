@@ -16,6 +16,7 @@ import sys
 
 import hypothesis
 import pytest
+from assembling import needs_ptxas
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from launching import launch, launch_on_cpu
@@ -33,7 +34,6 @@ NARROWED = ("sm_90",)
 MLIR_OPT = shutil.which("mlir-opt-22")
 TEST = pathlib.Path(__file__).parents[1]
 needs_mlir_opt = pytest.mark.skipif(MLIR_OPT is None, reason="needs mlir-opt-22 (apt-get install mlir-22-tools)")
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 batches = st.tuples(*(cases(f"k{n}") for n in range(TOGETHER)))
 # A batch is much to draw, and drawn on purpose; why a case fails is read off its text, not off the lines that ran.
 settled = {

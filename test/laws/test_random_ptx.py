@@ -3,8 +3,6 @@
 `pytest test/laws/test_random_ptx.py --kernels-seed=7` draws other kernels than the everyday ones.
 """
 
-from __future__ import annotations
-
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings

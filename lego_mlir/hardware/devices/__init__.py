@@ -17,13 +17,11 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Json
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.device_numbers import DeviceNumbers
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
 
 FOLDER: Final = Path(__file__).parent
 REFERENCE: Final = "NVIDIA H200"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.memref import load_step, store_step
 from lego_mlir.interp.dialects.scf import assign, branch, loop
@@ -18,9 +18,6 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 from lego_mlir.printers.affine import affine_function
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute
 
 Compute = Callable[[Sequence[Array]], Array]
 

@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Attribute, Type
 from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.machine import Machine, merge
-from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.program import Implementation, Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
-from lego_mlir.interp.values import Array, unsigned
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Type
-    from lego_mlir.interp.program import Implementation
-    from lego_mlir.interp.values import DType
-
+from lego_mlir.interp.values import Array, DType, unsigned
 
 Binary = Callable[[Array, Array], Array]
 
@@ -330,7 +325,7 @@ def float_to_integer(op: Operation) -> Step:
     return op.elementwise(compute)
 
 
-@implements("arith.bitcast")
+@implements("arith.bitcast", "vector.bitcast")
 def bitcast(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))

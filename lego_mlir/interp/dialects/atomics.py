@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from lego_mlir.interp.dialects.scf import run_masked
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.values import DType
+from lego_mlir.interp.values import Array, DType
 
 KINDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": np.add,

@@ -6,17 +6,15 @@ Branches end blocks, so they are edges rather than steps; `exits_of` compiles th
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Block, Op, Region
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.dialects.arith import report_lanes
 from lego_mlir.interp.graph import RETURN, Edge, Exits, Graph, compile_graph
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Compiler, Operation, Step, implements
 from lego_mlir.interp.report import Kind
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Block, Op, Region
 
 BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
 

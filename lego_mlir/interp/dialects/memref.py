@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_mlir.aliases import Type
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.arith import elements
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
+from lego_mlir.interp.memory import DYNAMIC, MemRef, Space, Touch
 from lego_mlir.interp.program import Operation, Step, copy_slots, implements
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, DType
 from lego_mlir.transforms import tile_names
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Type
     from lego_mlir.interp.access import MemoryAccess
-    from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.values import DType
 
 Indices = Callable[[Machine], Sequence[Array]]
 

@@ -18,7 +18,7 @@ from lego_mlir.interp import memory, rounding, shadow, values
 from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp
 from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.memory import Touch
+from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.mma_fragments import (
     ascending,
     kept_columns,
@@ -28,13 +28,11 @@ from lego_mlir.interp.mma_fragments import (
     sum_places,
 )
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.report import Kind
+from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
-    from lego_mlir.interp.memory import MemRef
-    from lego_mlir.interp.report import SourceLocation
 
 TILE = 8
 """Rows of an ldmatrix tile; each is 16 bytes, four 32-bit registers wide."""

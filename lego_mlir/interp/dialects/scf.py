@@ -17,11 +17,10 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine, merge
 from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, DType, SlotValue
 
 if TYPE_CHECKING:
     from lego_mlir.interp.report import SourceLocation
-    from lego_mlir.interp.values import DType, SlotValue
 
 
 AT_ONCE = 4096

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Type
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import extremes, memory, rounding, shadow, values
 from lego_mlir.interp.dialects.gpu import by_warp, from_warp, require_whole_warps
@@ -23,12 +24,10 @@ from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, DType
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Type
     from lego_mlir.interp.access import MemoryAccess
-    from lego_mlir.interp.values import DType
 
 
 @dataclass(frozen=True, slots=True)

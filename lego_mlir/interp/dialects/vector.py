@@ -7,19 +7,16 @@ Every operation acts on the vectors of all lanes, so it is the NumPy operation o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Op
 from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.dialects.affine import mixed
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
-from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Op
-    from lego_mlir.interp.values import DType
+from lego_mlir.interp.values import Array, DType
 
 LANES: Final = 2
 """The leading axes before those of a vector: blocks and threads."""
@@ -402,12 +399,6 @@ def to_elements(op: Operation) -> Step:
             m.values[slot] = flat[:, :, i]
 
     return step
-
-
-@implements("vector.bitcast")
-def bitcast(op: Operation) -> Step:
-    dtype = values.element_dtype(op.result_type())
-    return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))
 
 
 @implements("vector.interleave")

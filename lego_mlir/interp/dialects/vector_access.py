@@ -8,11 +8,12 @@ vectors are not yet distributed over the lanes (`convert-vector-to-gpu`): the wa
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from lego_mlir.aliases import Type
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.counters import leaders, same_in_warp
@@ -21,9 +22,6 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Type
 
 
 @implements("vector.load")
@@ -180,102 +178,90 @@ def transfer_write(op: Operation) -> Step:
     return step
 
 
-@implements("vector.maskedload")
-def maskedload(op: Operation) -> Step:
+Touching = Callable[[Machine, MemoryAccess, MemRef, Array], Touch]
+"""The touch of the elements of a memref that a mask marks."""
+
+
+def _masked_load(op: Operation, touching: Touching) -> Step:
+    """Load the marked elements; the others are those of the last operand."""
     op.touches(0, read=True)
-    ref, *indices, mask_slot, other = op.operands
-    access, result, (size,) = op.access("read"), op.result, values.vector_shape(op.result_type())
-
-    def step(m: Machine) -> None:
-        window, mask = m.values[ref], m.values[mask_slot]
-        touch = rectangle(m, access, window, [m.values[s] for s in indices], [window.rank - 1], [size], mask)
-        m.values[result] = np.where(mask, memory.read(m, access, touch, window.dtype), m.values[other])
-
-    return step
-
-
-@implements("vector.maskedstore")
-def maskedstore(op: Operation) -> Step:
-    op.touches(0, written=True)
-    ref, *indices, mask_slot, value = op.operands
-    access, (size,) = op.access("write"), values.vector_shape(op.operand_type(len(op.operands) - 1))
-
-    def step(m: Machine) -> None:
-        window = m.values[ref]
-        at = [m.values[s] for s in indices]
-        touch = rectangle(m, access, window, at, [window.rank - 1], [size], m.values[mask_slot])
-        memory.write(m, access, touch, m.values[value])
-
-    return step
-
-
-def _scattered(
-    m: Machine, access: MemoryAccess, window: MemRef, base: Sequence[Array], offsets: Array, mask: Array
-) -> Touch:
-    spread = [values.like_vector(index, offsets.ndim) for index in base]
-    spread[-1] = spread[-1] + offsets.astype(np.int64)
-    return memory.address(m, access, window, spread, ok=mask)
-
-
-@implements("vector.gather")
-def gather(op: Operation) -> Step:
-    op.touches(0, read=True)
-    ref, *base, offsets, mask_slot, other = op.operands
+    ref, *_, mask_slot, other = op.operands
     access, result, outer = op.access("read"), op.result, op.mask
 
     def step(m: Machine) -> None:
         window, mask = m.values[ref], m.values[mask_slot]
         if outer is not None:
             mask = mask & m.values[outer]
-        touch = _scattered(m, access, window, [m.values[s] for s in base], m.values[offsets], mask)
-        m.values[result] = np.where(mask, memory.read(m, access, touch, window.dtype), m.values[other])
+        found = memory.read(m, access, touching(m, access, window, mask), window.dtype)
+        m.values[result] = np.where(mask, found, m.values[other])
 
     return step
 
 
-@implements("vector.scatter")
-def scatter(op: Operation) -> Step:
+def _masked_store(op: Operation, touching: Touching) -> Step:
+    """Store the marked elements."""
     op.touches(0, written=True)
-    ref, *base, offsets, mask_slot, value = op.operands
+    ref, *_, mask_slot, value = op.operands
     access = op.access("write")
 
     def step(m: Machine) -> None:
-        touch = _scattered(
-            m, access, m.values[ref], [m.values[s] for s in base], m.values[offsets], m.values[mask_slot]
-        )
+        touch = touching(m, access, m.values[ref], m.values[mask_slot])
         memory.write(m, access, touch, m.values[value])
 
     return step
 
 
-def _packed(mask: Array) -> Array:
+def _consecutive(indices: Sequence[int], vector_type: Type) -> Touching:
+    (size,) = values.vector_shape(vector_type)
+    return lambda m, access, window, mask: rectangle(
+        m, access, window, [m.values[s] for s in indices], [window.rank - 1], [size], mask
+    )
+
+
+def _scattered(base: Sequence[int], offsets: Callable[[Machine, Array], Array]) -> Touching:
+    """Elements at offsets from the base along the last axis."""
+
+    def touching(m: Machine, access: MemoryAccess, window: MemRef, mask: Array) -> Touch:
+        at = offsets(m, mask)
+        spread = [values.like_vector(m.values[index], at.ndim) for index in base]
+        spread[-1] = spread[-1] + at.astype(np.int64)
+        return memory.address(m, access, window, spread, ok=mask)
+
+    return touching
+
+
+def _packed(_: Machine, mask: Array) -> Array:
     """For each element, the number of active elements before it."""
     return np.cumsum(mask, axis=-1) - mask
 
 
+@implements("vector.maskedload")
+def maskedload(op: Operation) -> Step:
+    return _masked_load(op, _consecutive(op.operands[1:-2], op.result_type()))
+
+
+@implements("vector.maskedstore")
+def maskedstore(op: Operation) -> Step:
+    return _masked_store(op, _consecutive(op.operands[1:-2], op.operand_type(len(op.operands) - 1)))
+
+
+@implements("vector.gather")
+def gather(op: Operation) -> Step:
+    *base, offsets = op.operands[1:-2]
+    return _masked_load(op, _scattered(base, lambda m, _: m.values[offsets]))
+
+
+@implements("vector.scatter")
+def scatter(op: Operation) -> Step:
+    *base, offsets = op.operands[1:-2]
+    return _masked_store(op, _scattered(base, lambda m, _: m.values[offsets]))
+
+
 @implements("vector.expandload")
 def expandload(op: Operation) -> Step:
-    op.touches(0, read=True)
-    ref, *base, mask_slot, other = op.operands
-    access, result = op.access("read"), op.result
-
-    def step(m: Machine) -> None:
-        window, mask = m.values[ref], m.values[mask_slot]
-        touch = _scattered(m, access, window, [m.values[s] for s in base], _packed(mask), mask)
-        m.values[result] = np.where(mask, memory.read(m, access, touch, window.dtype), m.values[other])
-
-    return step
+    return _masked_load(op, _scattered(op.operands[1:-2], _packed))
 
 
 @implements("vector.compressstore")
 def compressstore(op: Operation) -> Step:
-    op.touches(0, written=True)
-    ref, *base, mask_slot, value = op.operands
-    access = op.access("write")
-
-    def step(m: Machine) -> None:
-        mask = m.values[mask_slot]
-        touch = _scattered(m, access, m.values[ref], [m.values[s] for s in base], _packed(mask), mask)
-        memory.write(m, access, touch, m.values[value])
-
-    return step
+    return _masked_store(op, _scattered(op.operands[1:-2], _packed))

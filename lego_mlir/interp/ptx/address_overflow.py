@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.ptx_program import AddressOperand, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.decoder import Decoder
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import Outcome, Step

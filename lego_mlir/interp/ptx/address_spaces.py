@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.errors import InterpreterError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
     from lego_mlir.interp.ptx.device_heap import DeviceHeap
     from lego_mlir.interp.ptx.device_order import DeviceOrder
     from lego_mlir.interp.ptx.global_shadow import GlobalShadow

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware import banks
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 PITCHES: Final = (64, 128, 256, 512, 1024)
 """Bytes of a row that are tried besides the distances between the lanes of a request."""

@@ -16,16 +16,14 @@ import struct
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_spaces import GLOBAL_BASE, GlobalMemory
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 MAP_BYTES: Final = 128
 MAGIC: Final = b"lego-map"

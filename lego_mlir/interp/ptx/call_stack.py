@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array
 
 MOST_FRAMES: Final = 64
 """Calls within each other; a stack of hardware has some hundreds of bytes, and 1 KiB unless the host sets another."""

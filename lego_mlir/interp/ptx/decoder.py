@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype, IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx.address_overflow import address_registers, with_overflows
 from lego_mlir.interp.ptx.address_spaces import WINDOWS
@@ -32,9 +33,6 @@ from lego_mlir.interp.ptx.ptx_program import (
     SymbolOperand,
 )
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED, TYPE_NAMES, bits_of, integer
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype, IntArray
 
 Builder = Callable[["Decoder", PtxInstruction], Step]
 Source = Callable[[Gang], "Array"]
@@ -217,6 +215,22 @@ class Decoder:
                 return lambda gang, value: None
             case _:
                 raise self.refused(instruction, f"{operand} cannot be written")
+
+    def computed(self, instruction: PtxInstruction, compute: Callable[..., Array], *types: str) -> Step:
+        """The step that writes to the first operand what `compute` makes of the others.
+
+        They are read with these types, the last one for all that remain, or with the instruction's.
+        """
+        target, *given = instruction.operands
+        own = types or (self.type_of(instruction),)
+        sources = [self.source(o, own[min(i, len(own) - 1)], instruction) for i, o in enumerate(given)]
+        write = self.sink(target, instruction)
+
+        def run(gang: Gang) -> Outcome:
+            write(gang, compute(*[source(gang) for source in sources]))
+            return None
+
+        return run
 
     def items(self, operand: PtxOperand) -> tuple[PtxOperand, ...]:
         """The operands of a list, or the one operand."""

@@ -7,14 +7,11 @@ gives a null pointer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from lego_mlir.interp.ptx.address_spaces import PAGE, UNWRITTEN, GlobalBuffer, rounded
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.ptx.address_spaces import GlobalMemory
+from lego_mlir.interp.ptx.address_spaces import PAGE, UNWRITTEN, GlobalBuffer, GlobalMemory, rounded
 
 HEAP_BYTES: Final = 8 << 20
 BETWEEN: Final = PAGE

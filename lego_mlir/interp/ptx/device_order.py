@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
+
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IntArray
     from lego_mlir.interp.ptx.ptx_machine import PtxMachine
     from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.device_order import is_strong, orders_blocks
 from lego_mlir.interp.ptx.global_shadow import BLOCK, LINE, SEVERAL
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.address_spaces import GlobalBuffer, GlobalMemory
     from lego_mlir.interp.ptx.checks import Checks
     from lego_mlir.interp.ptx.ptx_program import PtxInstruction

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, DeferredMove, Gang, Join, PollState, by_warp, merge, simplified
 from lego_mlir.interp.ptx.liveness import slots_of
 from lego_mlir.interp.ptx.ptx_machine import EXIT, PARKED, YIELD, GangDivergence, PtxMachine, Step
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import UNITS
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 QUANTA: Final = (20, 200, 2000, 100_000)
 SHOWN_WAITERS: Final = 6

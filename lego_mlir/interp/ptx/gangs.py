@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.call_stack import CallFrame, merged_frames
 from lego_mlir.interp.ptx.ptx_types import BITS
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 Registers = list["Array | None"]
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+from lego_mlir.aliases import Array, IntArray
 
 BLOCK, AGENT, CLOCK, LINE = range(4)
 SEVERAL: Final = np.int32(2**31 - 1)

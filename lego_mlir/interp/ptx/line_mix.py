@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.interp.ptx.gangs import by_warp
-from lego_mlir.interp.ptx.ptx_machine import GangDivergence
+from lego_mlir.interp.ptx.gangs import Gang, by_warp
+from lego_mlir.interp.ptx.ptx_machine import GangDivergence, Outcome, Step
 from lego_mlir.interp.ptx.ptx_types import FLOATS, PACKED
 from lego_mlir.interp.report import LineMix, SourceLocation
 
 if TYPE_CHECKING:
     from lego_mlir.interp.ptx.decoder import Decoder
-    from lego_mlir.interp.ptx.gangs import Gang
-    from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
     from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 MEMORY: Final = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "tex", "suld", "sust"})

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import InterpreterError
 from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal, refused_cluster
@@ -62,9 +63,6 @@ from lego_mlir.interp.ptx.reconvergence import join_points, successors
 from lego_mlir.interp.ptx.recorded_launches import RecordedLaunch
 from lego_mlir.interp.report import Kind, Report, SourceLocation
 from lego_mlir.interp.shared_shadow import TENSOR_UNITS, UNITS
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 PtxArgument = Any
 """An array, which is passed as a pointer, a number, or an object with `ptx_bytes`, such as a tensor map."""

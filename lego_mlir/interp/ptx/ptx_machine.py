@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
@@ -33,7 +34,6 @@ from lego_mlir.interp.shared_shadow import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
     from lego_mlir.interp.barrier_phases import PhaseBarrier
     from lego_mlir.interp.ptx.line_mix import InstructionMix
 

@@ -9,13 +9,12 @@ Source: PTX ISA, "Types"; the alternate floating-point formats are those of `ml_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
+from lego_mlir.aliases import Array, Dtype
 
 BITS: Final = {1: np.dtype(np.bool_), 8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32),
                64: np.dtype(np.uint64)}  # fmt: skip

@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import InterpreterError
-from lego_mlir.interp.ptx.address_spaces import RecordedBuffer
+from lego_mlir.interp.ptx.address_spaces import GlobalMemory, RecordedBuffer
 from lego_mlir.interp.ptx.ptx_launch import EmulatorOptions, PtxArgument, emulate
 from lego_mlir.interp.ptx.ptx_reader import read_ptx
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
-    from lego_mlir.interp.ptx.address_spaces import GlobalMemory
     from lego_mlir.interp.ptx.recorded_launches import BoundValue, RecordedLaunch
     from lego_mlir.interp.report import Report
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware import banks, sectors
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.bank_remedies import SharedRequests, best_placement
 from lego_mlir.interp.report import Site, SourceLocation
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
     from lego_mlir.interp.ptx.address_spaces import Located
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import PtxMachine, SharedArray

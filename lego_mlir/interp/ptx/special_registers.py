@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PtxMachine
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 AXES: Final = {"x": 0, "y": 1, "z": 2}
 LANES: Final = np.arange(WARP, dtype=np.uint32)

@@ -14,16 +14,14 @@ formats"; CUTLASS, `cute/arch/mma_sm100_desc.hpp`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 BYTES_ALONG_K: Final = 32
 NARROW: Final[dict[str, tuple[Dtype, int]]] = {

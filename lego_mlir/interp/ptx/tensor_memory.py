@@ -15,17 +15,15 @@ PTX ISA, "Tensor Memory", "Memory Consistency Model for 5th generation of Tensor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PtxMachine
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import AGENT_NAMES, PRODUCT_AGENT, WARP_AGENT, Conflict, ShadowAccess, SharedShadow
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 LANES: Final = 128
 COLUMNS: Final = 512

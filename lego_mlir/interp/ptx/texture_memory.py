@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.errors import InterpreterError
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
     from lego_mlir.interp.ptx.address_spaces import GlobalMemory
 
 HANDLE_BASE: Final = 0x7D00_0000_0000

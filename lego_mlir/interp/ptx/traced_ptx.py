@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument, emulate
 from lego_mlir.interp.traced_kernels import kernel_extents
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.hardware.tensor_maps import TensorMap
     from lego_mlir.interp.report import Report
     from lego_mlir.store import Cache

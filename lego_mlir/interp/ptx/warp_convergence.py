@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.gangs import Gang, merge
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.decoder import Decoder
 
 FULL: Final = np.array([0xFFFFFFFF], np.uint32)

@@ -9,12 +9,11 @@ instruction are compared elsewhere. CUDA C++ Programming Guide, "Independent Thr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
+from lego_mlir.aliases import Array, IntArray
 
 WARP_FIELD, LANE, CLOCK, ACCESS, LINE = range(5)
 MANY: Final = 32

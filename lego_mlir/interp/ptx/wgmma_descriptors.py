@@ -17,14 +17,12 @@ PTX ISA, "Asynchronous warpgroup level matrix shared memory layout", "Matrix Des
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
 from lego_mlir.interp.ptx.bulk_tensor_maps import swizzled
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import IntArray
 
 MODES: Final = (0, 128, 64, 32)
 CHUNK: Final = 16

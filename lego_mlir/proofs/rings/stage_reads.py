@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Symbol
 from lego_mlir.proofs.rings.agents import FromRoundBefore, StageAccess
 from lego_mlir.tracing.trace.trace import (
     Barrier,
@@ -33,7 +34,6 @@ from lego_mlir.tracing.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Symbol
     from lego_mlir.tracing.emit.carried_products import CarriedSums
     from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
@@ -21,9 +21,6 @@ from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, ArrayOperand, read, require_alike
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
 
 Shape = tuple[int, ...]
 

@@ -30,6 +30,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lego_mlir.aliases import Returned, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, exact_kernels, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
@@ -59,7 +60,6 @@ from lego_mlir.runtime.products.scaled import scaled_product
 from lego_mlir.runtime.products.steps import StepsPlan, workspace_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Returned, Tensor
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
     from lego_mlir.runtime.plans import Backend, Plan
 

@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 from lego_mlir.runtime.arrays import ArrayFacts, Device
 from lego_mlir.runtime.binding import device_name
 from lego_mlir.runtime.products.operands import ArrayOperand, order_of, read
 from lego_mlir.runtime.products.problem import F8, RESULTS
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")

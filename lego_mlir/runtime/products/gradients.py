@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Foreign, Tensor
 from lego_mlir.runtime.first_derivatives import refusing
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign, Tensor
 
 Product = Callable[..., "Tensor"]
 """`lego_mlir.grouped_matmul`."""

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError, brief
 from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
@@ -26,7 +27,6 @@ from lego_mlir.runtime.products.role_kernels import kernel_for
 from lego_mlir.runtime.products.scaled import grouped_scaled_product
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
     from lego_mlir.runtime.calls import Calls
 
 NAME: Final = "grouped_matmul"

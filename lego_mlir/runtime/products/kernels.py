@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.runtime.products import copies
 from lego_mlir.runtime.products.problem import FOLDER, INPUTS, WARPGROUP_TARGET, Problem
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass
@@ -32,7 +33,6 @@ def kernel_for(problem: Problem) -> Scripted:
     """The kernel for exactly the sizes of a problem. Raises UsageError for one that no unit of the target computes."""
     from lego_mlir.choices import families
     from lego_mlir.layout import Col, Row
-    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     p = problem
     shapes = zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
@@ -131,7 +131,6 @@ def compiled_copy(name: str, target: str, emit: str = "ptx") -> Compilation:
     """The compilation of a copy, such as `pad_f16_N`, `crop_f16` or `along_k_8bit_by_16`, through the cache."""
     from lego_mlir.kernels import aligned_copies
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     kind, dtype, *letter = name.split("_")
     if kind == "along":

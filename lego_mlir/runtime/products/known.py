@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import AnyArray, Returned, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.products.operands import ALIGNMENT
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Returned, Tensor
     from lego_mlir.runtime.exact_kernels import ExactKernel
     from lego_mlir.runtime.plans import Plan
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import AnyArray, Foreign, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, dense_strides, library_of
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Foreign, Tensor
 
 ALIGNMENT: Final = 16
 """Bytes: the widest access of a kernel."""

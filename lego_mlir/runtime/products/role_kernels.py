@@ -18,15 +18,14 @@ from lego_mlir.choices import role_tiles
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.runtime import packs
-from lego_mlir.runtime.calls import BuiltCalls
+from lego_mlir.runtime.calls import BuiltCalls, Calls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.operands import ALIGNED
-from lego_mlir.runtime.products.problem import kernels_folder
+from lego_mlir.runtime.products.problem import Problem, kernels_folder
+from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.arrays import Device
-    from lego_mlir.runtime.calls import Calls
-    from lego_mlir.runtime.products.problem import Problem
     from lego_mlir.tracing.definition.kernel import Kernel
 
 BATCHED: Final = "batched_matmul"
@@ -128,7 +127,6 @@ def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
 @lru_cache(_KEPT)
 def _built(wanted: RoleKernel) -> Kernel:
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products, scaled_products
-    from lego_mlir.tracing.trace.dtypes import dtype_named
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
     if wanted.what.endswith(SCALED):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Tensor
 from lego_mlir.choices import scaled_tiles
 from lego_mlir.choices.role_tiles import Rows
 from lego_mlir.choices.scaled_tiles import BLOCK, SCALES
@@ -29,7 +30,6 @@ from lego_mlir.runtime.products.problem import RESULTS, WARPGROUP_TARGET, Proble
 from lego_mlir.runtime.products.role_kernels import SCALED, RoleKernel, calls_of, multiple_of
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Tensor
     from lego_mlir.runtime.calls import Calls
     from lego_mlir.runtime.products.fused import Given, ProductOptions
 

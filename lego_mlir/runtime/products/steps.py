@@ -18,8 +18,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
@@ -27,9 +28,6 @@ from lego_mlir.runtime.driver import Driver
 from lego_mlir.runtime.launches import AddressCheck, CudaBackend, LaunchChain
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 from lego_mlir.runtime.plans import Backend, Plan
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
 
 ALIGNMENT: Final = 256  # bytes: of each scratch tensor, as cuMemAlloc aligns
 KEPT: Final = 1 << 26

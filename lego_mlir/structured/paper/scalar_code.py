@@ -32,7 +32,6 @@ _INDEX_OPS = {
     "+": "addi", "-": "subi", "*": "muli", "min": "minsi", "max": "maxsi", "div": "floordivsi", "mod": "remsi",
 }  # fmt: skip
 _COMPARE = {"<=": "sle", "<": "slt", ">=": "sge", ">": "sgt", "==": "eq"}
-Env = Mapping[str, loops.Expr | SSA]
 
 
 def emit(lowered: Lowered, name: str, element: str) -> Function:

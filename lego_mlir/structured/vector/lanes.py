@@ -15,18 +15,16 @@ matrix, with vectors in place of numbers, computes a whole group:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import UsageError
 from lego_mlir.structured.function import SSA, Function
 from lego_mlir.structured.lower import Lowered
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 LARGEST: Final = 8
 

@@ -25,6 +25,7 @@ from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
@@ -153,8 +154,6 @@ class Offsets(_OfTheKernel):
         return by.expr
 
     def _distance(self, symbol: Symbol) -> Expr:
-        from lego_mlir.expr.simplify import simplify
-
         raw = self.expr
         moved = raw.xreplace({symbol: symbol + 1}) - raw
         known = self.ranges.get(symbol)

@@ -11,16 +11,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache as remember
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError, Rerun, ToolchainError
 from lego_mlir.store import Cache, key
 from lego_mlir.templates.run import nvcc
 from lego_mlir.toolchain import nvidia_tools
 from lego_mlir.toolchain.kept import keep
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Foreign
 
 REMEDY: Final = (
     "install NVIDIA's nvidia-cuda-nvrtc, which CuPy and PyTorch bring, or the CUDA toolkit with nvcc on PATH"

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import IO, Any, Final
 
+import numpy
+
 from lego_mlir.errors import TemplateError, did_you_mean
 from lego_mlir.expr.index import is_masked
 from lego_mlir.templates import Rendered
@@ -76,14 +78,10 @@ class _ChildError(Exception):
 
 
 def _is_array(value: object) -> bool:
-    import numpy
-
     return isinstance(value, numpy.ndarray)
 
 
 def _contiguous(value: Any) -> Any:
-    import numpy
-
     if is_masked(value):
         raise TemplateError("a masked array has no elements where its mask is set; pass array.filled(value)")
     if isinstance(value, list):
@@ -152,8 +150,6 @@ def _run(
     text: str, name: str, kernel: str, grid: tuple[int, ...], arguments: Any, constants: Any
 ) -> tuple[Failure | None, Any]:
     """In the child: one launch; the failure, or the updated arguments."""
-    import numpy
-
     from lego_mlir.templates import Template
     from lego_mlir.templates.run.triton import interpreter, load
 

@@ -21,6 +21,7 @@ from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
@@ -77,8 +78,6 @@ def strided(placed: NamedLayout) -> StridedForm:
 
 
 def _slope(name: str, position: Expr, symbol: Index, ranges: dict[Symbol, Range]) -> Expr:
-    from lego_mlir.expr.simplify import simplify
-
     raw = as_expr(position)
     moved = simplify(raw.xreplace({symbol.expr: symbol.expr + 1}) - raw, ranges).expr
     if moved.free_symbols & ranges.keys():

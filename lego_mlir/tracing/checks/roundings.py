@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, Final
 
-from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.ranges import Range
+from lego_mlir.tracing.trace.dtypes import DType, f32
 from lego_mlir.tracing.trace.operators import OPERATORS
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
@@ -273,9 +275,7 @@ class _Chains:
 
     def trip_count(self, loop: For) -> int:
         """The maximum trip count for these sizes; the number of elements where it depends on data."""
-        from lego_mlir.expr.index import as_expr
         from lego_mlir.expr.intervals import bounds
-        from lego_mlir.expr.ranges import Range
 
         values = {symbol: self.sizes[symbol.name] for symbol in self.trace.sizes}
         step = as_expr(loop.step).subs(values)
@@ -297,8 +297,6 @@ class _Chains:
 
 
 def _at(end: Any, values: Mapping[Any, int]) -> Any:
-    from lego_mlir.expr.index import as_expr
-
     value = as_expr(end).subs(values)
     return int(value) if value.is_Integer else value
 
@@ -315,8 +313,6 @@ def _computed(operands: Roundings, operation: str, dtype: DType) -> Roundings:
     count = APPROXIMATE.get(operation, ELEMENTARY if operator.in_f32 else 1)
     if not operator.in_f32:
         return operands.then(dtype, count)
-    from lego_mlir.tracing.trace.dtypes import f32
-
     inner = operands.then(f32 if dtype.bits < f32.bits else dtype, count)
     return inner.then(dtype) if dtype.bits < f32.bits else inner
 

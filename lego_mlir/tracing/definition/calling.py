@@ -14,10 +14,10 @@ from pathlib import Path
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import Given, Returned
 from lego_mlir.tracing.definition.recording import current_program
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
     from lego_mlir.toolchain import Compilation
 
 

@@ -22,8 +22,9 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir.aliases import Operand, Symbol
 from lego_mlir.errors import TraceError
 from lego_mlir.expr.index import Condition, Index, as_expr, is_symbolic
 from lego_mlir.expr.intervals import bounds
@@ -44,9 +45,6 @@ from lego_mlir.tracing.trace.trace import (
 from lego_mlir.tracing.trace.tracer import Tracer, active
 from lego_mlir.tracing.words.scalar import Scalar
 from lego_mlir.tracing.words.tensor import View
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Operand, Symbol
 
 _TILES: Final = (TileLoad, TileStore, Contract)
 _LARGEST: Final = 2**63

@@ -23,8 +23,9 @@ from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Given
+
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
     from lego_mlir.tracing.definition.kernel import Kernel
 
 PURE: Final = frozenset(
@@ -144,7 +145,7 @@ class _Digests:
     def named(self, function: FunctionType) -> Iterator[Given]:
         """The globals that a function names, and what it names of modules of the user's files."""
         _refuse_impure(function)
-        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        names = {name for code in codes_of(function.__code__) for name in code.co_names}
         for name in sorted(names & function.__globals__.keys()):
             value = function.__globals__[name]
             yield name
@@ -189,7 +190,7 @@ def _joined(*parts: object) -> bytes:
 def _refuse_impure(function: FunctionType) -> None:
     """Raise UnknownPartError for a function that imports, or names what reads the world."""
     held = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         module: ModuleType | None = None
         for step in get_instructions(code):
             attribute = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
@@ -252,9 +253,9 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes_of(code: CodeType) -> Iterator[CodeType]:
     """A code and those of functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes_of(constant)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Symbol
 from lego_mlir.errors import (
     BudgetError,
     LayoutError,
@@ -69,7 +70,6 @@ from lego_mlir.tracing.words.scalar import Scalar
 from lego_mlir.tracing.words.tensor import Tensor
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Module, Symbol
     from lego_mlir.engine.layout_choice import LayoutChoice
     from lego_mlir.engine.tile_graph import TileGraph
     from lego_mlir.tracing.checks.roundings import Roundings

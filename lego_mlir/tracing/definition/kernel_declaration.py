@@ -9,6 +9,7 @@ from math import prod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import TraceError
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
@@ -20,7 +21,6 @@ from lego_mlir.tracing.trace.trace import Source
 from lego_mlir.tracing.words.tensor import Tensor
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import IndexLike, Symbol
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.trace.tracer import Tracer
 

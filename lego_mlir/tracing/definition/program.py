@@ -22,6 +22,7 @@ from functools import cached_property, update_wrapper
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lego_mlir.aliases import Given, Symbol
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Size
@@ -46,7 +47,6 @@ from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.tensor import Tensor
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Symbol
     from lego_mlir.toolchain import Compilation
 
 

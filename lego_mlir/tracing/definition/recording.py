@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lego_mlir.aliases import Given
+
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
     from lego_mlir.tracing.definition.kernel import Kernel
 
 

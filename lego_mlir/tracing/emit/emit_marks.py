@@ -13,8 +13,10 @@ the tensor along the rows, where the tile begins there, and the steps since then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Expr, Op, Value
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.printers.mlir import MlirPrinter
@@ -22,9 +24,6 @@ from lego_mlir.tracing.emit.tile_units import CopyUnit, copy_unit
 from lego_mlir.tracing.trace.marks import TileCopy, WarpRole
 from lego_mlir.tracing.trace.trace import Barrier, If, KernelTrace
 from lego_mlir.transforms.kernel_facts import map_attribute
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Attribute, Expr, Op, Value
 
 WARPS: Final = "lego.warps"
 REGISTERS: Final = "lego.registers"
@@ -50,8 +49,6 @@ def emit_barrier(printer: MlirPrinter, barrier: Barrier) -> None:
     if barrier.role is None:
         build.operation("gpu.barrier")
         return
-    from lego_mlir import bindings
-
     number = printer.value(barrier.number, "i32")
     threads = build.constant(barrier.role.warps * WARP, "i32")
     bindings.load().dialect("nvvm").BarrierOp(barrierId=number, numberOfThreads=threads)

@@ -20,6 +20,9 @@ from typing import Any
 
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import FloorDiv, FloorMod
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.text import ARITHMETIC, parse
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.trace.shared_lines import LINE, PLACE, Lines, lines_of
@@ -47,9 +50,6 @@ class TileEmitter:
         stride = self.strides.get(access.buffer.name)
         if stride is None:
             return [self.printer.value(access.position, "index")]
-        from lego_mlir.expr.nodes import FloorDiv, FloorMod
-        from lego_mlir.expr.simplify import simplify
-
         lines = lines_of(access.buffer.layout)
         if lines is not None and lines.order is not None:
             return self._at(_line(access, lines))
@@ -120,7 +120,6 @@ def order_of(buffer: Buffer) -> str | None:
     lines = lines_of(buffer.layout)
     if lines is None or lines.order is None:
         return None
-    from lego_mlir.expr.ranges import Range
     from lego_mlir.printers.triton import TritonPrinter  # the attribute is a Python expression
 
     count, length = lines.index(*buffer.layout.dims())

@@ -36,7 +36,7 @@ from lego_mlir.tracing.trace.trace import (
 )
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words.control import Cell
-from lego_mlir.tracing.words.mma import Part
+from lego_mlir.tracing.words.mma import Part, mma
 from lego_mlir.tracing.words.tensor import View
 
 Rewrites = Mapping[type, Callable[[If, Any], None]]
@@ -161,8 +161,6 @@ class Replay(TraceRewriter):
 
     def product(self, mark: TileProduct, *, warpgroups: bool = True) -> None:
         """A product of the block, called again: its sums are the registers of a spread variable."""
-        from lego_mlir.tracing.words.mma import mma
-
         assert mark.layout is not None, "only a product of the block has a layout"
         total = variable_of(mark.layout, mark.sums)
         a, b = self.part(mark.a), self.part(mark.b)

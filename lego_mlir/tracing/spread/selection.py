@@ -111,7 +111,7 @@ class PackedForm:
         bits = abs(high) | sign << self.number.bits - 1
         if self.number.bits < i32.bits:
             bits = bits.to(i16)
-        return _cast(bits, self.number).to(self.dtype)
+        return bits_as(bits, self.number).to(self.dtype)
 
     def index(self, packed: Scalar) -> Scalar:
         """The index of a packed element."""
@@ -126,11 +126,11 @@ class PackedForm:
     def _bits(self, value: Scalar) -> Scalar:
         """The bits of a float, in the low ones of an i32."""
         if self.number.bits == i32.bits:
-            return _cast(value, i32)
-        return _cast(value, i16).to(i32) & 0xFFFF
+            return bits_as(value, i32)
+        return bits_as(value, i16).to(i32) & 0xFFFF
 
 
-def _cast(value: Scalar, dtype: DType) -> Scalar:
+def bits_as(value: Scalar, dtype: DType) -> Scalar:
     """The same bits as another type."""
     tracer = current("topk")
     result = tracer.value(dtype)

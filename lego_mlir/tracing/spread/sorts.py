@@ -23,9 +23,9 @@ from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import arange, require_axis
 from lego_mlir.tracing.spread.gather import gather
-from lego_mlir.tracing.spread.selection import prefers_selection, selected
-from lego_mlir.tracing.trace.dtypes import DType, f32, i32
-from lego_mlir.tracing.trace.trace import MlirOperation
+from lego_mlir.tracing.spread.scans import chosen
+from lego_mlir.tracing.spread.selection import bits_as, prefers_selection, selected
+from lego_mlir.tracing.trace.dtypes import f32, i32
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import functions
 from lego_mlir.tracing.words.scalar import Scalar, compute, select
@@ -57,22 +57,14 @@ def _sorted_alone(x: Spread, axis: int, descending: bool) -> Spread:
     if not x.dtype.is_float or x.dtype.bits > f32.bits:
         return _network("lego.sort", [x], axis, descending)[0]
     wide = x.to(f32)
-    keys = wide.map(lambda v: _mirrored(_cast(functions.where(functions.isnan(v), abs(v), v), i32)), wide)
+    keys = wide.map(lambda v: _mirrored(bits_as(functions.where(functions.isnan(v), abs(v), v), i32)), wide)
     ordered = _network("lego.sort", [keys], axis, descending)[0]
-    return ordered.map(lambda k: _cast(_mirrored(k), f32), ordered).to(x.dtype)
+    return ordered.map(lambda k: bits_as(_mirrored(k), f32), ordered).to(x.dtype)
 
 
 def _mirrored(bits: Scalar) -> Scalar:
     """The bits of a float as an integer of the same order, and back: the mapping is its own inverse."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
-
-
-def _cast(value: Scalar, dtype: DType) -> Scalar:
-    """The same bits as another type."""
-    tracer = current("a sort")
-    result = tracer.value(dtype)
-    tracer.append(MlirOperation((result,), "arith.bitcast", (tracer.use(value.entry),), (), tracer.here()))
-    return Scalar(result)
 
 
 def argsort(x: Spread, axis: int, descending: bool) -> Spread:
@@ -148,15 +140,15 @@ def _compared(exchange: AxisExchange, held: Held, levels: int, descending: bool)
         elif in_thread:
             low, high = (other, mine) if is_upper else (mine, other)
             swap = _precedes(high, low, descending)
-            pair = _chosen(swap, high, low), _chosen(swap, low, high)
+            pair = chosen(swap, high, low), chosen(swap, low, high)
             there = element ^ levels << exchange.bits.start
             found[element], found[there] = pair[::-1] if is_upper else pair
         elif upper is None:
             swap = _precedes(mine, other, descending) if is_upper else _precedes(other, mine, descending)
-            found[element] = _chosen(swap, other, mine)
+            found[element] = chosen(swap, other, mine)
         else:
-            low, high = _chosen(upper, other, mine), _chosen(upper, mine, other)
-            found[element] = _chosen(_precedes(high, low, descending), other, mine)
+            low, high = chosen(upper, other, mine), chosen(upper, mine, other)
+            found[element] = chosen(_precedes(high, low, descending), other, mine)
     return found
 
 
@@ -170,7 +162,3 @@ def _precedes(a: Values, b: Values, descending: bool) -> Scalar:
             return cast(Scalar, less | nan_y)
         less, same = less | (nan_y & ~nan_x), same | (nan_x & nan_y)
     return cast(Scalar, less | (same & (a[1] < b[1])) if len(a) > 1 else less)
-
-
-def _chosen(condition: Scalar, a: Values, b: Values) -> Values:
-    return tuple(select(condition, x, y) for x, y in zip(a, b, strict=True))

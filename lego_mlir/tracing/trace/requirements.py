@@ -15,12 +15,11 @@ import sympy
 
 from lego_mlir.aliases import Cond
 from lego_mlir.errors import LegoError
-from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.index import Condition, as_expr
 from lego_mlir.expr.nodes import Divisor, Eq, FloorDiv, FloorMod, Le, ShiftLeft, Size
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
-    from lego_mlir.expr.index import Condition
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.trace.trace import Source
 

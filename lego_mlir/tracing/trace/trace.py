@@ -19,20 +19,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from lego_mlir.expr.simplify import Deferred
+from lego_mlir.aliases import Expr
+from lego_mlir.expr.simplify import Deferred, Derivation
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
-from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.marks import Mark, WarpRole
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr
     from lego_mlir.expr.ranges import Range
-    from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.trace.contraction import Contraction
     from lego_mlir.tracing.trace.data_ranges import DataRanges
     from lego_mlir.tracing.trace.divisors import Division
-    from lego_mlir.tracing.trace.marks import Mark
     from lego_mlir.tracing.trace.requirements import Requirement
     from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
 

@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Expr
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.limits import REGISTERS_PER_SM
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Expr
     from lego_mlir.f2.linear import LinearLayout
     from lego_mlir.f2.matrix_descriptors import MatrixDescriptor
     from lego_mlir.tracing.trace.trace import Buffer

@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Final, cast
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import did_you_mean
 from lego_mlir.expr.index import PerElement
-from lego_mlir.tracing.trace.trace import Atomic, Value
+from lego_mlir.tracing.trace.trace import Atomic, Buffer, TensorAccess, Value
 from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.trace.trace import Buffer, TensorAccess
     from lego_mlir.tracing.trace.tracer import Tracer
     from lego_mlir.tracing.words.places import Place
     from lego_mlir.tracing.words.tensor import ElementAccess

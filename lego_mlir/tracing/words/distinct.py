@@ -9,16 +9,13 @@ supplied input is compared, as are arrays of calls with `check=True`. A kernel c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing.trace.trace import Atomic, Distinct, Store
+from lego_mlir.tracing.trace.trace import Atomic, Distinct, KernelTrace, Store
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words.claimed import require_range
 from lego_mlir.tracing.words.tensor import View
-
-if TYPE_CHECKING:
-    from lego_mlir.tracing.trace.trace import KernelTrace
 
 
 def assume_distinct(tensor: View, range: Sequence[Any] | None = None) -> None:

@@ -29,7 +29,7 @@ from lego_mlir.layout.named_maps import formulas
 from lego_mlir.layout.packed_bytes import BYTE, PackedBytes
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.tracing.trace.dtypes import DType, u8, u32
-from lego_mlir.tracing.trace.tracer import current
+from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.packed_values import PackedNumbers, codes_in, packed_words
 from lego_mlir.tracing.words.repeated_views import RepeatedView
@@ -38,7 +38,6 @@ from lego_mlir.tracing.words.tensor import View
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.trace import Buffer
-    from lego_mlir.tracing.trace.tracer import Tracer
     from lego_mlir.tracing.words.cache_hints import Cache, Evict
 
 WORD = u32.bytes

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import NoReturn, cast
 
@@ -45,6 +45,14 @@ from lego_mlir.tracing.trace.trace import (
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.claimed import claim
+
+
+def _operator(name: str) -> Callable[[Scalar, Operand], Operand]:
+    return lambda self, other: _binary(name, self, other)
+
+
+def _reflected(name: str) -> Callable[[Scalar, Operand], Operand]:
+    return lambda self, other: _binary(name, other, self)
 
 
 @defers_to_elements
@@ -127,68 +135,18 @@ class Scalar:
             "numpy cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
         )
 
-    def __add__(self, other: Operand) -> Operand:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Operand) -> Operand:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Operand) -> Operand:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Operand:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Operand:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Operand:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Operand:
-        return _binary("truediv", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Operand:
-        return _binary("truediv", other, self)
-
-    def __floordiv__(self, other: Operand) -> Operand:
-        return _binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Operand:
-        return _binary("floordiv", other, self)
-
-    def __mod__(self, other: Operand) -> Operand:
-        return _binary("mod", self, other)
-
-    def __rmod__(self, other: Operand) -> Operand:
-        return _binary("mod", other, self)
-
-    def __and__(self, other: Operand) -> Operand:
-        return _binary("and", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Operand) -> Operand:
-        return _binary("or", self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Operand) -> Operand:
-        return _binary("xor", self, other)
-
-    __rxor__ = __xor__
-
-    def __lshift__(self, other: Operand) -> Operand:
-        return _binary("lshift", self, other)
-
-    def __rlshift__(self, other: Operand) -> Operand:
-        return _binary("lshift", other, self)
-
-    def __rshift__(self, other: Operand) -> Operand:
-        return _binary("rshift", self, other)
-
-    def __rrshift__(self, other: Operand) -> Operand:
-        return _binary("rshift", other, self)
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("truediv"), _reflected("truediv")
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _operator("mod"), _reflected("mod")
+    __lshift__, __rlshift__ = _operator("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _operator("rshift"), _reflected("rshift")
+    __and__ = __rand__ = _operator("and")
+    __or__ = __ror__ = _operator("or")
+    __xor__ = __rxor__ = _operator("xor")
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("lt", "le", "gt", "ge"))
 
     def __pow__(self, other: Operand) -> Operand:
         return power(self, other)
@@ -230,34 +188,12 @@ class Scalar:
     def __ne__(self, other: object) -> Operand:
         return _binary("ne", self, other)
 
-    def __lt__(self, other: Operand) -> Operand:
-        return _binary("lt", self, other)
-
-    def __le__(self, other: Operand) -> Operand:
-        return _binary("le", self, other)
-
-    def __gt__(self, other: Operand) -> Operand:
-        return _binary("gt", self, other)
-
-    def __ge__(self, other: Operand) -> Operand:
-        return _binary("ge", self, other)
-
 
 _PYTHON = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "xor")},
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "and": operator.and_,
+    "or": operator.or_,
 }
 
 

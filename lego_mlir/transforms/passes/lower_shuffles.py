@@ -23,7 +23,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.transforms.kernel_facts import element_bytes
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.base import FunctionPass
-from lego_mlir.transforms.passes.operations import create, producer
+from lego_mlir.transforms.passes.operations import bits, create, producer
 
 SHUFFLE: Final = "gpu.shuffle"
 _FLOATS: Final = ("f16", "bf16", "f32", "f64")
@@ -55,18 +55,18 @@ def in_words(value: Value, move: Callable[[Value], Value]) -> Value:
         return _vector_in_words(value, move)
     width = 1 if str(type_) == "i1" else 8 * element_bytes(type_)
     is_float = str(type_) in _FLOATS
-    pattern = _make("arith.bitcast", _bits(width), value) if is_float else value
+    pattern = _make("arith.bitcast", bits(width), value) if is_float else value
     if width < WARP:
-        pattern = _make("arith.trunci", _bits(width), move(_make("arith.extui", _bits(32), pattern)))
+        pattern = _make("arith.trunci", bits(width), move(_make("arith.extui", bits(32), pattern)))
     elif width == WARP:
         pattern = move(pattern)
     else:
         half = _constant(32, 64)
-        upper = _make("arith.shrui", _bits(64), pattern, half)
+        upper = _make("arith.shrui", bits(64), pattern, half)
         low, high = (
-            _make("arith.extui", _bits(64), move(_make("arith.trunci", _bits(32), part))) for part in (pattern, upper)
+            _make("arith.extui", bits(64), move(_make("arith.trunci", bits(32), part))) for part in (pattern, upper)
         )
-        pattern = _make("arith.ori", _bits(64), low, _make("arith.shli", _bits(64), high, half))
+        pattern = _make("arith.ori", bits(64), low, _make("arith.shli", bits(64), high, half))
     return _make("arith.bitcast", type_, pattern) if is_float else pattern
 
 
@@ -76,9 +76,9 @@ def _vector_in_words(value: Value, move: Callable[[Value], Value]) -> Value:
     width = 8 * element_bytes(type_.element_type) * type_.shape[0]
     if len(type_.shape) != 1 or width > WARP or width & (width - 1):
         raise ModuleError(f"a shuffle of {type_}: more than one word of {WARP} bits; shuffle its elements one by one")
-    one = ir.VectorType.get([1], _bits(width))
+    one = ir.VectorType.get([1], bits(width))
     position = {"static_position": "array<i64: 0>"}
-    word = create("vector.extract", [_bits(width)], [_make("vector.bitcast", one, value)], position).results[0]
+    word = create("vector.extract", [bits(width)], [_make("vector.bitcast", one, value)], position).results[0]
     return _make("vector.bitcast", type_, _make("vector.broadcast", one, in_words(word, move)))
 
 
@@ -96,10 +96,10 @@ def _lowered(operation: Op) -> tuple[Value, Value]:
     def move(word: Value) -> Value:
         both = create("nvvm.shfl.sync", [pair], [_constant(-1, 32), word, offset, clamp], attributes).results[0]
         found.append(both)
-        return _part(both, 0, _bits(32))
+        return _part(both, 0, bits(32))
 
     moved = in_words(value, move)
-    return moved, _part(found[0], 1, _bits(1))
+    return moved, _part(found[0], 1, bits(1))
 
 
 def _part(pair: Value, number: int, type_: Type) -> Value:
@@ -114,12 +114,8 @@ def _number_of(value: Value) -> int | None:
     return int(bindings.load().ir.IntegerAttr(source.attributes["value"]).value)
 
 
-def _bits(width: int) -> Type:
-    return bindings.load().ir.IntegerType.get_signless(width)
-
-
 def _constant(number: int, width: int) -> Value:
-    return create("arith.constant", [_bits(width)], [], {"value": f"{number} : i{width}"}).results[0]
+    return create("arith.constant", [bits(width)], [], {"value": f"{number} : i{width}"}).results[0]
 
 
 def _make(name: str, type_: Type, *operands: Value) -> Value:

@@ -42,6 +42,11 @@ def users(value: Value) -> list[Op]:
     return found
 
 
+def bits(width: int) -> Type:
+    """The type of integers of this width."""
+    return bindings.load().ir.IntegerType.get_signless(width)
+
+
 def operations(block: Block) -> list[Op]:
     """The operations of a block, in order."""
     return [op.operation for op in block.operations]

@@ -24,7 +24,7 @@ from lego_mlir.transforms.kernel_facts import facts_of
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.lower_shuffles import in_words
-from lego_mlir.transforms.passes.operations import producer
+from lego_mlir.transforms.passes.operations import bits, producer
 
 REDUCE: Final = "gpu.subgroup_reduce"
 _FLOATS: Final = {"add": "arith.addf", "mul": "arith.mulf"}
@@ -148,18 +148,14 @@ def _is_float(type_: Type) -> bool:
     return str(type_) in ("f16", "bf16", "f32", "f64")
 
 
-def _bits(width: int) -> Type:
-    return bindings.load().ir.IntegerType.get_signless(width)
-
-
 def _number(n: int, width: int = 32) -> Value:
-    attribute = bindings.load().ir.IntegerAttr.get(_bits(width), n)
-    return _make("arith.constant", _bits(width), attributes={"value": attribute})
+    attribute = bindings.load().ir.IntegerAttr.get(bits(width), n)
+    return _make("arith.constant", bits(width), attributes={"value": attribute})
 
 
 def _compared(a: Value, b: Value) -> Value:
     ir = bindings.load().ir
-    return _make("arith.cmpi", _bits(1), a, b, attributes={"predicate": ir.Attribute.parse("6 : i64")})  # ult
+    return _make("arith.cmpi", bits(1), a, b, attributes={"predicate": ir.Attribute.parse("6 : i64")})  # ult
 
 
 def _thread() -> tuple[Value, Value]:
@@ -169,11 +165,11 @@ def _thread() -> tuple[Value, Value]:
     for axis in reversed(_AXES):
         dimension = {"dimension": ir.Attribute.parse(f"#gpu<dim {axis}>")}
         own, extent = (
-            _make("arith.index_cast", _bits(32), _make(name, ir.IndexType.get(), attributes=dimension))
+            _make("arith.index_cast", bits(32), _make(name, ir.IndexType.get(), attributes=dimension))
             for name in ("gpu.thread_id", "gpu.block_dim")
         )
-        thread = _make("arith.addi", _bits(32), _make("arith.muli", _bits(32), thread, extent), own)
-        threads = _make("arith.muli", _bits(32), threads, extent)
+        thread = _make("arith.addi", bits(32), _make("arith.muli", bits(32), thread, extent), own)
+        threads = _make("arith.muli", bits(32), threads, extent)
     return thread, threads
 
 
@@ -185,7 +181,7 @@ def _shuffled(value: Value, mode: str, offset: Value) -> Value:
 def _word(word: Value, mode: str, offset: Value) -> Value:
     ir = bindings.load().ir
     operation = ir.Operation.create(
-        "gpu.shuffle", [_bits(32), _bits(1)], [word, offset, _number(WARP)],
+        "gpu.shuffle", [bits(32), bits(1)], [word, offset, _number(WARP)],
         attributes={"mode": ir.Attribute.parse(f"#gpu<shuffle_mode {mode}>")},
     )  # fmt: skip
     return operation.results[0]

@@ -18,14 +18,13 @@ from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.substitute import sizes_of, substitute
-from lego_mlir.tracing.trace.trace import AsyncCopy, Atomic, MatrixLoad, Store
+from lego_mlir.tracing.trace.trace import AsyncCopy, Atomic, MatrixLoad, Statement, Store, TensorAccess
 from lego_mlir.viz.panels import GridPanel
 from lego_mlir.viz.views.subjects import MOST_CELLS
 from lego_mlir.viz.views.threads import Holder, Holders, tile_of_holders
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Statement, TensorAccess
 
 ROWS: Final = 8
 """Of a matrix that `ldmatrix` moves."""

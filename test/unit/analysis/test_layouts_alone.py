@@ -1,7 +1,5 @@
 """Layouts without a kernel: their cost, the method that found it, and verified repairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

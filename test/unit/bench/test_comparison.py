@@ -2,19 +2,16 @@
 
 import doctest
 import json
-import sys
 from pathlib import Path
 
+import bricks
+import comparison
+import mlir_kernels
+import nw
 import pytest
+import triton_templates
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import bricks  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import comparison  # noqa: E402
-import mlir_kernels  # noqa: E402
-import nw  # noqa: E402
-import triton_templates  # noqa: E402
 
 BENCHMARKS = [*triton_templates.BENCHMARKS.values(), nw.BENCHMARKS["nw"], bricks.BENCHMARK]
 

@@ -1,15 +1,10 @@
 """The comparison of the interpreter's counts with a GPU's: what is read of ncu's output, and the table made of it."""
 
 import json
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import counters  # bench/ is a folder of scripts, not a package
 import mlir_kernels
+import pytest
 
 
 def test_a_cell_says_both_numbers_only_where_they_differ(tmp_path, monkeypatch):

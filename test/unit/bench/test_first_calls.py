@@ -1,14 +1,8 @@
 """The benchmark of first calls: its cases, and the words that choose among those of the host."""
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
 import first_calls
 import launch
+import pytest
 
 
 def test_the_page_names_every_case():

@@ -2,15 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
+import first_day  # bench/ is a folder of scripts, not a package
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-import first_day  # bench/ is a folder of scripts, not a package
 from rivals import first_day as first_day_trials
 
 from lego_mlir import interp, spec

@@ -8,14 +8,9 @@ the body of its `launch`, and the shared functions that it uses.
 
 import shutil
 import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import first_day as LINES  # noqa: N812  (bench/ is a folder of scripts, not a package)
+import pytest
 
 ROWS = LINES.rows()
 

@@ -6,11 +6,8 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
 import harness  # bench/ is a folder of scripts, not a package
+import pytest
 
 
 class Device:

@@ -1,18 +1,13 @@
 """Instructions counted by ncu: what is read of its output, and which contender of a benchmark a launch belongs to."""
 
 import json
-import sys
-from pathlib import Path
 from types import SimpleNamespace
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import harness  # bench/ is a folder of scripts, not a package
 import instructions
 import mlir_kernels
 import ncu
+import pytest
 
 
 def line(*cells):

@@ -1,14 +1,8 @@
 """The parts of the launch benchmark that need no GPU: its kernel, and its bare launches against a stand-in."""
 
-import sys
-from pathlib import Path
-
+import launch
 import numpy as np
 from cuda_stand_in import Machine
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-import launch
 
 from lego_mlir.runtime import driver
 

@@ -1,17 +1,10 @@
 """Kernels of TritonBench without a layout: what they compute, at small sizes."""
 
-import sys
-from pathlib import Path
-
+import layout_free_kernels
 import numpy as np
 import pytest
 
 from lego_mlir import interp
-
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import layout_free_kernels  # noqa: E402  (bench/ is a folder of scripts, not a package)
 
 
 def test_numbers_of_four_bits_are_multiplied_with_their_signs():

@@ -1,14 +1,7 @@
 """The page of the paper's tables 2 and 3 is what its script makes today."""
 
-import sys
-from pathlib import Path
-
+import layout_tables as tables
 import pytest
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import layout_tables as tables  # noqa: E402  (bench/ is a folder of scripts, not a package)
 
 PAGE = tables.PAGE.read_text()
 

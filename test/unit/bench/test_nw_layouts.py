@@ -1,16 +1,11 @@
 """Figure 14's kernels give NumPy's scores in every layout of their buffer: ours in the interpreter, CUDA on the CPU."""
 
 import shutil
-import sys
-from pathlib import Path
 
 import numpy as np
+import nw  # bench/ is a folder of scripts, not a package
 import pytest
 from host_cuda import check_nw, scores_in_numpy
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-import nw  # bench/ is a folder of scripts, not a package
 
 from lego_mlir import interp
 

@@ -2,19 +2,16 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
+import first_day
+import headlines
+import launch
+import mlir_kernels
+import pages
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import first_day  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import headlines  # noqa: E402
-import launch  # noqa: E402
-import mlir_kernels  # noqa: E402
-import pages  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 

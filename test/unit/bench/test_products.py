@@ -2,19 +2,14 @@
 
 import contextlib
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import harness  # bench/ is a folder of scripts, not a package
 import mlir_kernels
 import product_runs
 import products
+import pytest
 import runner
 from product_cases import Product
 

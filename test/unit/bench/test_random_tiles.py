@@ -1,19 +1,13 @@
 """Random tile programs that are timed: other assignments, programs on a grid, and the figures of their times."""
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import random_tiles
 import tile_programs
 
 from lego_mlir import interp
-
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import random_tiles  # noqa: E402  (bench/ is a folder of scripts, not a package)
 
 TILES = 4
 

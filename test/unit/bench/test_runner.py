@@ -3,16 +3,13 @@
 import ast
 import doctest
 import importlib
-import sys
 from pathlib import Path
 
+import harness
 import pytest
+import runner
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-sys.path.insert(0, str(BENCH))
-
-import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import runner  # noqa: E402
 
 DOCUMENTS = {"op_counts", "layout_tables"}
 """Programs that write a document by `runner.document`."""

@@ -1,17 +1,12 @@
 """The fit of products with scales of blocks: it gives the device's constants, and finds those that times come from."""
 
-import sys
 from dataclasses import astuple, replace
-from pathlib import Path
 
 import numpy as np
+import product_fit
 import pytest
 
 from lego_mlir.choices.product_device import H200, ScaledPath
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-import product_fit
 
 
 @pytest.fixture(scope="module")

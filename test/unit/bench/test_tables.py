@@ -1,19 +1,16 @@
 """The tables and choices that the benchmarks make, from results made up here; nothing is written to docs."""
 
 import json
-import sys
 from pathlib import Path
 
+import attention
+import mlir_kernels
+import product_tables
+import products
 import pytest
+import transpose
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import attention  # noqa: E402
-import mlir_kernels  # noqa: E402  (bench/ is a folder of scripts, not a package)
-import product_tables  # noqa: E402
-import products  # noqa: E402
-import transpose  # noqa: E402
 
 
 @pytest.fixture

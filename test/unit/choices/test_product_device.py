@@ -5,7 +5,6 @@ import logging
 from dataclasses import asdict, replace
 
 import pytest
-from cuda_stand_in import Machine
 
 from lego_mlir.caches import time_model
 from lego_mlir.choices import product_device, warpgroup_tiles
@@ -17,18 +16,11 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware import devices
 from lego_mlir.hardware.device_numbers import DeviceNumbers
 from lego_mlir.hardware.devices import numbers_of
-from lego_mlir.runtime import driver
 from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.runtime.products.problem import numbers_of as numbers_at_hand
 from lego_mlir.tuning.model import DEVICES
 
 UNKNOWN = DeviceNumbers("a device without a file", 132, 1980.0, 2.4e6, 50_000_000)
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """The time model of products: its laws, and its choices at all sizes that were recorded."""
 
-import importlib.util
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import product_fit as fit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,6 @@ from lego_mlir.choices.product_time import at_least, at_most, joined, product_ti
 from lego_mlir.choices.warp_tiles import CANDIDATES
 from lego_mlir.choices.warpgroup_tiles import WHOLE, Wanted, tile_of
 
-BENCH = Path(__file__).parents[3] / "bench"
 SIZES = st.integers(1, 9000)
 GOOD = 1.05
 SIZES_WITHIN = {
@@ -148,21 +145,7 @@ def test_rows_of_odd_words_take_more_copies():
     assert copies[3] > 3 * copies[0]
 
 
-@pytest.fixture(scope="module")
-def fit():
-    sys.path.insert(0, str(BENCH))
-    try:
-        spec = importlib.util.spec_from_file_location("product_fit", BENCH / "product_fit.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["product_fit"] = module
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        sys.path.remove(str(BENCH))
-        sys.modules.pop("product_fit", None)
-
-
-def test_the_choice_is_within_5_percent_of_the_best_at_most_recorded_sizes(fit):
+def test_the_choice_is_within_5_percent_of_the_best_at_most_recorded_sizes():
     found = fit.chosen(H200, fit.Runs(fit.recorded()))
     for run, (good, of) in SIZES_WITHIN.items():
         assert (fit.good(found, run)[0] >= good, fit.good(found, run)[1]) == (True, of)
@@ -171,13 +154,13 @@ def test_the_choice_is_within_5_percent_of_the_best_at_most_recorded_sizes(fit):
     assert all(choice.ratio < 1.2 for choice in chosen)
 
 
-def test_arrays_of_runs_have_the_times_of_each(fit):
+def test_arrays_of_runs_have_the_times_of_each():
     rows = fit.recorded()[::50]
     each = [product_time(row.product, row.tile, launches=row.launches).microseconds for row in rows]
     assert fit.Runs(rows).predicted(H200).tolist() == pytest.approx(each)
 
 
-def test_the_fit_finds_constants_that_made_the_times(fit):
+def test_the_fit_finds_constants_that_made_the_times():
     rows = [row for row in fit.recorded() if row.run == "tuning_spaces" and row.ratio < 1.5][::4]
     launches = {**H200.launches, "flushed": replace(H200.launches["flushed"], start=7.0)}
     true = replace(H200, launches=launches)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import output_of, refusal_of
 
 from lego_mlir.cli import doctor
 from lego_mlir.cli.claim_groups import Line
@@ -48,8 +49,7 @@ def spec(folder, text):
 
 def test_a_good_spec(tmp_path, capsys):
     path = spec(tmp_path, GOOD)
-    assert main(["check", path]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", path])
     assert "layout tile = gallery.xor_swizzle(8, 8)\n  proved   apply and inv" in out
     assert f"kernel copy, {path}:8" in out
     assert f"proved   {path}:12: load from src[32*bx + tx] stays inside" in out  # only the branch around it proves this
@@ -57,8 +57,7 @@ def test_a_good_spec(tmp_path, capsys):
 
 
 def test_a_refuted_layout_fails_the_check_with_a_counter_example(tmp_path, capsys):
-    assert main(["check", spec(tmp_path, REFUTED)]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", spec(tmp_path, REFUTED)], CHECK_FAILED)
     assert "REFUTED  every layout of the spec is a bijection" in out
     assert "spec.py:2: GenP" in out
     assert "apply maps [0, 1] and [1, 0] both to position 1" in out
@@ -66,8 +65,7 @@ def test_a_refuted_layout_fails_the_check_with_a_counter_example(tmp_path, capsy
 
 def test_a_refuted_access_fails_the_check_with_its_line(tmp_path, capsys):
     path = spec(tmp_path, OUTSIDE)
-    assert main(["check", path]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", path], CHECK_FAILED)
     assert f"REFUTED  every access stays inside its tensor, and no divisor is 0: {path}:7: dst" in out
 
 
@@ -119,8 +117,7 @@ def k(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
 
 
 def test_a_register_in_a_branch_refutes_no_access(tmp_path, capsys):
-    assert main(["check", spec(tmp_path, COMPUTED)]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", spec(tmp_path, COMPUTED)])
     assert "0 refuted" in out and "store to y[32*bx + tx] stays inside: it fails for" in out
     assert "can have such values" in " ".join(out.split())
 
@@ -139,16 +136,14 @@ def gather(order: lego.Tensor(i32, Row(32)), x: lego.Tensor(f32, Row(16)), y: le
 
 @pytest.mark.parametrize("kind", ["", "lego.index"])
 def test_an_access_by_data_is_proved_where_a_condition_on_it_guards_it(tmp_path, capsys, kind):
-    assert main(["check", spec(tmp_path, GATHER.replace("KIND", kind))]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", spec(tmp_path, GATHER.replace("KIND", kind))])
     assert "0 refuted, 1 unknown" in out
     assert (
         "unknown  every element of y is written: not proved that the writes in line 9 reach every element: they" in out
     )
     half = GATHER.replace("KIND", kind).replace("(0 <= k) & ", "")
     path = spec(tmp_path, half)
-    assert main(["check", path]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", path])
     assert f"unknown  {path}:9: load from x[order[tx]] stays inside: it depends on the" in out
     assert int(re.search(r"and fails for order\[tx\] = (.*?); to prove", out)[1]) < 0
     assert "take i = lego.index(data)" in out
@@ -157,8 +152,7 @@ def test_an_access_by_data_is_proved_where_a_condition_on_it_guards_it(tmp_path,
 def test_a_branch_on_data_excuses_no_access_beyond_the_end(tmp_path, capsys):
     text = GATHER.replace("KIND", "lego.index").replace("y[lego.thread_id[0]] =", "y[lego.thread_id[0] + 1] =")
     path = spec(tmp_path, text.replace("(0 <= k) & (k < 16)", "order[0] > 0").replace("x[k]", "1.0"))
-    assert main(["check", path]) == CHECK_FAILED
-    assert f"REFUTED  {path}:9: store to y[tx + 1] stays inside" in capsys.readouterr().out
+    assert f"REFUTED  {path}:9: store to y[tx + 1] stays inside" in output_of(capsys, ["check", path], CHECK_FAILED)
 
 
 DATA = """
@@ -258,14 +252,12 @@ def test_a_refutation_gives_its_values_once():
 
 
 def test_one_kernel_alone(tmp_path, capsys):
-    assert main(["check", spec(tmp_path, GOOD), "--kernel", "copy"]) == DONE
-    assert "tile" not in capsys.readouterr().out
+    assert "tile" not in output_of(capsys, ["check", spec(tmp_path, GOOD), "--kernel", "copy"])
 
 
 def test_explain_shows_the_derivations(tmp_path, capsys):
     path = spec(tmp_path, GOOD)
-    assert main(["explain", path]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["explain", path])
     assert "layout tile = gallery.xor_swizzle(8, 8)\n  apply\n" in out
     assert "  inv, dimension 1\n" in out
     assert f"  {path}:12: load src[32*bx + tx]\n" in out
@@ -276,13 +268,11 @@ def test_explain_shows_the_derivations(tmp_path, capsys):
 
 @pytest.mark.parametrize("command", ["check", "explain"])
 def test_nothing_to_look_at(tmp_path, capsys, command):
-    assert main([command, spec(tmp_path, "x = 1\n")]) == 2
-    assert "this spec has no layout" in capsys.readouterr().err
+    assert "this spec has no layout" in refusal_of(capsys, [command, spec(tmp_path, "x = 1\n")])
 
 
 def test_doctor_finds_what_these_tests_need(capsys):
-    assert main(["doctor"]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["doctor"])
     for name in ("numpy", "sympy", "z3-solver", "MLIR bindings", "llvmlite"):
         assert f"  ok       {name}" in out
     assert "with NVPTX" in out
@@ -295,8 +285,7 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "_installed", lambda distribution, module: None)
     monkeypatch.setattr(ptxas, "find", lambda: None)
     monkeypatch.setattr(mathlib, "libdevice", lambda: None)
-    assert main(["doctor"]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["doctor"], CHECK_FAILED)
     assert "  MISSING  sympy          run: pip install sympy" in out
     assert "  missing  ptxas          for --emit cubin; run: pip install nvidia-cuda-nvcc" in out
     assert "pip install nvidia-nvvm" in out
@@ -382,8 +371,7 @@ def test_doctor_as_json(capsys, monkeypatch):
 @pytest.mark.parametrize("command", ["check", "explain"])
 def test_a_spec_on_standard_input(capsys, monkeypatch, command):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
-    assert main([command, "-"]) == DONE
-    assert "kernel copy, <stdin>:8" in capsys.readouterr().out
+    assert "kernel copy, <stdin>:8" in output_of(capsys, [command, "-"])
 
 
 def test_a_mistake_in_a_spec_on_standard_input_has_its_line(capsys, monkeypatch):

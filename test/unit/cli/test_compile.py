@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 
 from lego_mlir.cli.main import main
-from lego_mlir.toolchain import ptxas
 
 ROOT = Path(__file__).parents[3]
 TRANSPOSE = ROOT / "test" / "unit" / "toolchain" / "transpose.mlir"
@@ -115,8 +115,7 @@ def test_mlir_comes_from_standard_input_too(monkeypatch, capsysbinary):
     assert b".visible .entry transpose(" in capsysbinary.readouterr().out
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 def test_a_cubin_goes_to_a_file(tmp_path, capsys):
     out = tmp_path / "k.cubin"
     assert main(["compile", str(TRANSPOSE), "--emit", "cubin", "-o", str(out)]) == 0

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from command_line import output_of, refusal_of
 
 from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
 
@@ -59,8 +60,7 @@ def line_of(path, needle):
 
 def test_a_right_kernel(tmp_path, capsys):
     assert main(["run", spec(tmp_path), "--on", "interp"]) == DONE
-    assert main(["run", spec(tmp_path), "--on", "ptx", "--target", "sm_90"]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", spec(tmp_path), "--on", "ptx", "--target", "sm_90"])
     assert out.startswith("ok    transpose: 6 blocks of (32, 8, 1)\n  dst: 6144 elements equal\n")
     assert "0 of them bank conflicts" in out
 
@@ -73,8 +73,7 @@ def test_the_ptx_of_a_racing_kernel(tmp_path, capsys):
 
 
 def test_a_wrong_value_of_ptx_has_no_writer(tmp_path, capsys):
-    assert main(["run", spec(tmp_path, result="src.T + 1"), "--on", "ptx"]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", spec(tmp_path, result="src.T + 1"), "--on", "ptx"], CHECK_FAILED)
     assert out.startswith("WRONG transpose")
     assert "never written" not in out
     assert "written by" not in out
@@ -82,8 +81,7 @@ def test_a_wrong_value_of_ptx_has_no_writer(tmp_path, capsys):
 
 def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
     path = spec(tmp_path, tile="gallery.padded(T, T)", barrier="pass")
-    assert main(["run", path]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", path], CHECK_FAILED)
     assert "; element 33 is shared0[1, 0]\n" in out
     assert out.startswith("FAULT transpose")
     assert "dst: 6144 elements equal" in out
@@ -95,8 +93,7 @@ def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
 def test_a_wrong_value_is_shown_with_its_writer(tmp_path, capsys):
     path = spec(tmp_path, result="src.T + (np.arange(96)[:, None] == 40) * (np.arange(64) == 3)")
     Path(path).write_text("import numpy as np\n" + Path(path).read_text())
-    assert main(["run", path]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", path], CHECK_FAILED)
     assert out.startswith("WRONG transpose")
     assert "dst: WRONG: 1 of 6144 elements; the first is dst[40, 3]: found " in out
     assert ", must be equal; written by" in out
@@ -109,30 +106,25 @@ def test_one_negated_element_of_a_large_array_is_wrong(tmp_path, capsys):
         "2 * src", "src"
     )
     path = spec(tmp_path, text=text)
-    assert main(["run", path, "--size", "M=100000"]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", path, "--size", "M=100000"], CHECK_FAILED)
     assert "WRONG: 1 of 100000 elements; the first is dst[99999]: found " in out
     assert "must be equal; written by block (3124, 0, 0), thread (31, 0, 0)" in out
 
 
 def test_a_sample_of_blocks_is_compared_where_it_wrote(tmp_path, capsys):
-    assert main(["run", spec(tmp_path), "--blocks", "2"]) == DONE
-    assert "2 of 6 blocks" in capsys.readouterr().out
+    assert "2 of 6 blocks" in output_of(capsys, ["run", spec(tmp_path), "--blocks", "2"])
 
 
 def test_a_wrong_value_in_a_sample_is_found_at_its_index(tmp_path, capsys):
     path = spec(tmp_path, result="src.T + (np.arange(96)[:, None] == 70) * (np.arange(64) == 40)")
     Path(path).write_text("import numpy as np\n" + Path(path).read_text())
-    assert main(["run", path, "--blocks", "2"]) == CHECK_FAILED
-    assert "the first is dst[70, 40]: found " in capsys.readouterr().out
+    assert "the first is dst[70, 40]: found " in output_of(capsys, ["run", path, "--blocks", "2"], CHECK_FAILED)
 
 
 def test_sizes(tmp_path, capsys):
     path = spec(tmp_path, text=SIZED)
-    assert main(["run", path, "--size", "M=1000"]) == DONE
-    assert "double M=1000: 32 blocks" in capsys.readouterr().out
-    assert main(["run", path, "--size", "K=3"]) == BAD_INPUT
-    assert "--size K: no kernel here has that size; sizes: M" in capsys.readouterr().err
+    assert "double M=1000: 32 blocks" in output_of(capsys, ["run", path, "--size", "M=1000"])
+    assert "--size K: no kernel here has that size; sizes: M" in refusal_of(capsys, ["run", path, "--size", "K=3"])
 
 
 def test_run_as_json(tmp_path, capsys):
@@ -148,16 +140,14 @@ def test_run_as_json(tmp_path, capsys):
 def test_a_mistake_in_a_kernel_is_the_spec_s_and_has_its_line(tmp_path, capsys):
     path = spec(tmp_path, text=SIZED.replace("src[i] + src[i]", "twice * src[i]"))
     for command in ("run", "analyze"):
-        assert main([command, path]) == BAD_INPUT
-        said = capsys.readouterr().err
+        said = refusal_of(capsys, [command, path])
         assert "internal error" not in said
         assert re.search(r"\.py:\d+: NameError: name 'twice' is not defined\n  .*twice \*", said), said
 
 
 def test_run_needs_a_reference(tmp_path, capsys):
     path = spec(tmp_path, text=SIZED.split("@double.reference", maxsplit=1)[0])
-    assert main(["run", path]) == BAD_INPUT
-    said = capsys.readouterr().err
+    said = refusal_of(capsys, ["run", path])
     assert "has no reference to compare with" in said
     assert f"For its faults alone: lego-mlir analyze {path}" in said
 
@@ -181,8 +171,7 @@ def expected(order, x):
 def test_a_reference_that_fails_hides_no_fault_of_the_kernel(tmp_path, capsys):
     text = GATHER.replace("SIZE", "64")
     path = spec(tmp_path, text=text, result="x[order]")
-    assert main(["run", path]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", path], CHECK_FAILED)
     assert out.startswith("FAULT gather: ")
     failed, read = line_of(path, "return x[order]"), line_of(path, "y[i] =")
     assert f"not compared, because the reference fails: {path}:{failed}: IndexError: index " in out
@@ -196,8 +185,7 @@ def test_a_reference_that_fails_hides_no_fault_of_the_kernel(tmp_path, capsys):
 
 def test_a_reference_that_fails_beside_a_clean_kernel_is_bad_input(tmp_path, capsys):
     path = spec(tmp_path, text=GATHER.replace("SIZE", "100"), result="x[order + 100]")
-    assert main(["run", path]) == BAD_INPUT
-    assert f"{path}:{line_of(path, 'return')}: IndexError" in capsys.readouterr().err
+    assert f"{path}:{line_of(path, 'return')}: IndexError" in refusal_of(capsys, ["run", path])
 
 
 def test_flags_of_the_interpreter_are_refused_on_cuda(tmp_path, capsys):
@@ -224,32 +212,26 @@ def test_an_mlir_file_is_run_for_its_faults(tmp_path, capsys):
     path.write_text(MODULE.replace("KNOWN", KNOWN))
     assert main(["run", str(path)]) == CHECK_FAILED
     assert f"{path}:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,)" in capsys.readouterr().out
-    assert main(["analyze", str(path)]) == DONE
-    said = capsys.readouterr().out
+    said = output_of(capsys, ["analyze", str(path)])
     assert "kernel.mlir:6 read of argument 0" in said
     assert "FAULT kernel.mlir:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,), block " in said
     assert "accesses 4 bytes per lane where the addresses of this run allow 16" in said
-    assert main(["analyze", str(path), "--layout", "tile"]) == BAD_INPUT
-    assert "--layout: " in capsys.readouterr().err
+    assert "--layout: " in refusal_of(capsys, ["analyze", str(path), "--layout", "tile"])
     path.write_text(MODULE.replace(" attributes {KNOWN}", ""))
-    assert main(["run", str(path)]) == BAD_INPUT
-    assert "does not fix its grid size" in capsys.readouterr().err
+    assert "does not fix its grid size" in refusal_of(capsys, ["run", str(path)])
     assert main(["run", str(path), "--grid", "1", "--block", "32", "--json"]) == DONE
     assert json.loads(capsys.readouterr().out)["kernels"][0]["faults"] == []
     assert main(["run", str(path), "--grid", "1", "--block", "a"]) == BAD_INPUT
     assert "--block takes one to three sizes such as 32,8, not 'a'" in capsys.readouterr().err
     path.write_text(MODULE.replace("memref<64xf32>", "memref<?xf32>"))
-    assert main(["run", str(path)]) == BAD_INPUT
-    assert "argument 0 of @shift is a memref<?xf32>, whose value or size" in capsys.readouterr().err
+    assert "argument 0 of @shift is a memref<?xf32>, whose value or size" in refusal_of(capsys, ["run", str(path)])
     path.write_text("gpu.module {")
-    assert main(["run", str(path)]) == BAD_INPUT
-    assert "not a valid MLIR module" in capsys.readouterr().err
+    assert "not a valid MLIR module" in refusal_of(capsys, ["run", str(path)])
 
 
 def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     path = spec(tmp_path, tile="Row(T, T)")
-    assert main(["analyze", path]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["analyze", path])
     line = line_of(path, "= tile[tx")
     assert (
         f"line {line}: read of shared0 has a 32-way bank conflict: lanes 0, 1, 2, 3, .. access 32 words of bank" in out
@@ -258,8 +240,7 @@ def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     assert f"remedy at line {tile}: gallery.xor_swizzle(32, 32): no conflict, no extra memory" in out
     assert "or: Padded(Row(32, 33), [32, 32]): no conflict, 128 bytes more" in out
     assert "layout plain = Row(32, 32) of f32" in out
-    assert main(["run", spec(tmp_path, tile="gallery.xor_swizzle(32, 32)")]) == DONE
-    assert "0 of them bank conflicts" in capsys.readouterr().out
+    assert "0 of them bank conflicts" in output_of(capsys, ["run", spec(tmp_path, tile="gallery.xor_swizzle(32, 32)")])
 
 
 SHIFTED = """
@@ -299,8 +280,7 @@ def test_lanes_that_take_neighbours_are_not_told_to(tmp_path, capsys):
         in capsys.readouterr().out
     )
     pairs = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] // 2 * 4 + lego.thread_id[0] % 2]")
-    assert main(["analyze", spec(tmp_path, text=pairs)]) == DONE
-    said = capsys.readouterr().out
+    said = output_of(capsys, ["analyze", spec(tmp_path, text=pairs)])
     assert (
         "; a warp accesses contiguous segments of 8 bytes on average: make them whole sectors, starting at multiples "
         "of 32 bytes" in said
@@ -374,8 +354,7 @@ def test_analyze_repairs_a_tile_whose_places_are_data_and_says_whose(bound, tmp_
         r"on this run's data, since the position at line \d+ depends on data, read at line \d+", tile["note"]
     )
     assert kernel["repairs"]["shared0"][0]["wavefronts"] < sum(s["wavefronts"] for s in kernel["sites"])
-    assert main(["analyze", path]) == DONE
-    assert f"remedy at line {tile['line']}, {tile['note']}: " in capsys.readouterr().out
+    assert f"remedy at line {tile['line']}, {tile['note']}: " in output_of(capsys, ["analyze", path])
 
 
 def test_a_conflict_without_a_remedy_says_why(tmp_path, capsys):
@@ -422,15 +401,13 @@ def test_analyze_a_layout_by_an_access(tmp_path, capsys):
     (access,) = found["accesses"]
     assert access["shared"]["ways"] == 8
     assert found["repairs"][0]["layout"] == "gallery.xor_swizzle(32, 32, vec=4)"
-    assert main(["analyze", path, "--layout", "nothing"]) == BAD_INPUT
-    assert "no layout named 'nothing'; it has: plain" in capsys.readouterr().err
+    assert "no layout named 'nothing'; it has: plain" in refusal_of(capsys, ["analyze", path, "--layout", "nothing"])
 
 
 def test_a_layout_too_big_for_shared_memory_has_sectors_only(tmp_path, capsys):
     path = tmp_path / "spec.py"
     path.write_text("from lego_mlir import Col\nmatrix = Col(512, 512)\n")
-    assert main(["analyze", str(path)]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["analyze", str(path)])
     assert "remedy" not in out
     assert main(["analyze", str(path), "--json"]) == DONE
     (found,) = json.loads(capsys.readouterr().out)["layouts"]
@@ -497,8 +474,7 @@ def test_an_option_that_would_do_nothing_is_refused_with_the_way_out(command, me
 
 @pytest.mark.parametrize("command", ["run", "analyze"])
 def test_help(command, capsys):
-    assert main([command, "--help"]) == DONE
-    assert f"example: lego-mlir {command} examples/transpose.py" in capsys.readouterr().out
+    assert f"example: lego-mlir {command} examples/transpose.py" in output_of(capsys, [command, "--help"])
 
 
 PARTIAL = """
@@ -525,13 +501,11 @@ def expected(src):
 @pytest.mark.parametrize("sampled", [[], ["--blocks", "4"]])
 def test_partial_tiles_of_a_parameter_are_compared_where_they_name_an_element(tmp_path, capsys, sampled):
     right = spec(tmp_path, text=PARTIAL.replace("WRONG", "wrong[3, 4:] = 9"))
-    assert main(["run", right, "--size", "N=100", *sampled]) == DONE
-    assert "dst: 100 elements equal" in capsys.readouterr().out
+    assert "dst: 100 elements equal" in output_of(capsys, ["run", right, "--size", "N=100", *sampled])
     assert main(["analyze", right, "--size", "N=100"]) == DONE
     capsys.readouterr()
     wrong = spec(tmp_path, text=PARTIAL.replace("WRONG", "wrong[3, 3] = 9"))
-    assert main(["run", wrong, "--size", "N=100", *sampled]) == CHECK_FAILED
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", wrong, "--size", "N=100", *sampled], CHECK_FAILED)
     assert "WRONG: 1 of 100 elements; the first is dst[3, 3]" in out
     assert "written by block (3, 0, 0), thread (3, 0, 0)" in out
 
@@ -539,8 +513,7 @@ def test_partial_tiles_of_a_parameter_are_compared_where_they_name_an_element(tm
 def test_a_small_layout_leaves_the_rest_of_the_spec_analyzed(tmp_path, capsys):
     path = tmp_path / "spec.py"
     path.write_text("from lego_mlir import Row\nsmall = Row(4, 4)\nlarge = Row(32, 32)\n")
-    assert main(["analyze", str(path)]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["analyze", str(path)])
     assert "layout small = Row(4, 4): 16 elements, fewer than a warp's 32 lanes: not analyzed" in out
     assert "layout large = Row(32, 32) of f32" in out
     assert main(["analyze", str(path), "--layout", "small"]) == BAD_INPUT
@@ -562,7 +535,6 @@ def columns(x: lego.Tensor(f32, Row(2, 32, 32)), y: lego.Tensor(f32, Row(2, 32))
     lego.barrier()
     y[lego.block_id[0], t] = tile[t, 0] + tile[t // 2 * 2, t % 2] + tile[t % 8 * 4, t // 8 * 8]
 """)
-    assert main(["analyze", str(path), "--blocks", "2"]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["analyze", str(path), "--blocks", "2"])
     assert ("conflicts left" in out) == (", counted in one block: " in out)
     assert "remedy at line" in out

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import output_of, refusal_of
 
 from lego_mlir.cli import structured
 from lego_mlir.cli.main import main
@@ -46,8 +47,7 @@ def test_ll_is_told_from_llvm_ir(tmp_path, program):
 def test_a_mistake_in_the_first_declaration_is_one_in_ll(tmp_path, capsys, command, declaration, words):
     path = tmp_path / "k.ll"
     path.write_text(f"{declaration}\n")
-    assert main([command, str(path)]) == 2
-    message = capsys.readouterr().err
+    message = refusal_of(capsys, [command, str(path)])
     assert words in message
     assert "syntax error" not in message
 
@@ -56,18 +56,15 @@ def test_a_mistake_in_the_first_declaration_is_one_in_ll(tmp_path, capsys, comma
 def test_llvm_ir_is_refused_where_it_cannot_be_taken(tmp_path, capsys, command):
     path = tmp_path / "module.ll"
     path.write_text("define void @f() { ret void }\n")
-    assert main([command, str(path)]) == 2
-    assert f"{path} is LLVM IR, which only `lego-mlir compile` accepts" in capsys.readouterr().err
+    assert f"{path} is LLVM IR, which only `lego-mlir compile` accepts" in refusal_of(capsys, [command, str(path)])
 
 
 def test_run_compares_with_numpy(program, capsys, tmp_path):
-    assert main(["run", str(program), "--cache-dir", str(tmp_path / "cache")]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", str(program), "--cache-dir", str(tmp_path / "cache")])
     assert "lusym: A = L * U + S in float64" in out
     assert "ok    A: 81 elements within their bounds, the closest off by " in out
     program.write_text("# dtype: float\n" + PROGRAM)
-    assert main(["run", str(program), "--no-cache"]) == 0
-    assert "in float32" in capsys.readouterr().out
+    assert "in float32" in output_of(capsys, ["run", str(program), "--no-cache"])
 
 
 LARGE = "A = Matrix(64, 64); L = LowerTriangular(64); S = Symmetric(L, 64, storage=packed); A = L*S + 0.5*A;"
@@ -104,8 +101,7 @@ def test_one_wrong_element_is_named(tmp_path, capsys, monkeypatch, head, relativ
 def test_what_was_only_moved_must_be_equal(tmp_path, capsys, monkeypatch):
     path = tmp_path / "moved.ll"
     path.write_text("A = Matrix(9, 9); B = Matrix(9, 9); A = -B';")
-    assert main(["run", str(path), "--no-cache"]) == 0
-    assert "ok    A: 81 elements equal" in capsys.readouterr().out
+    assert "ok    A: 81 elements equal" in output_of(capsys, ["run", str(path), "--no-cache"])
     assert run_with_an_error(monkeypatch, path, 8, 8, 3e-16) == 1
     assert "the first is A[8, 8]: " in capsys.readouterr().out
 
@@ -140,8 +136,7 @@ def test_a_program_that_numpy_cannot_compute_has_no_verdict(tmp_path, capsys):
 def test_what_is_emitted(program, capsys, tmp_path):
     assert main(["compile", str(program), "-o", str(tmp_path / "k.mlir")]) == 0
     assert "func.func @lusym(" in (tmp_path / "k.mlir").read_text()
-    assert main(["compile", str(program), "--emit", "llvm"]) == 0
-    assert "define void @lusym" in capsys.readouterr().out
+    assert "define void @lusym" in output_of(capsys, ["compile", str(program), "--emit", "llvm"])
     assert main(["compile", str(program), "-o", str(tmp_path / "k.h")]) == 0
     assert "void lusym(double *A, const double *L, const double *S, const double *U);" in (tmp_path / "k.h").read_text()
     assert main(["compile", str(program), "--target", "avx2", "-o", str(tmp_path / "k.c")]) == 0
@@ -166,8 +161,7 @@ def test_what_is_emitted(program, capsys, tmp_path):
     ],
 )
 def test_usage_messages(program, capsys, arguments, words):
-    assert main(["compile", str(program), *arguments]) == 2
-    assert words in capsys.readouterr().err
+    assert words in refusal_of(capsys, ["compile", str(program), *arguments])
 
 
 @pytest.mark.parametrize("option", ["--size M=3", "--block 32", "--blocks 2", "--memory 3", "--json", "--on cuda"])
@@ -178,31 +172,26 @@ def test_options_of_kernels_are_refused_where_a_program_runs(program, capsys, op
 
 def test_a_mistake_names_file_line_and_column(program, capsys):
     program.write_text(PROGRAM.replace("L*U", "L*B"))
-    assert main(["run", str(program)]) == 2
-    message = capsys.readouterr().err
+    message = refusal_of(capsys, ["run", str(program)])
     assert f"{program}: line 4, column 7: B is not declared" in message
     assert "^" in message
     program.write_text(PROGRAM.replace("# a comment first", "# dtype: half"))
-    assert main(["run", str(program)]) == 2
-    assert "unknown dtype: half" in capsys.readouterr().err
+    assert "unknown dtype: half" in refusal_of(capsys, ["run", str(program)])
 
 
 def test_stages_of_other_inputs_are_refused(tmp_path, capsys):
     (tmp_path / "k.mlir").write_text("module {}")
-    assert main(["compile", str(tmp_path / "k.mlir"), "--emit", "obj"]) == 2
-    assert "is for LL programs" in capsys.readouterr().err
+    assert "is for LL programs" in refusal_of(capsys, ["compile", str(tmp_path / "k.mlir"), "--emit", "obj"])
 
 
 def test_check_says_what_is_proved(program, capsys, tmp_path):
-    assert main(["check", str(program)]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", str(program)])
     assert "program A = L * U + S\n  proved   A = L * U + S: A can hold the value: " in out
     assert "each stored element is computed once: 2 disjoint regions make up the 81 elements" in out
     assert out.endswith("3 proved, 0 refuted, 0 unknown\n")
     claimed = tmp_path / "claimed.ll"
     claimed.write_text("A = Matrix(3, 3); S = Symmetric(L, 3); S = symmetric(A*A) + symmetric(A*A');")
-    assert main(["check", str(claimed)]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", str(claimed)])
     assert "unknown  S = symmetric(A * A) + symmetric(A * A'): A * A is symmetric: asserted by the program" in out
     assert "proved   S = symmetric(A * A) + symmetric(A * A'): A * A' is symmetric: by its form" in out
     wrong = tmp_path / "wrong.ll"
@@ -214,8 +203,7 @@ def test_check_says_what_is_proved(program, capsys, tmp_path):
 
 
 def test_explain_shows_sets_statements_and_loops(program, capsys):
-    assert main(["explain", str(program)]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["explain", str(program)])
     assert "  S: Symmetric(L, 9), " in out
     assert "step 0: A = L * U + S, A is Matrix(9, 9)" in out
     assert "S2: A[i, j] += L[i, k] * U[k, j] for {" in out
@@ -228,18 +216,15 @@ def test_explain_shows_sets_statements_and_loops(program, capsys):
 def test_check_and_explain_refuse_what_they_cannot_read(command, tmp_path, capsys):
     path = tmp_path / "k.ll"
     path.write_text("A = Matrix(3, 3); A = B;")
-    assert main([command, str(path)]) == 2
-    assert "k.ll: line 1, column 23: B is not declared" in capsys.readouterr().err
+    assert "k.ll: line 1, column 23: B is not declared" in refusal_of(capsys, [command, str(path)])
     path.write_text("A = Matrix(3, 3); L = LowerTriangular(3); L = A;")
     assert main([command, str(path)]) == (1 if command == "check" else 2)  # a refuted claim, or an error with the file
     assert command == "check" or "k.ll: line 1, column 43: L is LowerTriangular(3)" in capsys.readouterr().err
     path.write_text("A = Matrix(3, 3); A = A;")
-    assert main([command, str(path), "--kernel", "k"]) == 2
-    assert "--kernel is for GPU kernels" in capsys.readouterr().err
+    assert "--kernel is for GPU kernels" in refusal_of(capsys, [command, str(path), "--kernel", "k"])
 
 
 def test_a_file_named_like_a_keyword(tmp_path, capsys):
     path = tmp_path / "for.ll"
     path.write_text(PROGRAM)
-    assert main(["compile", str(path), "--emit", "c-header"]) == 0
-    assert "void k_for(double *A" in capsys.readouterr().out
+    assert "void k_for(double *A" in output_of(capsys, ["compile", str(path), "--emit", "c-header"])

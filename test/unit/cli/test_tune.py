@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from cuda_stand_in import Machine
 
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
-from lego_mlir.runtime import driver
 from lego_mlir.tuning import baselines, gpu_workbench, profiler
 from lego_mlir.tuning.timings import TimingStore
 from lego_mlir.tuning.workbench import made_up_workbench
@@ -132,12 +130,6 @@ def test_a_plain_kernel_is_timed_as_well(capsys):
     code, out, _ = call(capsys, "bench", "examples/transpose.py", "--on", "cpu", "--budget", "0.01s")
     assert code == DONE
     assert out.startswith("transpose, on cpu")
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 @pytest.mark.tools

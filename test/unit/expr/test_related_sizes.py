@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from command_line import output_of, refusal_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,7 +157,6 @@ def test_facts_that_are_refused(facts, message):
 
 
 def test_run_chooses_sizes_that_satisfy_the_relations(tmp_path, capsys):
-    from lego_mlir.cli.main import main
 
     spec = tmp_path / "spec.py"
     spec.write_text(
@@ -169,9 +169,6 @@ def test_run_chooses_sizes_that_satisfy_the_relations(tmp_path, capsys):
         "        y[i] = x[2 * i] + x[2 * i + 1]\n"
         "@pairs.reference\ndef expected(x):\n    return x[::2] + x[1::2]\n"
     )
-    assert main(["run", str(spec)]) == 0
-    assert "K=50" in capsys.readouterr().out
-    assert main(["check", str(spec)]) == 0
-    assert "0 refuted, 0 unknown" in capsys.readouterr().out
-    assert main(["run", str(spec), "--size", "K2=9", "--size", "K=4"]) == 2
-    assert "requires K2 == 2*K" in capsys.readouterr().err
+    assert "K=50" in output_of(capsys, ["run", str(spec)])
+    assert "0 refuted, 0 unknown" in output_of(capsys, ["check", str(spec)])
+    assert "requires K2 == 2*K" in refusal_of(capsys, ["run", str(spec), "--size", "K2=9", "--size", "K=4"])

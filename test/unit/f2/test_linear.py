@@ -1,7 +1,5 @@
 """Linear layouts: what their constructors and operations refuse, each with the basis or the witness in the message."""
 
-from __future__ import annotations
-
 import operator
 import pickle
 

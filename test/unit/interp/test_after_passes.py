@@ -1,7 +1,5 @@
 """The interpreter runs what passes leave, not only what we emit: the same values and no fault after each pipeline."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gemm_text import Gemm, script, transformed

@@ -1,8 +1,6 @@
 """Control flow under divergence, windows on memory, affine arithmetic, warp communication, launches."""
 
 # ruff: noqa: E501  (MLIR reads better unbroken)
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

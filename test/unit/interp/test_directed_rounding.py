@@ -1,7 +1,5 @@
 """A directed result is the nearest number on its side of the exact one, which a fraction gives."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Planted faults: each is reported with the right kind, and no other fault is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -11,6 +11,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from command_line import output_of
 
 from lego_mlir import interp
 from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
@@ -111,8 +112,7 @@ def test_what_is_not_supported_is_named(name, capsys):
 
 @pytest.mark.parametrize("name", ["all-reduce-kinds", "two-modules"])
 def test_a_host_program_is_analyzed(name, capsys):
-    assert main(["analyze", str(MODULES / f"{name}.mlir")]) == DONE
-    assert "sectors" in capsys.readouterr().out
+    assert "sectors" in output_of(capsys, ["analyze", str(MODULES / f"{name}.mlir")])
 
 
 def test_launches_of_a_program_are_ordered_and_each_of_its_writes_is_kept():
@@ -167,8 +167,7 @@ func.func @main() {
   call @printNewline() : () -> ()
   return
 }""")
-    assert main(["run", str(tmp_path / "numbers.mlir")]) == DONE
-    assert "  | -7, 2.5\n" in capsys.readouterr().out
+    assert "  | -7, 2.5\n" in output_of(capsys, ["run", str(tmp_path / "numbers.mlir")])
 
 
 @pytest.mark.tools

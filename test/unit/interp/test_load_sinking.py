@@ -1,7 +1,5 @@
 """A load that only one side of a branch uses is counted for the lanes that take that side, as the compiler sinks it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ A module of `lego_mlir/kernels` without a row here fails the first test: a new k
 that are small, and that its tiles do not divide where it allows that.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from pathlib import Path

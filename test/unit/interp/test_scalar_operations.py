@@ -1,7 +1,5 @@
 """Each scalar operation against NumPy, on random and on extreme operands, all lanes at once."""
 
-from __future__ import annotations
-
 import math
 
 import ml_dtypes

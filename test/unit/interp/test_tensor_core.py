@@ -1,7 +1,5 @@
 """Asynchronous copies, ldmatrix, mma.sync; and a whole GEMM tile as a transform script leaves it."""
 
-from __future__ import annotations
-
 import re
 
 import ml_dtypes

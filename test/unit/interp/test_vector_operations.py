@@ -1,8 +1,6 @@
 """Vector operations against NumPy: every lane has its own 4 x 8 vector, and the result is stored unchanged."""
 
 # ruff: noqa: E501  (MLIR reads better unbroken)
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,11 +1,10 @@
 """Attention and its gradients against NumPy: by wgmma in the emulator, by mma.sync in the interpreter."""
 
-import re
-import subprocess
 from functools import cache
 
 import numpy as np
 import pytest
+from assembling import machine_code, needs_ptxas
 
 from lego_mlir import bf16, f16
 from lego_mlir.errors import UsageError
@@ -15,7 +14,7 @@ from lego_mlir.kernels import added_gradients, attention_gradients, fused_attent
 from lego_mlir.kernels.added_gradients import AddedTile
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes, fastest
 from lego_mlir.kernels.attention_gradients import GradientTile
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
 SMALL, NARROW = AttentionTile(2, 64), GradientTile(64, 64, 4)
 TOLERANCE = {f16: 2**-9, bf16: 2**-6}
@@ -241,27 +240,20 @@ def test_windows_that_leave_queries_without_keys():
         forward(form)(q, k, v, check=True)
 
 
-def machine_code(kernel, folder):
-    """What the assembler reports of a kernel, in which it serializes no products."""
-    source = folder / "kernel.ptx"
-    source.write_text(compile_kernel(kernel, target="sm_90a").text)
-    command = [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", folder / "kernel.cubin"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
-    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
-    return resources
+def spilled_stores(kernel):
+    """Of a kernel whose products are not serialized."""
+    return machine_code(compile_kernel(kernel, target="sm_90a").text).spill_stores
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize(("features", "causal", "length", "spilled"), [
     (64, True, 4096, 80), (64, False, 4096, 64), (64, False, 16384, 0),
     (96, True, 16384, 24), (128, True, 16384, 0), (256, True, 4096, 0), (256, True, 16384, 0),
 ])  # fmt: skip
-def test_the_fastest_tiles_keep_all_but_a_few_addresses_in_registers(features, causal, length, spilled, tmp_path):
+def test_the_fastest_tiles_keep_all_but_a_few_addresses_in_registers(features, causal, length, spilled):
     form = AttentionForm(features, causal=causal)
     tile, blocks = fastest(form, HeadSizes(1, 128, length, length), 132)
-    assert machine_code(fused_attention.build(form, tile, blocks=blocks), tmp_path).spill_stores <= spilled
+    assert spilled_stores(fused_attention.build(form, tile, blocks=blocks)) <= spilled
 
 
 def in_blocks(blocks):
@@ -278,23 +270,21 @@ PARTS = {
 OF_ALL = ("of keys", "of queries")
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize(("features", "part"), [
     *((128, part) for part in ("132 blocks", "added", *OF_ALL)),
     *((64, part) for part in ("blocks for all", "132 blocks", *OF_ALL)),
     *((features, part) for features in (192, 256, 96) for part in ("blocks for all", *OF_ALL)),
 ])  # fmt: skip
-def test_the_machine_code_serializes_nothing(features, part, tmp_path):
+def test_the_machine_code_serializes_nothing(features, part):
     # 96 has three groups of 64 rows; two have registers for all, and take 1.1 of the time
     spilled = 12 if features == 96 else 0
     for kernel in PARTS[part](AttentionForm(features=features, causal=True)):
-        assert machine_code(kernel, tmp_path).spill_stores <= spilled
+        assert spilled_stores(kernel) <= spilled
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_added_gradients_of_64_features_serialize_nothing(tmp_path):
+@needs_ptxas
+def test_added_gradients_of_64_features_serialize_nothing():
     """In every push: with a few registers more their products wait for each other, and take 1.2 of the time."""
     (main,) = PARTS["added"](AttentionForm(features=64, causal=True))
-    assert machine_code(main, tmp_path).spill_stores == 0
+    assert spilled_stores(main) == 0

@@ -1,11 +1,10 @@
 """Products of groups along K against NumPy: the rows after a group's end are infinite, and count for nothing."""
 
-import re
-import subprocess
 from functools import cache
 
 import numpy as np
 import pytest
+from assembling import machine_code, needs_ptxas
 
 from lego_mlir import bf16, f32
 from lego_mlir.choices.role_tiles import role_tile
@@ -14,7 +13,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_depths
 from lego_mlir.kernels.grouped_depths import DepthForm
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
 BLOCKS, SMALL = 3, role_tile(64, 128, 2)
 
@@ -60,15 +59,10 @@ def test_matrices_of_any_size_in_a_tile_whose_groups_have_rows():
     multiply(DepthForm(multiple=1), [70, 130], 131, 67, "sm_90a", role_tile(128, 64, 2))
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
+@needs_ptxas
+def test_code_for_hopper_has_no_spills_and_no_serialised_products():
     text = compile_kernel(kernel(DepthForm(bf16), role_tile(128, 256, 4)), target="sm_90a", cache=None).text
-    (tmp_path / "k.ptx").write_text(text)
-    command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
-    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    resources = machine_code(text)
     assert resources.spill_stores == resources.spill_loads == 0
     assert "cp.async.bulk.tensor.3d.global.shared::cta" in text
 

@@ -1,12 +1,12 @@
 """Grouped products against NumPy: by wgmma in the emulator, by mma.sync in the interpreter; rows outside stay."""
 
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from assembling import machine_code, needs_ptxas
 
 from lego_mlir import bf16, f32, spec
 from lego_mlir.choices import role_tiles
@@ -19,7 +19,7 @@ from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_products
 from lego_mlir.kernels.grouped_products import GroupedForm
 from lego_mlir.runtime import data
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 BLOCKS, SMALL, PAIRED, UNTOUCHED = 3, role_tile(64, 128, 2), role_tile(64, 128, 2, cluster=2), 7
@@ -107,15 +107,10 @@ def test_more_panels_than_one():
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_code_for_hopper_has_no_spills_and_no_serialised_products(tmp_path):
+@needs_ptxas
+def test_code_for_hopper_has_no_spills_and_no_serialised_products():
     compilation = compile_kernel(kernel(GroupedForm(b="T"), role_tile(128, 256, 4)), target="sm_90a", cache=None)
-    (tmp_path / "k.ptx").write_text(compilation.text)
-    command = [ptxas.required(), "-arch=sm_90a", "-v", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
-    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    resources = machine_code(compilation.text)
     assert resources.spill_stores == resources.spill_loads == 0
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16", compilation.text)) == 4
     assert "cp.async.bulk.tensor.3d" in compilation.text

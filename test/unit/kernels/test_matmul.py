@@ -179,31 +179,25 @@ def test_the_reference_accumulates_in_f32_and_rounds_once():
 # -- messages
 
 
-def test_a_tile_that_its_warps_do_not_divide():
-    with pytest.raises(UsageError, match="m=48 must be a multiple of 16 for each of its 2 warps"):
-        ProductTile(48, 64, 32, (2, 2))
-    with pytest.raises(UsageError, match="n=40 must be a multiple of 8 for each of its 2 warps"):
-        ProductTile(64, 40, 32, (2, 2))
+REFUSED = [
+    (lambda: ProductTile(48, 64, 32, (2, 2)), UsageError, "m=48 must be a multiple of 16 for each of its 2 warps"),
+    (lambda: ProductTile(64, 40, 32, (2, 2)), UsageError, "n=40 must be a multiple of 8 for each of its 2 warps"),
+    (lambda: build(64, 64, 64, order="snake"), UsageError, "no order 'snake'; there are row, column, grouped, morton"),
+    (lambda: build(64, 64, 64, order=Row(4, 1)), LayoutError, r"a layout of at least \(2, 2\) tiles, got Row\(4, 1\)"),
+    (lambda: build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=4), Row(32, 32))).trace(), LayoutError,
+     r"contiguous segments of 8 elements of a row or of a column, got .*vec=4"),
+    (lambda: build(48, 48, 64, tiling=ProductTile(48, 48, 16, (3, 3))).trace(), LayoutError,
+     r"288 threads do not divide the 48 x 16 elements"),
+    (lambda: kernel_of(lambda a, c: a.part((0, 0), (16, 16))).trace(), LayoutError, r"copy it there with lego.stage"),
+    (lambda: kernel_of(lambda a, c: lego.accumulator(f32, 24, 8)).trace(), TraceError,
+     "rows must be a multiple of 16 and columns of 8, got 24 x 8"),
+]  # fmt: skip
 
 
-def test_an_unknown_order():
-    with pytest.raises(UsageError, match="no order 'snake'; there are row, column, grouped, morton"):
-        build(64, 64, 64, order="snake")
-
-
-def test_an_order_of_another_grid():
-    with pytest.raises(LayoutError, match=r"a layout of at least \(2, 2\) tiles, got Row\(4, 1\)"):
-        build(64, 64, 64, order=Row(4, 1))
-
-
-def test_a_tile_that_tears_runs_apart_is_refused():
-    with pytest.raises(LayoutError, match=r"contiguous segments of 8 elements of a row or of a column, got .*vec=4"):
-        build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=4), Row(32, 32))).trace()
-
-
-def test_too_many_threads_for_a_tile():
-    with pytest.raises(LayoutError, match=r"288 threads do not divide the 48 x 16 elements"):
-        build(48, 48, 64, tiling=ProductTile(48, 48, 16, (3, 3))).trace()
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_a_call_that_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -279,16 +273,6 @@ def test_a_part_that_leaves_its_tile():
 
     with pytest.raises(LayoutError, match=r"a part of 16 from tx leaves axis 0 of 32 for tx = \d+"):
         kernel_of(body).trace()
-
-
-def test_a_part_of_global_memory():
-    with pytest.raises(LayoutError, match=r"copy it there with lego.stage"):
-        kernel_of(lambda a, c: a.part((0, 0), (16, 16))).trace()
-
-
-def test_an_accumulator_of_odd_size():
-    with pytest.raises(TraceError, match="rows must be a multiple of 16 and columns of 8, got 24 x 8"):
-        kernel_of(lambda a, c: lego.accumulator(f32, 24, 8)).trace()
 
 
 def test_an_accumulator_into_columns():

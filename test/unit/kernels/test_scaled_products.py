@@ -13,6 +13,7 @@ from statistics import geometric_mean
 import ml_dtypes
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 
 import lego_mlir
 from lego_mlir import bf16, f32
@@ -124,8 +125,7 @@ def test_rings_are_proved_for_all_sizes(form, tile):
     assert isinstance(claim.verdict, Proved)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize(
     "tile", [scaled_tile(128, 176), scaled_tile(128, 128, cluster=2), scaled_tile(64, 128, parts=8)]
 )

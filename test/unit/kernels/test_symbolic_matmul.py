@@ -4,6 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from gemm import LAYOUTS, operands
 
 import lego_mlir as lego
@@ -22,7 +23,6 @@ from lego_mlir.transforms.passes.operations import operations as operations_of
 
 SCRIPT = "matmul_sm80.mlir"
 SMALL = ProductTile(32, 64, 32, (1, 2))
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
 def sizes(divisors=(1, 8, 8), least=65, most=8192):

@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from command_line import output_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
-from lego_mlir.cli.main import DONE, main
 from lego_mlir.errors import TraceError, UsageError
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
@@ -74,8 +74,7 @@ def scatter(order: lego.Tensor(i32, Row(64), range=(0, 64)), y: lego.Tensor(f32,
     lego.assume_distinct(order)
     y[order[lego.thread_id[0]]] = 1.0
 """)
-    assert main(["check", str(path), "--json"]) == DONE
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", str(path), "--json"])
     assert "assumed, and checked by run: the elements of order are distinct" in out
     assert '"claim": "no race for y between two threads of a block"' in out
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import output_of, refusal_of
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, spec
@@ -343,8 +344,7 @@ def test_check_takes_modules_and_scripts(tmp_path, capsys):
     assert {c["verdict"] for c in group["claims"]} == {"proved"}
     broken = tmp_path / "broken.mlir"
     broken.write_text(TRANSPOSE.read_text().replace("      gpu.barrier\n", ""))
-    assert main(["check", str(broken)]) == CHECK_FAILED
-    assert "REFUTED  no race for the buffer of" in capsys.readouterr().out
+    assert "REFUTED  no race for the buffer of" in output_of(capsys, ["check", str(broken)], CHECK_FAILED)
 
 
 LOOPS = """module attributes {transform.with_named_sequence} {
@@ -377,8 +377,7 @@ def test_check_proves_a_kernel_again_after_a_script(capsys):
 def test_check_refuses_a_module_without_a_kernel(tmp_path, capsys):
     path = tmp_path / "host.mlir"
     path.write_text("func.func @f() { return }")
-    assert main(["check", str(path)]) == BAD_INPUT
-    assert "nothing to check: this module has no gpu.func that is a kernel" in capsys.readouterr().err
+    assert "nothing to check: this module has no gpu.func that is a kernel" in refusal_of(capsys, ["check", str(path)])
 
 
 def test_check_refuses_extents_for_a_spec(capsys):

@@ -5,23 +5,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cuda_stand_in import DeviceArray, Machine, OwnLibrary, own
+from cuda_stand_in import DeviceArray, OwnLibrary, own
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import LaunchError
-from lego_mlir.runtime import driver
 from lego_mlir.runtime.launches import chain_of
 
 N = lego.size("N", min=1, max=2**20)
 VECTOR = lego.Tensor(f32, Row(N))
 WIRES = [(("x", "y"), ("t", "u")), (("t", "y", "u"), ("d",)), (("u",), ("e",))]
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_stand_in import DeviceArray, Machine, library_file
+from cuda_stand_in import DeviceArray, library_file
 
 import lego_mlir
 from lego_mlir.cli.main import main
@@ -104,12 +104,6 @@ def repositories(tmp_path_factory):
         options = ["--hub", "my-scale", "--version", str(version), "--target", target]
         assert packed(folder, *options, "-o", str(folder / f"v{version}"), factor=float(version)) == 0
     return [folder / "v1", folder / "v2"]
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def test_two_versions_launch_in_one_process_without_lego_mlir(repositories):

@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from command_line import output_of, refusal_of
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f16, f32, gallery, i8, i32
@@ -57,8 +58,7 @@ def spec(tmp_path):
 def test_run_and_analyze_use_the_inputs_of_the_spec(spec, tmp_path, capsys):
     assert main(["run", spec, "--size", "rows=70", "--size", "entries=300"]) == 0
     assert "ok    spmv rows=70 entries=300" in capsys.readouterr().out
-    assert main(["analyze", spec, "--size", "rows=70", "--size", "entries=300"]) == 0
-    assert "FAULT" not in capsys.readouterr().out
+    assert "FAULT" not in output_of(capsys, ["analyze", spec, "--size", "rows=70", "--size", "entries=300"])
     without = tmp_path / "random.py"
     without.write_text(SPEC)
     main(["run", str(without), "--size", "rows=70", "--size", "entries=300"])
@@ -69,25 +69,21 @@ def test_a_file_gives_arrays_and_sizes(spec, tmp_path, capsys):
     path = tmp_path / "ring.npz"
     start, column, value = np.arange(0, 41, 2), np.arange(40) % 20, np.ones(40)
     np.savez(path, start=start, column=column, value=value, x=np.arange(20))
-    assert main(["run", spec, "--input", str(path)]) == 0
-    assert "ok    spmv rows=20 entries=40: 1 blocks" in capsys.readouterr().out
-    assert main(["analyze", spec, "--input", str(path)]) == 0
-    assert "kernel spmv rows=20 entries=40" in capsys.readouterr().out
+    assert "ok    spmv rows=20 entries=40: 1 blocks" in output_of(capsys, ["run", spec, "--input", str(path)])
+    assert "kernel spmv rows=20 entries=40" in output_of(capsys, ["analyze", spec, "--input", str(path)])
     code = tmp_path / "spmv.ptx"
     assert main(["compile", spec, "-o", str(code), "--with-data", "--input", str(path), "--no-cache"]) == 0
     arrays = np.load(tmp_path / "spmv.npz")
     assert arrays["spmv/start"].tolist() == start.tolist()
     assert arrays["spmv/y/expected"][:3].tolist() == [1, 5, 9]
     # the data of a check are themselves a file of input
-    assert main(["run", spec, "--input", str(tmp_path / "spmv.npz")]) == 0
-    assert "ok    spmv rows=20 entries=40" in capsys.readouterr().out
+    assert "ok    spmv rows=20 entries=40" in output_of(capsys, ["run", spec, "--input", str(tmp_path / "spmv.npz")])
 
 
 def test_a_wrong_function_of_inputs_is_blamed_in_the_spec(tmp_path, capsys):
     path = tmp_path / "spec.py"
     path.write_text(SPEC + INPUTS.replace("rng.integers", "rng.no_such"))
-    assert main(["run", str(path)]) == 2
-    assert "spec.py:30: AttributeError" in capsys.readouterr().err
+    assert "spec.py:30: AttributeError" in refusal_of(capsys, ["run", str(path)])
 
 
 def permuted(dtype=i32, layout=None):

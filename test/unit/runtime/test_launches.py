@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from cuda_stand_in import DeviceArray, Machine
+from cuda_stand_in import DeviceArray
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f32
@@ -14,12 +14,6 @@ from lego_mlir.runtime import driver
 from lego_mlir.tracing.trace.dtypes import bf16, f16, f64, i8, i64
 
 M, N = lego.size("M"), lego.size("N")
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def sum_kernel():

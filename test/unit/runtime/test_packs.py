@@ -1,12 +1,8 @@
 """Packed kernels: written by `lego-mlir pack`, called where MLIR, SymPy and Z3 are missing."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from cuda_stand_in import DeviceArray, Machine, OwnLibrary, library_file, own
+from cuda_stand_in import DeviceArray, Machine, OwnLibrary, own, printed_without_compiler
 
 import lego_mlir
 from lego_mlir.cli.main import main
@@ -97,37 +93,7 @@ def test_matmul_takes_its_kernel_from_a_folder(packed, machine, monkeypatch):
         lego_mlir.matmul(a, b, kernels=str(packed))
 
 
-BLOCKED = """
-import sys
-
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"sympy", "z3", "torch_mlir", "mlir", "llvmlite", "islpy", "jinja2", "ml_dtypes"}:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-sys.meta_path.insert(0, Blocked())
-sys.path.insert(0, TESTS)
-import ctypes
-import numpy as np
-import lego_mlir
-from lego_mlir.runtime import driver
-from cuda_stand_in import DeviceArray, OwnLibrary, own
-
-library = ctypes.CDLL(LIBRARY)
-driver.open_library = lambda: library
-
-
-class Patch:
-    def setitem(self, mapping, name, value):
-        mapping[name] = value
-
-    def delitem(self, mapping, name):
-        del mapping[name]
-
-
-OwnLibrary(Patch())
+PROGRAM = """
 kernels = lego_mlir.load_kernels(FOLDER)
 x, y = (DeviceArray(np.zeros(96, np.float32)) for _ in range(2))
 kernels["twice"](x, y)
@@ -142,11 +108,7 @@ except lego_mlir.LegoError as error:
 
 
 def test_nothing_of_the_compiler_is_needed(packed):
-    names = {"TESTS": str(Path(__file__).parents[2]), "LIBRARY": str(library_file()), "FOLDER": str(packed)}
-    program = "\n".join([*(f"{name} = {value!r}" for name, value in names.items()), BLOCKED])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    launches, message = done.stdout.splitlines()
+    launches, message = printed_without_compiler(PROGRAM, FOLDER=str(packed))
     assert launches == "2"
     assert "has to be compiled, and sympy is not installed; install lego-mlir with its dependencies, or pack" in message
     assert "lego-mlir pack matmul --sizes 32x16x64 --target sm_90a -o kernels, and set LEGO_MLIR_KERNELS" in message

@@ -4,12 +4,11 @@ import threading
 
 import numpy as np
 import pytest
-from cuda_stand_in import DeviceArray, Machine
+from cuda_stand_in import DeviceArray
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i32
 from lego_mlir.errors import KernelFaultError, UsageError
-from lego_mlir.runtime import driver
 
 N = lego.size("N", multiple_of=64, max=2**20)
 M = lego.size("M", max=2**14)
@@ -121,12 +120,6 @@ def test_memory_that_overlaps_is_refused():
 def test_the_limits_of_a_size_are_those_of_the_program():
     with pytest.raises(UsageError, match=r"size N = 1048640: the kernel was compiled for at least 1, at most 1048576"):
         make()(0.0, np.zeros(64 * 16385, np.float32))
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def allocated(machine):

@@ -1,13 +1,10 @@
 """Packed kernels of batched and grouped products: found by name, called where MLIR, SymPy and Z3 are missing."""
 
 import ctypes
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_stand_in import Machine, OwnLibrary, library_file, own
+from cuda_stand_in import Machine, OwnLibrary, own, printed_without_compiler
 
 import lego_mlir
 from lego_mlir.choices import role_tiles
@@ -87,29 +84,11 @@ def test_kernels_that_are_missing(packed, machine, monkeypatch):
 
 
 PROGRAM = """
-import ctypes, os, sys
-
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"sympy", "z3", "torch_mlir", "mlir", "llvmlite", "islpy", "jinja2", "ml_dtypes"}:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-sys.meta_path.insert(0, Blocked())
-sys.path.insert(0, TESTS)
-os.environ["LEGO_MLIR_KERNELS"] = FOLDER
-import numpy as np
-import pytest
-import lego_mlir
-from cuda_stand_in import OwnLibrary, own
+import os
 from lego_mlir.choices import role_tiles
-from lego_mlir.runtime import driver
 
-library = ctypes.CDLL(LIBRARY)
-driver.open_library = lambda: library
+os.environ["LEGO_MLIR_KERNELS"] = FOLDER
 role_tiles.SHAPES = (SHAPE,)
-OwnLibrary(pytest.MonkeyPatch())
 a, b = own(np.zeros((20, 16), np.float16)), own(np.zeros((3, 16, 24), np.float16))
 print(lego_mlir.grouped_matmul(a, b, own(np.zeros(3, np.int32))).shape)
 print(lego_mlir.matmul(own(np.zeros((3, 20, 16), np.float16)), b).shape)
@@ -117,12 +96,8 @@ print(lego_mlir.matmul(own(np.zeros((3, 20, 16), np.float16)), b).shape)
 
 
 def test_nothing_of_the_compiler_is_needed(packed):
-    names = {"TESTS": str(Path(__file__).parents[2]), "LIBRARY": str(library_file()), "FOLDER": str(packed),
-             "SHAPE": SHAPE}  # fmt: skip
-    program = "\n".join([*(f"{name} = {value!r}" for name, value in names.items()), PROGRAM])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["(20, 24)", "(3, 20, 24)"]
+    found = printed_without_compiler(PROGRAM, FOLDER=str(packed), SHAPE=SHAPE)
+    assert found == ["(20, 24)", "(3, 20, 24)"]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

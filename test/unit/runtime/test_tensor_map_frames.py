@@ -4,7 +4,7 @@ import ctypes
 from dataclasses import replace
 
 import pytest
-from cuda_stand_in import Encoded, Machine
+from cuda_stand_in import Encoded
 
 from lego_mlir.errors import LaunchError
 from lego_mlir.hardware.tensor_maps import TensorMap
@@ -12,12 +12,6 @@ from lego_mlir.runtime import driver
 from lego_mlir.runtime.tensor_map_frames import MAPS_KEPT, TensorMapFrame, encode
 
 MAP = TensorMap("bf16", (72, 40), (144,), (64, 8), 128)
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def test_a_frame_encodes_once_and_replaces_addresses(machine):

@@ -1,7 +1,5 @@
 """Faults planted in CUDA are reported at their line, and kernels without one give no alarm. Needs nvcc."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

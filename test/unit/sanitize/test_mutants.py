@@ -1,7 +1,5 @@
 """One piece of synchronisation is removed at a time: whatever changes a value is reported. Needs nvcc."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The doors of the sanitizer that need no compiler: PTX from Python and the command line, launch files, reports."""
 
-from __future__ import annotations
-
 import json
 import re
 

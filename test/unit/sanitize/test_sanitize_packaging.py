@@ -1,7 +1,5 @@
 """The GitHub action and the pre-commit hook call the command line as it is."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

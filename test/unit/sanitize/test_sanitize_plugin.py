@@ -1,7 +1,5 @@
 """The pytest fixture fails a test whose launches had faults."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

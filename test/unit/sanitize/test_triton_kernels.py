@@ -3,8 +3,6 @@
 Needs Triton and PyTorch. In a process of its own, since the driver is Triton's for all that follows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

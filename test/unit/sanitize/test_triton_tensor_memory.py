@@ -3,8 +3,6 @@
 Needs Triton, and no PyTorch: the kernel's PTX is emulated on NumPy arrays.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 from importlib.util import find_spec

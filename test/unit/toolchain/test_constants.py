@@ -6,18 +6,18 @@ import struct
 import ml_dtypes
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import DependencyError
 from lego_mlir.hardware.isa import ISAS
 from lego_mlir.runtime import cpu
-from lego_mlir.toolchain import compile_kernel, exchange, literals, llvm, ptxas
+from lego_mlir.toolchain import compile_kernel, exchange, literals, llvm
 from lego_mlir.transforms import modules
 
 SEED = 11
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 LLVM_NAMES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 
@@ -98,7 +98,6 @@ def _scaled(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
     y[t] = x[t] * 0.1
 
 
-@pytest.mark.tools
 @needs_ptxas
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_a_kernel_with_a_tenth_compiles(target):

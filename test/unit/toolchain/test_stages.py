@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from assembling import needs_ptxas
 
 from lego_mlir.errors import DependencyError, ToolchainError, UsageError
 from lego_mlir.toolchain import Pipeline, PipelinePass, compile_kernel, llvm, llvm_options, ptxas
@@ -13,7 +14,6 @@ from lego_mlir.toolchain.lowering import NVVM
 from lego_mlir.toolchain.stages import STAGES, Settings
 
 TRANSPOSE = (Path(__file__).parent / "transpose.mlir").read_text()
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
 def kernel(body, *, arguments="%p: memref<?xf32>", attributions="", attributes=""):
@@ -57,7 +57,6 @@ def test_locations_are_kept_between_stages_and_shown_on_demand():
     assert 'loc("hand.mlir":' in compiled.stage("nvvm", locations=True)
 
 
-@pytest.mark.tools
 @needs_ptxas
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a"])
 def test_cubin_for_every_architecture_family(target):
@@ -283,7 +282,6 @@ def test_an_instruction_that_worked_once_is_compiled_in_this_process(monkeypatch
     assert "wgmma.fence" in compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a").text
 
 
-@pytest.mark.tools
 @needs_ptxas
 def test_ptx_that_ptxas_refuses_gives_its_exit_code_and_command():
     with pytest.raises(ToolchainError, match=r"stage 'cubin' failed \(exit code \d+\)") as caught:

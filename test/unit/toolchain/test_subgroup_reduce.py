@@ -3,10 +3,11 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 
 from lego_mlir import interp
 from lego_mlir.errors import ToolchainError
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms import modules
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 
@@ -24,7 +25,6 @@ CLUSTERS = (
     " cluster(size = 1)",
     " cluster(size = 2, stride = 16)",
 )
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
 def kernel(element, lines, block=(64, 1, 1)):
@@ -95,7 +95,6 @@ def test_a_vector_is_reduced_element_by_element():
     assert found[:4].tolist() == [given[k:128:4].sum() for k in range(4)]
 
 
-@pytest.mark.tools
 @needs_ptxas
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("block", [(64, 1, 1), (48, 1, 1)], ids=str)

@@ -1,10 +1,11 @@
 """Atomic updates of tensors and tiles: values, races, counts, PTX, the CPU path."""
 
 import re
-import subprocess
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
+from command_line import output_of
 from launching import launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
@@ -14,7 +15,6 @@ from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.interp.report import Kind, describe
 from lego_mlir.toolchain import compile_kernel, ptxas
 
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 INTEGERS = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "exchange": lambda old, new: new,
@@ -95,9 +95,8 @@ def test_a_tile_is_updated_by_its_block(dtype, name):
 
 @pytest.mark.parametrize("dtype", [i32, i64, u32, u64, f16, bf16, f32, f64], ids=str)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
 @needs_ptxas
-def test_every_update_assembles(dtype, target, tmp_path):
+def test_every_update_assembles(dtype, target):
     names = [name for t, name in CASES if t is dtype]
 
     @lego.kernel(grid=1, block=32)
@@ -112,8 +111,7 @@ def test_every_update_assembles(dtype, target, tmp_path):
             memory.atomic_store(3, t, scope="block")
 
     text = compile_kernel(k, target=target).text
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, target)
     assert not re.search(r"acq_rel|acquire|release|\.sys", text), "the updates are relaxed"
     assert re.search(r"ld\.relaxed\.gpu\.global", text) and re.search(r"st\.relaxed\.cta\.shared", text)
 
@@ -140,7 +138,7 @@ def test_one_instruction_where_the_hardware_has_it(dtype, name, instruction):
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
 @pytest.mark.parametrize("shared", [False, True])
-def test_two_halves_are_added_at_once(dtype, shared, tmp_path):
+def test_two_halves_are_added_at_once(dtype, shared):
     @lego.kernel(grid=1, block=64)
     def k(x: lego.Tensor(dtype, Row(128)), y: lego.Tensor(dtype, Row(8)), old: lego.Tensor(dtype, Row(128))):
         t, memory = lego.thread_id[0], y
@@ -166,8 +164,7 @@ def test_two_halves_are_added_at_once(dtype, shared, tmp_path):
         where = ".shared" if shared else ""
         assert (f"atom.relaxed.gpu{where}.add.noftz.f16x2" in text) == (dtype is f16)
         if ptxas.find() is not None:
-            (tmp_path / "k.ptx").write_text(text)
-            subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+            assemble(text, target)
 
 
 def test_compare_and_swap():
@@ -384,10 +381,8 @@ def test_old_values_are_named_in_claims_and_updates_in_explanations(tmp_path, ca
     )
     assert main(["check", str(tmp_path / "ticket.py")]) == 0
     assert "store to y[n[0]] stays inside: it depends on the contents of memory" in capsys.readouterr().out
-    assert main(["analyze", str(tmp_path / "ticket.py")]) == 0
-    assert "lanes of a warp update one element" not in capsys.readouterr().out
-    assert main(["explain", str(tmp_path / "ticket.py")]) == 0
-    assert "ticket.py:4: atomic add n[0]" in capsys.readouterr().out
+    assert "lanes of a warp update one element" not in output_of(capsys, ["analyze", str(tmp_path / "ticket.py")])
+    assert "ticket.py:4: atomic add n[0]" in output_of(capsys, ["explain", str(tmp_path / "ticket.py")])
 
 
 def test_sums_of_many_threads_have_a_bound():

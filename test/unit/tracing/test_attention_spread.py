@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from launching import in_memory, logical
 
 from lego_mlir import bf16, f16, interp
@@ -82,8 +83,7 @@ def test_all_operands_in_shared_memory_are_loaded_as_four_matrices():
     assert {s.transposed for s in loads} == {False, True}
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_the_default_tile_fits_the_registers(target):
     text = compile_kernel(build(), target=target).text

@@ -1,19 +1,18 @@
 """Tiles beyond 48 KB: values in the interpreter and on the CPU, the bytes of the manifest, limits of targets."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i8, interp
 from lego_mlir.errors import TraceError, UsageError
 from lego_mlir.interp.report import Kind
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 N = 128
 
 
@@ -50,11 +49,9 @@ def test_the_manifest_holds_the_bytes():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
 @needs_ptxas
-def test_it_assembles(target, tmp_path):
-    (tmp_path / "k.ptx").write_text(compile_kernel(big_transpose, target=target).text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+def test_it_assembles(target):
+    assemble(compile_kernel(big_transpose, target=target).text, target)
 
 
 def test_a_target_with_less_memory_refuses_it():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from launching import launch
 
 import lego_mlir as lego
@@ -40,8 +41,7 @@ def test_they_are_directives_of_ptx(bounds, directive):
     assert {line for line in text.splitlines() if line.startswith((".maxnreg", ".minn"))} == directive
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 def test_ptxas_keeps_them():
     def registers(**bounds):
         text = compile_kernel((kernel_of(**bounds),), target="sm_80").text

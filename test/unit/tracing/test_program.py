@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from command_line import output_of
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery, i32
@@ -69,8 +70,7 @@ def spec(tmp_path):
 
 
 def test_a_program_runs_on_the_command_line(spec, capsys):
-    assert main(["run", spec(), "--size", "N=256"]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["run", spec(), "--size", "N=256"])
     assert "ok    total N=256: 2 launches" in out
     assert "  sum_blocks: 8 blocks of (32, 1, 1)" in out
     assert "add_up: 1 blocks of (1, 1, 1)" in out
@@ -81,12 +81,10 @@ def test_a_program_runs_on_the_command_line(spec, capsys):
 
 
 def test_it_is_analyzed_checked_and_compiled(spec, capsys):
-    assert main(["analyze", spec(), "--kernel", "total", "--size", "N=256"]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["analyze", spec(), "--kernel", "total", "--size", "N=256"])
     assert "kernel sum_blocks N=256" in out
     assert "kernel add_up M=8" in out
-    assert main(["check", spec()]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["check", spec()])
     assert re.search(r"proved   .*spec.py:34: sums is passed as part of add_up, Row\(N // 32\): the same layout", out)
     assert main(["compile", spec(), "--kernel", "total", "--emit", "ptx", "--target", "sm_90"]) == 0
     assert re.findall(r"\.entry (\w+)", capsys.readouterr().out) == ["sum_blocks", "add_up"]

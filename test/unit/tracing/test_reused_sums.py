@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from ptx_runs import memories_of
 
 import lego_mlir as lego
@@ -86,8 +87,7 @@ def test_parts_are_right(given):
     np.testing.assert_allclose(memories["c"].reshape(M, N), want, atol=1e-4)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize("columns", [112, 128])
 def test_tiles_of_256_rows_with_scales_do_not_spill(columns):
     text = compile_kernel(scaled_products.build("dense", scaled_tile(256, columns)), target="sm_90a").text

@@ -3,10 +3,10 @@
 import importlib
 import itertools
 import random
-import subprocess
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from launching import in_memory, launch, launch_on_cpu, logical
 from spread_layouts import blocked, custom, mma, of_one_block, operand
 
@@ -18,7 +18,7 @@ from lego_mlir.f2.queries import copies
 from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan
 from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.interp.report import Kind
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.spread import scratch
 from lego_mlir.tracing.trace.trace import Barrier, MatrixLoad, MlirOperation
 
@@ -273,9 +273,8 @@ def test_what_does_not_move_costs_nothing():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_ptx_has_the_planned_instructions(target, tmp_path):
+@needs_ptxas
+def test_ptx_has_the_planned_instructions(target):
     result = of_one_block(f2.MmaSync((4, 1)).layout((64, 32)))
     operand = of_one_block(f2.MmaOperand(0, f2.MmaSync((4, 1)), 4).layout((64, 32)))
     columns = of_one_block(f2.Blocked((16, 1), (4, 8), (1, 4), order=(0, 1)).layout((64, 32)))
@@ -284,21 +283,18 @@ def test_ptx_has_the_planned_instructions(target, tmp_path):
     assert text.count("shfl.sync") == first.shuffles()
     assert text.count("st.shared") == len(second.store().each)
     assert text.count("ld.shared") == len(second.load().each)
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, target)
 
 
 @pytest.mark.parametrize("dtype", [i8, u8, f8e4m3fn, f8e5m2, f16, bf16, i16, f32, i32], ids=str)
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_ptx_has_ldmatrix(dtype, tmp_path):
+@needs_ptxas
+def test_ptx_has_ldmatrix(dtype):
     layouts = stored_rows(dtype.bits)
     plan = conversion_plan(*layouts, dtype.bits)
     text = compile_kernel(converted(layouts, dtype), target="sm_80").text
     assert text.count("ldmatrix.sync") == len(plan.loaded_matrices.each)
     assert text.count("st.shared.v4") == len(plan.store().each)
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", "sm_80", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, "sm_80")
 
 
 @pytest.mark.parametrize("dtype", [i8, f16, f64], ids=str)

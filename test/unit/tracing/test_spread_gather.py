@@ -2,11 +2,11 @@
 
 import dataclasses
 import importlib
-import subprocess
 from collections import Counter
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import in_memory, launch, launch_on_cpu
@@ -17,7 +17,7 @@ from lego_mlir import Row, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, i
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.f2.gathers import gather_plan, random_wavefronts, stored_plan
 from lego_mlir.interp.report import Kind
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
 spread_gather = importlib.import_module("lego_mlir.tracing.spread.gather")
 NARROW = f2.Blocked((1, 2), (8, 4), (4, 1), order=(1, 0)).layout((32, 8))
@@ -129,13 +129,11 @@ def test_the_processor_gathers_too(layout, dtype):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_ptx_has_the_planned_instructions(target, tmp_path):
+@needs_ptxas
+def test_ptx_has_the_planned_instructions(target):
     text = compile_kernel(gathered(NARROW, NARROW, f16, 1), target=target).text
     assert text.count("shfl.sync") == gather_plan(NARROW, NARROW, "dim1", 16).shuffles()
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, target)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,17 @@
 """`lego.mma` on spread values against NumPy: types, warps, shapes, operands in registers and in shared memory."""
 
-import subprocess
-
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f2, f16, f32, f64, gallery, i8, i32, interp
 from lego_mlir.errors import LayoutError
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS
 from lego_mlir.tracing.trace.trace import MatrixLoad
 
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 M, N, K = 64, 32, 64
 
 
@@ -136,7 +134,6 @@ def test_a_result_is_the_operand_of_the_next_product(dtype):
 
 
 @needs_ptxas
-@pytest.mark.tools
 @pytest.mark.parametrize(
     ("dtype", "instruction"),
     [(f16, "m16n8k16.row.col.f32.f16"), (bf16, "m16n8k16.row.col.f32.bf16"), (f32, "m16n8k8.row.col.f32.tf32"),
@@ -144,12 +141,11 @@ def test_a_result_is_the_operand_of_the_next_product(dtype):
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-def test_the_instruction_assembles(dtype, instruction, target, tmp_path):
+def test_the_instruction_assembles(dtype, instruction, target):
     text = compile_kernel(matmul(dtype, tiles=(Row(M, K), Row(K, N))), target=target).text
     kind = INSTRUCTIONS[dtype]
     assert text.count(f"mma.sync.aligned.{instruction}") == M // 2 // kind.rows * N // 8 * K // kind.depth
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, target)
 
 
 def refused(dtype=f16, result=f32, left=None, right=None, total=None, shapes=((M, K), (K, N))):

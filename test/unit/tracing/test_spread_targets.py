@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
@@ -15,7 +16,6 @@ from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, nvidia_tools, ptxas, sass
 
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 needs_lister = pytest.mark.skipif(nvidia_tools.find("cuobjdump") is None, reason="needs cuobjdump")
 MLIR_OPT = shutil.which("mlir-opt-22")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "softmax_spread.py"
@@ -36,14 +36,12 @@ def normalised(layout, dtype):
     return k
 
 
-@pytest.mark.tools
 @needs_ptxas
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_kernels_assemble(layout, target, tmp_path):
+def test_kernels_assemble(layout, target):
     for dtype in (f16, bf16, f32, f64):
-        (tmp_path / "k.ptx").write_text(compile_kernel(normalised(layout, dtype), target=target).text)
-        subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+        assemble(compile_kernel(normalised(layout, dtype), target=target).text, target)
 
 
 @pytest.mark.tools
@@ -62,7 +60,6 @@ def test_the_cpu_and_the_interpreter_agree(layout):
     np.testing.assert_array_equal(launch_on_cpu(kernel, a, 0 * a)[1], launch(kernel, a, 0 * a)[1])
 
 
-@pytest.mark.tools
 @needs_ptxas
 @needs_lister
 def test_no_more_instructions_than_by_hand():

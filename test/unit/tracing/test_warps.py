@@ -1,10 +1,10 @@
 """Shuffles, votes, reductions and scans against NumPy; lanes that do not take part; PTX."""
 
 import functools
-import subprocess
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import launch, launch_emulated, launch_on_cpu
@@ -14,10 +14,9 @@ from lego_mlir import Row, bf16, f16, f32, f64, i8, i16, i32, i64, interp, u16, 
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.interp.report import Kind
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.checks.claims import access_verdicts
 
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 DTYPES = (i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64)
 LANE = np.arange(64) % 32
 SOURCES = {
@@ -120,9 +119,8 @@ def test_vectors_are_shuffled_element_by_element():
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.tools
 @needs_ptxas
-def test_everything_assembles(dtype, target, tmp_path):
+def test_everything_assembles(dtype, target):
     @lego.kernel(grid=1, block=(16, 6))
     def k(x: lego.Tensor(dtype, Row(96)), y: lego.Tensor(i32, Row(96)), z: lego.Tensor(dtype, Row(96))):
         t = lego.thread_id[0] + 16 * lego.thread_id[1]
@@ -133,8 +131,7 @@ def test_everything_assembles(dtype, target, tmp_path):
         y[t] = lego.where(holds, i32(lego.warp_ballot(lego.lane_id < 4)), 0)
         z[t] = v
 
-    (tmp_path / "k.ptx").write_text(compile_kernel(k, target=target).text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(compile_kernel(k, target=target).text, target)
 
 
 def test_groups_smaller_than_a_warp_have_the_whole_warp_as_members():

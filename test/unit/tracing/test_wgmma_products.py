@@ -1,12 +1,12 @@
 """`lego.mma` on spread values as `wgmma`: emulated against NumPy, refused layouts, and the machine code."""
 
 import re
-import subprocess
 from functools import cache
 
 import numpy as np
 import pytest
 import sympy
+from assembling import machine_code, needs_ptxas
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f2, f16, f32, gallery
@@ -14,7 +14,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.layout import as_layout
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.trace.trace import Buffer, Source
 from lego_mlir.tracing.trace.wgmma_products import shared_matrix
 
@@ -90,20 +90,10 @@ def test_a_tile_without_a_descriptor_is_refused_with_the_element():
         shared_matrix(buffer, sympy.Integer(0), tile, [0], 0, (64, 32))
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
-def test_registers_of_products_in_flight_are_not_touched(tmp_path):
+@needs_ptxas
+def test_registers_of_products_in_flight_are_not_touched():
     """ptxas serializes wgmma whose registers are used before the wait (C7510 .. C7519)."""
-    source = tmp_path / "kernel.ptx"
-    source.write_text(compile_kernel(chained(128, bf16), target="sm_90a").text)
-    done = subprocess.run(
-        [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel.cubin"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
-    (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+    resources = machine_code(compile_kernel(chained(128, bf16), target="sm_90a").text)
     assert resources.spill_stores == resources.spill_loads == 0
 
 

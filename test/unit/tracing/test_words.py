@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from assembling import assemble, needs_ptxas
 from launching import launch, launch_emulated, launch_on_cpu
 
 import lego_mlir as lego
@@ -14,10 +15,9 @@ from lego_mlir.errors import InterpreterError, LegoError, TraceError
 from lego_mlir.interp.dialects import scf
 from lego_mlir.interp.printed import MOST_CHARACTERS
 from lego_mlir.interp.report import Kind
-from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.toolchain import compile_kernel
 
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("/usr/lib/llvm-22/bin/mlir-opt")
-needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
 def kernel(body, grid=1, block=4, dtype=f32, n=64):
@@ -36,10 +36,9 @@ def printed(body, values=(), **options):
     return interp.launch(k.mlir(), args=[y], checks=False).printed
 
 
-def assembled(k, tmp_path, target="sm_80"):
+def assembled(k, target="sm_80"):
     text = compile_kernel(k, target=target).text
-    (tmp_path / "k.ptx").write_text(text)
-    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+    assemble(text, target)
     return text
 
 
@@ -102,13 +101,12 @@ def test_the_cpu_prints_the_same(capfd):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
 @needs_ptxas
-def test_printing_assembles(target, tmp_path):
+def test_printing_assembles(target):
     def body(y, t):
         lego.printf('t = %d, "y" = %f, %x, %d\n', t, y[t], lego.u8(t), t < 3)
 
-    assert "vprintf" in assembled(kernel(body), tmp_path, target)
+    assert "vprintf" in assembled(kernel(body), target)
 
 
 def test_printing_stops_where_the_buffer_of_a_gpu_would_end():
@@ -130,10 +128,9 @@ def test_a_failed_assertion_names_its_thread_and_line():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.tools
 @needs_ptxas
-def test_assertions_assemble(target, tmp_path):
-    assert "__assertfail" in assembled(kernel(lambda y, t: lego.assert_(t < 3, "no")), tmp_path, target)
+def test_assertions_assemble(target):
+    assert "__assertfail" in assembled(kernel(lambda y, t: lego.assert_(t < 3, "no")), target)
 
 
 # -- while

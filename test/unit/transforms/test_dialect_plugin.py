@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import output_of, refusal_of
 
 from lego_mlir.cli.main import main
 from lego_mlir.errors import DependencyError, UsageError
@@ -42,8 +43,7 @@ def test_a_script_s_operation_is_found_outside_comments():
 
 def test_a_script_without_the_plugin(no_plugin, tmp_path, capsys):
     path = a_script(tmp_path)
-    assert main(["compile", TRANSPOSE, "--transform", path, "--emit", "transformed", "--no-cache"]) == 2
-    error = capsys.readouterr().err
+    error = refusal_of(capsys, ["compile", TRANSPOSE, "--transform", path, "--emit", "transformed", "--no-cache"])
     assert f"{path}: transform.lego.swizzle needs the C++ plugin of the lego dialect, libLegoMLIR.so" in error
     assert "run: cmake --preset default && cmake --build --preset default" in error
 
@@ -80,8 +80,7 @@ def test_the_doctor(monkeypatch, tmp_path, capsys):
     library.write_text("not a library")
     monkeypatch.setattr(dialect_plugin, "find", lambda: library)
     monkeypatch.setattr(dialect_plugin, "mlir_opt", lambda: sys.executable)
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
+    out = output_of(capsys, ["doctor"])
     assert f"{library} does not fit {sys.executable} (OSError: " in out
     monkeypatch.setattr(dialect_plugin, "misfit", lambda plugin, program: None)
     main(["doctor"])

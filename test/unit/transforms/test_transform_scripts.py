@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from gemm import LAYOUTS, SHIPPED, SIZES, build, check, composed, launch, operands, transformed
 
 from lego_mlir import Col, Row, bf16, f16, gallery, interp
@@ -308,8 +309,7 @@ def test_copies_may_go_through_l1():
 TILINGS = [ProductTile(128, 128, 32, (2, 2)), ProductTile(128, 256, 64, (2, 4)), ProductTile(256, 128, 64, (4, 2))]
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @pytest.mark.parametrize("tiling", TILINGS, ids=str)
 def test_no_spills_and_registers_for_every_thread(tiling):
     target = target_named("sm_90")
@@ -334,7 +334,7 @@ def test_no_spills_and_registers_for_every_thread(tiling):
 # -- the files
 
 
-def test_every_script_is_valid_for_upstream(tmp_path):
+def test_every_script_is_valid_for_upstream():
     """The files are the transform dialect and nothing else: they parse and verify without us."""
     from lego_mlir.transforms.modules import parse, session
 
@@ -390,7 +390,7 @@ def test_the_command_line_takes_a_script_and_its_parameters(tmp_path):
 
 
 @pytest.mark.parametrize("command", [["run", "--on", "interp"], ["analyze", "--blocks", "2"]], ids=["run", "analyze"])
-def test_other_commands_take_parameters_too(command, tmp_path, capsys):
+def test_other_commands_take_parameters_too(command, capsys):
     from lego_mlir.cli.main import main
 
     options = ["--transform", "matmul_sm80.mlir", "--no-cache", "--param"]

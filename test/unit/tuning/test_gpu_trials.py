@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from cuda_stand_in import Machine
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f32
@@ -46,12 +45,6 @@ def twice(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
 @twice.reference
 def _(x):
     return 4 * x
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def counted(machine, name):

@@ -5,13 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
-from cuda_stand_in import Machine
 from host_cuda import scores_in_numpy
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f16, f32, i32
 from lego_mlir.errors import DependencyError, TemplateError, UsageError
-from lego_mlir.runtime import driver
 from lego_mlir.templates import Template
 from lego_mlir.templates.library.matmul import grouped_gemm, matmul
 from lego_mlir.templates.library.nw import nw
@@ -24,12 +22,6 @@ from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 from lego_mlir.tuning.work_units import SizedProblem
 
 ROWS = 8
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    yield Machine().plug_in(monkeypatch)
-    driver.driver.cache_clear()
 
 
 def in_numpy(x_ptr):

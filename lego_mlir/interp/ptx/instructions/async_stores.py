@@ -7,10 +7,11 @@ stores. PTX ISA, "st.async", "st.bulk".
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -21,9 +22,6 @@ from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import BULK_AGENT, ShadowAccess
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 VECTORS: Final = {"v2": 2, "v4": 4}
 BULK_UNIT: Final = 8  # bytes

@@ -6,18 +6,15 @@ Shifts by the width or more give 0, or the sign for `shr.s`: PTX clamps, where N
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
-from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 TWO: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "and": np.bitwise_and,
@@ -29,74 +26,44 @@ TWO: Final[dict[str, Callable[[Array, Array], Array]]] = {
 @opcode("and", "or", "xor")
 def build_logic(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`and.b32 d, a, b`, and of predicates."""
-    type_ = decoder.type_of(instruction)
-    d, a, b = instruction.operands
-    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
-    write, function = decoder.sink(d, instruction), TWO[instruction.opcode]
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, function(left(gang), right(gang)))
-        return None
-
-    return run
+    return decoder.computed(instruction, TWO[instruction.opcode])
 
 
 @opcode("not", "cnot")
 def build_not(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`not.b32 d, a`; `cnot`: 1 for zero."""
-    type_ = decoder.type_of(instruction)
-    value = decoder.source(instruction.operands[1], type_, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-    dtype = NUMPY[type_]
-
-    def run(gang: Gang) -> Outcome:
-        x = value(gang)
-        write(gang, (x == 0).astype(dtype) if instruction.opcode == "cnot" else ~x)
-        return None
-
-    return run
+    if instruction.opcode == "not":
+        return decoder.computed(instruction, np.invert)
+    return decoder.computed(instruction, lambda x: (x == 0).astype(x.dtype))
 
 
 @opcode("shl", "shr")
 def build_shift(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`shl.b32 d, a, n`."""
-    type_ = decoder.type_of(instruction)
+    type_, left = decoder.type_of(instruction), instruction.opcode == "shl"
     dtype = NUMPY[type_]
     bits = 8 * dtype.itemsize
-    d, a, n = instruction.operands
-    value, amount = decoder.source(a, type_, instruction), decoder.source(n, "u32", instruction)
-    write = decoder.sink(d, instruction)
-    left = instruction.opcode == "shl"
 
-    def run(gang: Gang) -> Outcome:
-        x, by = value(gang), amount(gang)
+    def shifted(x: Array, by: Array) -> Array:
         capped = np.minimum(by, bits - 1).astype(dtype)
         found = np.left_shift(x, capped) if left else np.right_shift(x, capped)
-        if left or dtype.kind == "u":
-            found = np.where(by >= bits, dtype.type(0), found)
-        write(gang, found)
-        return None
+        return np.where(by >= bits, dtype.type(0), found) if left or dtype.kind == "u" else found
 
-    return run
+    return decoder.computed(instruction, shifted, type_, "u32")
 
 
 @opcode("shf")
 def build_funnel(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`shf.l.wrap.b32 d, a, b, c`: the upper word of b:a shifted left, or the lower one shifted right."""
-    d, a, b, c = instruction.operands
-    low, high, amount = (decoder.source(o, "u32", instruction) for o in (a, b, c))
-    write = decoder.sink(d, instruction)
     wraps, left = "wrap" in instruction.modifiers, "l" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
-        by = amount(gang).astype(np.uint64)
+    def shifted(low: Array, high: Array, amount: Array) -> Array:
+        by = amount.astype(np.uint64)
         by = by & np.uint64(31) if wraps else np.minimum(by, np.uint64(32))
-        both = (high(gang).astype(np.uint64) << np.uint64(32)) | low(gang).astype(np.uint64)
-        found = (both << by) >> np.uint64(32) if left else both >> by
-        write(gang, found.astype(np.uint32))
-        return None
+        both = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+        return ((both << by) >> np.uint64(32) if left else both >> by).astype(np.uint32)
 
-    return run
+    return decoder.computed(instruction, shifted, "u32")
 
 
 def _bit_length(x: Array) -> Array:
@@ -113,11 +80,8 @@ def _bit_length(x: Array) -> Array:
 @opcode("popc", "clz", "brev", "bfind")
 def build_count(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`popc.b32 d, a`."""
-    type_ = decoder.type_of(instruction)
-    dtype = NUMPY[type_]
+    dtype = NUMPY[decoder.type_of(instruction)]
     bits = 8 * dtype.itemsize
-    value = decoder.source(instruction.operands[1], type_, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
 
     def reversed_bits(x: Array) -> Array:
         rows = np.unpackbits(x.view(np.uint8).reshape(len(x), -1), axis=1, bitorder="little")
@@ -136,13 +100,7 @@ def build_count(decoder: Decoder, instruction: PtxInstruction) -> Step:
         "brev": reversed_bits,
         "bfind": highest,
     }
-    function = functions[instruction.opcode]
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, function(value(gang)))
-        return None
-
-    return run
+    return decoder.computed(instruction, functions[instruction.opcode])
 
 
 @opcode("bfe")
@@ -151,21 +109,14 @@ def build_extract(decoder: Decoder, instruction: PtxInstruction) -> Step:
     type_ = decoder.type_of(instruction)
     dtype = NUMPY[type_]
     bits = 8 * dtype.itemsize
-    d, a, b, c = instruction.operands
-    value = decoder.source(a, type_, instruction)
-    start, length = (decoder.source(o, "u32", instruction) for o in (b, c))
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        x = value(gang).astype(object)
-        first = start(gang).astype(np.int64) & 0xFF
-        count = length(gang).astype(np.int64) & 0xFF
-        fields = np.broadcast_arrays(x, first, count)
+    def extracted(x: Array, start: Array, length: Array) -> Array:
+        ends = (v.astype(np.int64) & 0xFF for v in (start, length))
+        fields = np.broadcast_arrays(x.astype(object), *ends)
         found = [_field(int(v), int(p), int(n), bits, dtype.kind == "i") for v, p, n in zip(*fields, strict=True)]
-        write(gang, np.array(found, np.dtype(f"u{dtype.itemsize}")))
-        return None
+        return np.array(found, np.dtype(f"u{dtype.itemsize}"))
 
-    return run
+    return decoder.computed(instruction, extracted, type_, "u32")
 
 
 def _field(value: int, start: int, length: int, bits: int, signed: bool) -> int:
@@ -186,19 +137,14 @@ def build_insert(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`bfi.b32 d, a, b, start, length`: the low bits of a into b."""
     type_ = decoder.type_of(instruction)
     bits = 8 * NUMPY[type_].itemsize
-    d, a, b, s, n = instruction.operands
-    field, into = (decoder.source(o, type_, instruction) for o in (a, b))
-    start, length = (decoder.source(o, "u32", instruction) for o in (s, n))
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        first, count = start(gang).astype(object) & 0xFF, length(gang).astype(object) & 0xFF
+    def inserted(field: Array, into: Array, start: Array, length: Array) -> Array:
+        first, count = start.astype(object) & 0xFF, length.astype(object) & 0xFF
         mask = ((1 << count) - 1 << first) & ((1 << bits) - 1)
-        found = (into(gang).astype(object) & ~mask) | (field(gang).astype(object) << first & mask)
-        write(gang, found.astype(NUMPY[type_]))
-        return None
+        found = (into.astype(object) & ~mask) | (field.astype(object) << first & mask)
+        return found.astype(NUMPY[type_])
 
-    return run
+    return decoder.computed(instruction, inserted, type_, type_, "u32")
 
 
 @opcode("prmt")
@@ -206,41 +152,30 @@ def build_permute(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`prmt.b32 d, a, b, c`: four bytes of b:a, each chosen by 4 bits of c; bit 3 replicates the sign."""
     if instruction.modifiers != ("b32",):
         raise decoder.refused(instruction, "prmt has a mode; only the form prmt.b32 is modelled")
-    d, a, b, c = instruction.operands
-    low, high, chosen = (decoder.source(o, "u32", instruction) for o in (a, b, c))
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        both = low(gang).astype(np.uint64) | (high(gang).astype(np.uint64) << np.uint64(32))
-        selector = chosen(gang).astype(np.uint64)
+    def permuted(low: Array, high: Array, chosen: Array) -> Array:
+        both = low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
+        selector = chosen.astype(np.uint64)
         found = np.zeros(1, np.uint64)
         for byte in range(4):
             pick = selector >> np.uint64(4 * byte)
             value = both >> ((pick & np.uint64(7)) * np.uint64(8)) & np.uint64(0xFF)
             sign = np.where(value & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
             found = found | np.where(pick & np.uint64(8), sign, value) << np.uint64(8 * byte)
-        write(gang, found.astype(np.uint32))
-        return None
+        return found.astype(np.uint32)
 
-    return run
+    return decoder.computed(instruction, permuted, "u32")
 
 
 @opcode("lop3")
 def build_lop3(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`lop3.b32 d, a, b, c, table`."""
-    d, *inputs, table = instruction.operands
-    values = [decoder.source(o, "u32", instruction) for o in inputs]
-    bits = decoder.source(table, "u32", instruction)
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        a, b, c = (v(gang) for v in values)
-        truth = int(bits(gang)[0])
+    def looked_up(a: Array, b: Array, c: Array, table: Array) -> Array:
         found = np.zeros(1, np.uint32)
         for row in range(8):
-            if truth >> row & 1:
+            if int(table[0]) >> row & 1:
                 found = found | (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-        write(gang, found)
-        return None
+        return found
 
-    return run
+    return decoder.computed(instruction, looked_up, "u32")

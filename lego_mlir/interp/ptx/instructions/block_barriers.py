@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.barrier_phases import NamedBarrier
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
@@ -20,9 +21,6 @@ from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.warp_convergence import converge, whole_warps
 from lego_mlir.interp.report import Kind
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 BARRIERS: Final = 16
 

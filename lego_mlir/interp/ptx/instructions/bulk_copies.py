@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.bulk_tensor_maps import MAP_BYTES, TensorMapArgument
@@ -29,9 +30,6 @@ from lego_mlir.interp.ptx.ptx_program import AddressOperand, Immediate, PtxInstr
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 SHARED_ALIGNMENT: Final = 128  # bytes, of a box in shared memory
 BULK_ALIGNMENT: Final = 16

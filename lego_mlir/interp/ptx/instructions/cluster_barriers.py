@@ -6,10 +6,10 @@ All threads of all blocks arrive once a phase, and wait later; a thread that has
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
 from lego_mlir.interp.barrier_phases import PhaseBarrier
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
@@ -18,9 +18,6 @@ from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import IntArray
 
 
 @dataclass(eq=False, slots=True)

@@ -7,10 +7,11 @@ The source is read when the copy is issued; the bytes arrive at the latest momen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -18,9 +19,6 @@ from lego_mlir.interp.ptx.group_queues import GroupQueue
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.shared_shadow import COPY_AGENT, ShadowAccess
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 
 @dataclass(eq=False, slots=True)

@@ -8,22 +8,19 @@ of a GPU differs in the last bits, so comparisons need the tolerance of the spec
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from functools import reduce
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.interp import extremes, rounding
 from lego_mlir.interp.directed_rounding import directed
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
-from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 SMALLEST_NORMAL: Final = np.finfo(np.float32).tiny
 DIRECTED: Final = frozenset({"rz", "rm", "rp"})
@@ -89,39 +86,24 @@ def _directed(decoder: Decoder, instruction: PtxInstruction) -> str | None:
     return found[0] if found else None
 
 
-def _directed_two(operation: str, mode: str, x: Array, y: Array) -> Array:
-    return directed(operation, mode, [x, y])
-
-
 def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`add.rn.f32 d, a, b`, and pairs."""
-    mode = _directed(decoder, instruction)
-    type_ = decoder.type_of(instruction)
+    mode, type_ = _directed(decoder, instruction), decoder.type_of(instruction)
     dtype = NUMPY[PACKED.get(type_, type_)]
-    function = wide(TWO[instruction.opcode], dtype)
-    if mode is not None:
-        function = partial(_directed_two, instruction.opcode, mode)
-    d, a, b, *more = instruction.operands
-    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
-    third = decoder.source(more[0], type_, instruction) if more else None  # max.f32 d, a, b, c of sm_100
-    write, finish = decoder.sink(d, instruction), _finish(instruction)
-    propagates = "NaN" in instruction.modifiers
-    ftz = "ftz" in instruction.modifiers
+    function, finish = wide(TWO[instruction.opcode], dtype), _finish(instruction)
+    propagates, ftz = "NaN" in instruction.modifiers, "ftz" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
-        x, y = left(gang), right(gang)
-        if ftz:
-            x, y = flushed(x), flushed(y)
-        value = function(x, y)
-        if third is not None:
-            value = function(value, flushed(third(gang)) if ftz else third(gang))
-        value = finish(value)
+    def combined(x: Array, y: Array) -> Array:
+        return function(x, y) if mode is None else directed(instruction.opcode, mode, [x, y])
+
+    def compute(*given: Array) -> Array:  # three of max.f32 d, a, b, c of sm_100
+        given = tuple(map(flushed, given)) if ftz else given
+        value = finish(reduce(combined, given))
         if propagates:
-            value = np.where(np.isnan(x) | np.isnan(y), dtype.type(np.nan), value)
-        write(gang, repacked(value, type_))
-        return None
+            value = np.where(np.isnan(given[0]) | np.isnan(given[1]), dtype.type(np.nan), value)
+        return repacked(value, type_)
 
-    return run
+    return decoder.computed(instruction, compute, type_)
 
 
 def repacked(value: Array, type_: str) -> Array:
@@ -132,43 +114,28 @@ def repacked(value: Array, type_: str) -> Array:
 @opcode("fma")
 def build_fma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`fma.rn.f32 d, a, b, c`: one rounding."""
-    mode = _directed(decoder, instruction)
-    type_ = decoder.type_of(instruction)
-    dtype = NUMPY[PACKED.get(type_, type_)]
-    d, a, b, c = instruction.operands
-    x, y, z = (decoder.source(o, type_, instruction) for o in (a, b, c))
-    write, finish = decoder.sink(d, instruction), _finish(instruction)
+    mode, type_ = _directed(decoder, instruction), decoder.type_of(instruction)
+    dtype, finish = NUMPY[PACKED.get(type_, type_)], _finish(instruction)
     ftz = "ftz" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
-        values = [x(gang), y(gang), z(gang)]
-        if ftz:
-            values = [flushed(v) for v in values]
+    def compute(*given: Array) -> Array:
+        values = list(map(flushed, given)) if ftz else list(given)
         lanes = max(map(len, values))
         values = [v if len(v) == lanes else np.repeat(v, lanes) for v in values]
         fused = rounding.fma(*values) if mode is None else directed("fma", mode, values)
-        write(gang, repacked(finish(fused.astype(dtype)), type_))
-        return None
+        return repacked(finish(fused.astype(dtype)), type_)
 
-    return run
+    return decoder.computed(instruction, compute, type_)
 
 
 def build_one(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`neg.f32 d, a` and `abs.f32 d, a`: the sign bit alone."""
     type_ = decoder.type_of(instruction)
-    dtype = NUMPY[PACKED.get(type_, type_)]
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    sign = unsigned.type(1 << (8 * dtype.itemsize - 1))
-    value = decoder.source(instruction.operands[1], type_, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-    negate = instruction.opcode == "neg"
-
-    def run(gang: Gang) -> Outcome:
-        bits = value(gang).view(unsigned)
-        write(gang, repacked(bits ^ sign if negate else bits & ~sign, type_))
-        return None
-
-    return run
+    unsigned = np.dtype(f"u{NUMPY[PACKED.get(type_, type_)].itemsize}")
+    sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    if instruction.opcode == "neg":
+        return decoder.computed(instruction, lambda x: repacked(x.view(unsigned) ^ sign, type_))
+    return decoder.computed(instruction, lambda x: repacked(x.view(unsigned) & ~sign, type_))
 
 
 FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
@@ -186,39 +153,25 @@ FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
 @opcode("sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh")
 def build_function(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`ex2.approx.ftz.f32 d, a`."""
-    mode = _directed(decoder, instruction)
-    type_ = decoder.type_of(instruction)
-    dtype = NUMPY[PACKED.get(type_, type_)]
-    function = FUNCTIONS[instruction.opcode]
-    value = decoder.source(instruction.operands[1], type_, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
+    mode, type_ = _directed(decoder, instruction), decoder.type_of(instruction)
+    dtype, function = NUMPY[PACKED.get(type_, type_)], FUNCTIONS[instruction.opcode]
     ftz = "ftz" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
-        x = flushed(value(gang)) if ftz else value(gang)
+    def compute(x: Array) -> Array:
+        x = flushed(x) if ftz else x
         if mode is not None and instruction.opcode in ("rcp", "sqrt"):
             found = directed(instruction.opcode, mode, [x])
         else:
             found = rounding.narrow(function(x.astype(np.float64)), dtype)
-        write(gang, repacked(flushed(found) if ftz else found, type_))
-        return None
+        return repacked(flushed(found) if ftz else found, type_)
 
-    return run
+    return decoder.computed(instruction, compute, type_)
 
 
 @opcode("copysign")
 def build_copysign(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`copysign.f32 d, a, b`: the sign of a, the magnitude of b."""
-    type_ = decoder.type_of(instruction)
-    d, a, b = instruction.operands
-    sign, value = (decoder.source(o, type_, instruction) for o in (a, b))
-    write = decoder.sink(d, instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, np.copysign(value(gang), sign(gang)))
-        return None
-
-    return run
+    return decoder.computed(instruction, lambda a, b: np.copysign(b, a))
 
 
 @opcode("testp")
@@ -232,12 +185,4 @@ def build_testp(decoder: Decoder, instruction: PtxInstruction) -> Step:
         "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny),
         "subnormal": lambda x: (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny),
     }
-    test = tests[next(m for m in instruction.modifiers if m in tests)]
-    value = decoder.source(instruction.operands[1], decoder.type_of(instruction), instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, test(value(gang)))
-        return None
-
-    return run
+    return decoder.computed(instruction, tests[next(m for m in instruction.modifiers if m in tests)])

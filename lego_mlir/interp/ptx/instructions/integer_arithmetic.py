@@ -6,19 +6,17 @@ The floating-point instructions of the same names are in `float_arithmetic`; `by
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions import float_arithmetic
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 
 def _quotient(a: Array, b: Array) -> Array:
@@ -65,47 +63,27 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return float_arithmetic.build_two(decoder, instruction)
     if "cc" in instruction.modifiers:
         return build_carried(decoder, instruction)
+    type_, function = decoder.type_of(instruction), TWO[instruction.opcode]
     if "sat" in instruction.modifiers:
-        return _saturated(decoder, instruction)
-    type_ = decoder.type_of(instruction)
-    function = TWO[instruction.opcode]
-    d, a, b = instruction.operands
-    write = decoder.sink(d, instruction)
-    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, float_arithmetic.repacked(function(left(gang), right(gang)), type_))
-        return None
-
-    return run
+        return decoder.computed(instruction, lambda a, b: _saturated(function, a, b))
+    return decoder.computed(instruction, lambda a, b: float_arithmetic.repacked(function(a, b), type_))
 
 
-def _saturated(decoder: Decoder, instruction: PtxInstruction) -> Step:
+def _saturated(function: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
     """`add.sat.s32`."""
-    d, a, b = instruction.operands
-    type_ = decoder.type_of(instruction)
-    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
-    write, function = decoder.sink(d, instruction), TWO[instruction.opcode]
-    limits = np.iinfo(NUMPY[type_])
-
-    def run(gang: Gang) -> Outcome:
-        wide = function(left(gang).astype(np.int64), right(gang).astype(np.int64))
-        write(gang, np.clip(wide, limits.min, limits.max).astype(NUMPY[type_]))
-        return None
-
-    return run
+    limits = np.iinfo(a.dtype)
+    return np.clip(function(a.astype(np.int64), b.astype(np.int64)), limits.min, limits.max).astype(a.dtype)
 
 
 @opcode("addc", "subc", "madc")
 def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`add.cc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`: the flag is the last operand (see `linking`)."""
     type_ = decoder.type_of(instruction)
-    bits = 8 * NUMPY[type_].itemsize
+    unsigned = f"u{8 * NUMPY[type_].itemsize}"
     d, *given, flag = instruction.operands
-    unsigned = f"u{bits}"
-    is_mad = instruction.opcode in ("mad", "madc")
-    terms = [decoder.source(o, unsigned, instruction) for o in (given[2:] if is_mad else given)]
-    product = _product(decoder, instruction) if is_mad else None
+    multiplied = _multiplied(instruction) if instruction.opcode in ("mad", "madc") else None
+    factors = [decoder.source(o, type_, instruction) for o in (given[:2] if multiplied else ())]
+    terms = [decoder.source(o, unsigned, instruction) for o in given[len(factors) :]]
     write, put_flag = decoder.sink(d, instruction), decoder.sink(flag, instruction)
     carry = decoder.source(flag, "pred", instruction)
     reads, sets = instruction.opcode.endswith("c"), "cc" in instruction.modifiers
@@ -113,7 +91,7 @@ def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
     def run(gang: Gang) -> Outcome:
         values = [t(gang) for t in terms]
-        x = product(gang).view(values[0].dtype) if product is not None else values.pop(0)
+        x = multiplied(*(f(gang) for f in factors)).view(values[0].dtype) if multiplied else values.pop(0)
         y = values[0]
         extra = carry(gang).astype(x.dtype) if reads else x.dtype.type(0)
         if minus:
@@ -135,17 +113,7 @@ def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
 @opcode("sad")
 def build_sad(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`sad.u32 d, a, b, c`: c + |a - b|."""
-    type_ = decoder.type_of(instruction)
-    d, *given = instruction.operands
-    a, b, c = (decoder.source(o, type_, instruction) for o in given)
-    write = decoder.sink(d, instruction)
-
-    def run(gang: Gang) -> Outcome:
-        x, y = a(gang), b(gang)
-        write(gang, c(gang) + np.where(x < y, y - x, x - y))
-        return None
-
-    return run
+    return decoder.computed(instruction, lambda a, b, c: c + np.where(a < b, b - a, a - b))
 
 
 @opcode("mul", "mul24")
@@ -153,26 +121,13 @@ def build_mul(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`mul.lo`, `mul.hi`, `mul.wide`."""
     if is_float(decoder, instruction):
         return float_arithmetic.build_two(decoder, instruction)
-    product = _product(decoder, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, product(gang))
-        return None
-
-    return run
+    return decoder.computed(instruction, _multiplied(instruction))
 
 
-def _product(decoder: Decoder, instruction: PtxInstruction) -> Callable[[Gang], Array]:
-    type_ = decoder.type_of(instruction)
-    left, right = (decoder.source(o, type_, instruction) for o in instruction.operands[1:3])
-    dtype = NUMPY[type_]
+def _multiplied(instruction: PtxInstruction) -> Callable[[Array, Array], Array]:
     if "wide" in instruction.modifiers:
-        wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
-        return lambda gang: left(gang).astype(wide) * right(gang).astype(wide)
-    if "hi" in instruction.modifiers:
-        return lambda gang: _high(left(gang), right(gang))
-    return lambda gang: left(gang) * right(gang)
+        return lambda a, b: np.multiply(a, b, dtype=np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}"))
+    return _high if "hi" in instruction.modifiers else np.multiply
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -192,18 +147,9 @@ def build_mad(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return float_arithmetic.build_fma(decoder, instruction)
     if "cc" in instruction.modifiers:
         return build_carried(decoder, instruction)
-    product = _product(decoder, instruction)
-    type_ = decoder.type_of(instruction)
-    if "wide" in instruction.modifiers:
-        type_ = f"{type_[0]}{2 * int(type_[1:])}"
-    addend = decoder.source(instruction.operands[3], type_, instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, product(gang) + addend(gang))
-        return None
-
-    return run
+    multiplied, type_ = _multiplied(instruction), decoder.type_of(instruction)
+    addend = f"{type_[0]}{2 * int(type_[1:])}" if "wide" in instruction.modifiers else type_
+    return decoder.computed(instruction, lambda a, b, c: multiplied(a, b) + c, type_, type_, addend)
 
 
 @opcode("neg", "abs")
@@ -211,36 +157,16 @@ def build_one(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`neg.s32 d, a`."""
     if is_float(decoder, instruction):
         return float_arithmetic.build_one(decoder, instruction)
-    function: Callable[[Array], Array] = np.negative if instruction.opcode == "neg" else np.abs
-    value = decoder.source(instruction.operands[1], decoder.type_of(instruction), instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, function(value(gang)))
-        return None
-
-    return run
+    return decoder.computed(instruction, np.negative if instruction.opcode == "neg" else np.abs)
 
 
 @opcode("dp4a")
 def build_dp4a(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """Four products of bytes, summed: `dp4a.s32.s32 d, a, b, c`."""
     types = [m for m in instruction.modifiers if m in NUMPY]
-    d, a, b, c = instruction.operands
-    left = decoder.source(a, types[0], instruction)
-    right = decoder.source(b, types[1], instruction)
-    addend = decoder.source(c, types[0], instruction)
-    write = decoder.sink(d, instruction)
-    bytes_of = [np.dtype(f"{t[0].replace('s', 'i')}1") for t in types[:2]]
 
-    def run(gang: Gang) -> Outcome:
-        lanes = gang.lanes
-        quads = [
-            np.broadcast_to(v, (lanes,)).copy().view(t).reshape(lanes, 4).astype(np.int64)
-            for v, t in ((left(gang), bytes_of[0]), (right(gang), bytes_of[1]))
-        ]
-        total = (quads[0] * quads[1]).sum(axis=1) + addend(gang)
-        write(gang, total.astype(np.int32))
-        return None
+    def summed(a: Array, b: Array, c: Array) -> Array:
+        quads = [np.ascontiguousarray(v).view(f"{v.dtype.kind}1").reshape(len(v), 4).astype(np.int64) for v in (a, b)]
+        return ((quads[0] * quads[1]).sum(axis=1) + c).astype(np.int32)
 
-    return run
+    return decoder.computed(instruction, summed, *types[:2], types[0])

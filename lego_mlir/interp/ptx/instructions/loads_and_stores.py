@@ -6,10 +6,11 @@ A vector access moves `count * size` bytes a lane, and its address must be a mul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import IntArray
 from lego_mlir.interp.ptx.address_spaces import GLOBAL_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.device_order import is_strong, semantics
@@ -17,9 +18,6 @@ from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import IntArray
 
 VECTORS: Final = {"v2": 2, "v4": 4, "v8": 8}
 

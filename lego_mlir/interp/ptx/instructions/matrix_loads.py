@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 COUNTS: Final = {"x1": 1, "x2": 2, "x4": 4}
 MOST: Final = 4

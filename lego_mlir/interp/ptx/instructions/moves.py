@@ -19,12 +19,7 @@ from lego_mlir.interp.ptx.ptx_types import BITS, PACKED, bits_of_type_name
 def build_cache_policy(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`createpolicy.fractional.L2::evict_last.b64 d, 1.0`: a policy of caches, which are not modelled."""
     write = decoder.sink(instruction.operands[0], instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, np.zeros(1, np.uint64))
-        return None
-
-    return run
+    return lambda gang: write(gang, np.zeros(1, np.uint64))
 
 
 @opcode("mov")
@@ -38,18 +33,9 @@ def build_mov(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if isinstance(a, OperandList):
         return _pack(decoder, instruction, a)
     type_ = decoder.type_of(instruction)
-    if type_ in PACKED:
-        type_ = "b32"
-    write = decoder.sink(d, instruction)
     if isinstance(d, PtxRegister) and d.bits == 64 and isinstance(a, SymbolOperand):
         type_ = "u64"
-    value = decoder.source(a, type_, instruction)
-
-    def run(gang: Gang) -> Outcome:
-        write(gang, value(gang))
-        return None
-
-    return run
+    return decoder.computed(instruction, lambda value: value, "b32" if type_ in PACKED else type_)
 
 
 def _unpack(decoder: Decoder, instruction: PtxInstruction, parts: OperandList) -> Step:
@@ -91,32 +77,15 @@ def _pack(decoder: Decoder, instruction: PtxInstruction, parts: OperandList) -> 
 @opcode("cvta")
 def build_cvta(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`cvta.shared.u64 d, a` makes a generic address, `cvta.to.shared.u64` one of the space."""
-    space = space_of(instruction)
-    window = np.uint64(WINDOWS[space])
-    d, a = instruction.operands
-    type_ = decoder.type_of(instruction)
-    value, write = decoder.source(a, type_, instruction), decoder.sink(d, instruction)
-    backwards = "to" in instruction.modifiers
-
-    def run(gang: Gang) -> Outcome:
-        x = value(gang).astype(np.uint64)
-        write(gang, x - window if backwards else x + window)
-        return None
-
-    return run
+    window = np.uint64(WINDOWS[space_of(instruction)])
+    if "to" in instruction.modifiers:
+        return decoder.computed(instruction, lambda x: x.astype(np.uint64) - window)
+    return decoder.computed(instruction, lambda x: x.astype(np.uint64) + window)
 
 
 @opcode("isspacep")
 def build_isspacep(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`isspacep.shared p, a`: whether a generic address is in a space."""
-    space = space_of(instruction)
-    value = decoder.source(instruction.operands[1], "u64", instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-    window = np.uint64(WINDOWS[space])
-
-    def run(gang: Gang) -> Outcome:
-        x = value(gang)
-        write(gang, (x & window) != 0 if window else x < np.uint64(SHARED_WINDOW))
-        return None
-
-    return run
+    window = np.uint64(WINDOWS[space_of(instruction)])
+    inside = (lambda x: (x & window) != 0) if window else (lambda x: x < np.uint64(SHARED_WINDOW))
+    return decoder.computed(instruction, inside, "u64")

@@ -9,20 +9,17 @@ What is too large becomes the largest number, and a NaN the largest positive one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
-from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
-from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.aliases import Array
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.tensor_formats import NARROW
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 PAIRS: Final = ("e2m1x2", "e2m3x2", "e3m2x2")
 EXPONENT_BIAS: Final = 127
@@ -37,10 +34,8 @@ def build_narrow_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`cvt.rn.satfinite.e2m1x2.f32 d, a, b`, `cvt.rn.f16x2.e2m1x2 d, a`."""
     name = next(m for m in instruction.modifiers if m in PAIRS)
     dtype, bits = NARROW[name.removesuffix("x2")]
-    write, relu = decoder.sink(instruction.operands[0], instruction), "relu" in instruction.modifiers
-    shift = bits if bits == 4 else 8
+    relu, shift = "relu" in instruction.modifiers, bits if bits == 4 else 8
     if len(instruction.operands) == 3 and "f32" in instruction.modifiers:
-        high, low = (decoder.source(o, "f32", instruction) for o in instruction.operands[1:])
         largest = float(ml_dtypes.finfo(dtype).max)
 
         def codes(value: Array) -> Array:
@@ -48,56 +43,41 @@ def build_narrow_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
             found: Array = kept.astype(np.float32).astype(dtype).view(np.uint8).astype(np.uint16)
             return found
 
-        def to_pair(gang: Gang) -> Outcome:
-            pair = np.broadcast_to(codes(low(gang)) | codes(high(gang)) << shift, (gang.lanes,))
-            write(gang, np.ascontiguousarray(pair.astype(np.uint8) if bits == 4 else pair))
-            return None
+        def to_pair(high: Array, low: Array) -> Array:
+            return (codes(low) | codes(high) << shift).astype(np.uint8 if bits == 4 else np.uint16)
 
-        return to_pair
+        return decoder.computed(instruction, to_pair, "f32")
     if len(instruction.operands) != 2 or "f16x2" not in instruction.modifiers:
         raise decoder.refused(instruction, f"{name} is made of two f32, and read as f16x2")
-    source = decoder.source(instruction.operands[1], "b8" if bits == 4 else "b16", instruction)
-    mask = (1 << bits) - 1
 
-    def from_pair(gang: Gang) -> Outcome:
-        word = source(gang).astype(np.uint16)
-        halves = [(word >> at & mask).astype(np.uint8).view(dtype).astype(np.float16) for at in (0, shift)]
-        values = np.stack(halves, axis=1)
-        write(gang, np.ascontiguousarray(np.maximum(values, 0) if relu else values).view(np.uint32)[:, 0])
-        return None
+    def from_pair(word: Array) -> Array:
+        codes = word.astype(np.uint16)
+        halves = [(codes >> at & (1 << bits) - 1).astype(np.uint8).view(dtype) for at in (0, shift)]
+        values = np.stack(halves, axis=1).astype(np.float16)
+        return np.ascontiguousarray(np.maximum(values, 0) if relu else values).view(np.uint32)[:, 0]
 
-    return from_pair
+    return decoder.computed(instruction, from_pair, "b8" if bits == 4 else "b16")
 
 
 @opcode("cvt", form="ue8m0x2")
 def build_exponent_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`cvt.rp.satfinite.ue8m0x2.f32 d, a, b`, `cvt.rz.ue8m0x2.bf16x2 d, a`, `cvt.rn.bf16x2.ue8m0x2 d, a`."""
-    write = decoder.sink(instruction.operands[0], instruction)
     types = [m for m in instruction.modifiers if m in ("ue8m0x2", "f32", "bf16x2")]
-    if types == ["bf16x2", "ue8m0x2"]:
-        source = decoder.source(instruction.operands[1], "b16", instruction)
-
-        def from_exponents(gang: Gang) -> Outcome:
-            codes = np.stack([source(gang) & 0xFF, source(gang) >> 8], axis=1).astype(np.float32)
-            values = np.where(codes == NAN_CODE, np.nan, np.exp2(codes - EXPONENT_BIAS)).astype(NUMPY["bf16"])
-            write(gang, np.ascontiguousarray(values).view(np.uint32)[:, 0])
-            return None
-
-        return from_exponents
     up, saturates = "rp" in instruction.modifiers, "satfinite" in instruction.modifiers
-    if types == ["ue8m0x2", "f32"]:
-        high, low = (decoder.source(o, "f32", instruction) for o in instruction.operands[1:])
-        pair: Source = lambda gang: np.stack(np.broadcast_arrays(low(gang), high(gang)), axis=1)  # noqa: E731
-    else:
-        whole = decoder.source(instruction.operands[1], "bf16x2", instruction)
-        pair = lambda gang: whole(gang).astype(np.float32).reshape(-1, 2)  # noqa: E731
 
-    def to_exponents(gang: Gang) -> Outcome:
-        codes = exponent_codes(pair(gang), up=up, saturates=saturates)
-        write(gang, np.ascontiguousarray(codes).view(np.uint16)[:, 0])
-        return None
+    def from_exponents(pairs: Array) -> Array:
+        codes = np.stack([pairs & 0xFF, pairs >> 8], axis=1).astype(np.float32)
+        values = np.where(codes == NAN_CODE, np.nan, np.exp2(codes - EXPONENT_BIAS)).astype(NUMPY["bf16"])
+        return np.ascontiguousarray(values).view(np.uint32)[:, 0]
 
-    return to_exponents
+    def to_exponents(*given: Array) -> Array:
+        pair = np.stack(np.broadcast_arrays(*given[::-1]), axis=1) if len(given) == 2 else given[0].reshape(-1, 2)
+        codes = exponent_codes(pair.astype(np.float32), up=up, saturates=saturates)
+        return np.ascontiguousarray(codes).view(np.uint16)[:, 0]
+
+    if types == ["bf16x2", "ue8m0x2"]:
+        return decoder.computed(instruction, from_exponents, "b16")
+    return decoder.computed(instruction, to_exponents, "f32" if types == ["ue8m0x2", "f32"] else "bf16x2")
 
 
 def exponent_codes(value: Array, *, up: bool, saturates: bool) -> Array:
@@ -117,19 +97,14 @@ def build_pack(decoder: Decoder, instruction: PtxInstruction) -> Step:
     kind = instruction.modifiers[2]
     signed, bits = kind[0] == "s", int(kind[1:])
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    d, *operands = instruction.operands
-    if (bits == 16) != (len(operands) == 2):
+    if (bits == 16) != (len(instruction.operands) == 3):
         raise decoder.refused(instruction, "16 bits are packed from two operands, fewer from three")
-    a, b = (decoder.source(o, instruction.modifiers[3], instruction) for o in operands[:2])
-    rest = decoder.source(operands[2], "b32", instruction) if len(operands) > 2 else None
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        upper, lower = (np.clip(v(gang).astype(np.int64), low, high) & ((1 << bits) - 1) for v in (a, b))
+    def packed(a: Array, b: Array, *rest: Array) -> Array:
+        upper, lower = (np.clip(v.astype(np.int64), low, high) & ((1 << bits) - 1) for v in (a, b))
         word = lower | upper << bits
-        if rest is not None:
-            word = word | rest(gang).astype(np.int64) << 2 * bits
-        write(gang, np.ascontiguousarray(np.broadcast_to(word & 0xFFFFFFFF, (gang.lanes,)).astype(np.uint32)))
-        return None
+        for more in rest:
+            word = word | more.astype(np.int64) << 2 * bits
+        return (word & 0xFFFFFFFF).astype(np.uint32)
 
-    return run
+    return decoder.computed(instruction, packed, instruction.modifiers[3], instruction.modifiers[3], "b32")

@@ -6,10 +6,11 @@ Updates of one address by several lanes are performed in rounds, so that each la
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, Sink, opcode, space_of
 from lego_mlir.interp.ptx.device_order import semantics
@@ -18,9 +19,6 @@ from lego_mlir.interp.ptx.instructions.float_arithmetic import is_bf16
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 UPDATES: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "add": np.add,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction
-from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
+from lego_mlir.interp.ptx.ptx_types import BITS, FLOATS, NUMPY, PACKED
 
 Compare = Callable[["Array", "Array"], "Array"]
 ORDERED: Final[dict[str, Compare]] = {
@@ -75,38 +73,22 @@ def build_set(decoder: Decoder, instruction: PtxInstruction) -> Step:
     compare = comparison(instruction.modifiers[0], types[-1])
     if compare is None or len(types) != 2 or len(instruction.operands) != 3:
         raise decoder.refused(instruction, "only the form set.CMP.TYPE.TYPE d, a, b is modelled")
-    d, a, b = instruction.operands
-    left, right = (decoder.source(o, types[1], instruction) for o in (a, b))
-    write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
-        truth = compare(left(gang), right(gang))
-        if types[0] in FLOATS:
-            write(gang, truth.astype(NUMPY[types[0]]))
-        else:
-            write(gang, (-truth.astype(np.int64)).astype(np.int32))
-        return None
+    def compute(a: Array, b: Array) -> Array:
+        truth = compare(a, b)
+        return truth.astype(NUMPY[types[0]]) if types[0] in FLOATS else (-truth.astype(np.int64)).astype(np.int32)
 
-    return run
+    return decoder.computed(instruction, compute, types[1])
 
 
 @opcode("selp", "slct")
 def build_select(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`selp.b32 d, a, b, p`; `slct.f32.s32 d, a, b, c` chooses a where c >= 0."""
     types = [m for m in instruction.modifiers if m in NUMPY]
-    d, a, b, c = instruction.operands
-    yes, no = (decoder.source(o, types[0], instruction) for o in (a, b))
-    write = decoder.sink(d, instruction)
-    chosen = decoder.source(c, "pred" if instruction.opcode == "selp" else types[1], instruction)
-    sign = instruction.opcode == "slct"
-    dtype = NUMPY[types[0]]
-    bits = np.dtype(f"u{dtype.itemsize}") if dtype.kind != "b" else dtype
+    sign, dtype = instruction.opcode == "slct", NUMPY[types[0]]
+    bits = BITS[8 * dtype.itemsize] if dtype.kind != "b" else dtype
 
-    def run(gang: Gang) -> Outcome:
-        condition = chosen(gang)
-        if sign:
-            condition = condition >= 0
-        write(gang, np.where(condition, yes(gang).view(bits), no(gang).view(bits)))
-        return None
+    def compute(yes: Array, no: Array, chosen: Array) -> Array:
+        return np.where(chosen >= 0 if sign else chosen, yes.view(bits), no.view(bits))
 
-    return run
+    return decoder.computed(instruction, compute, types[0], types[0], types[1] if sign else "pred")

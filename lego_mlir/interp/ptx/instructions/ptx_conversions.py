@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.interp import rounding
 from lego_mlir.interp.directed_rounding import MODES, directed_integers
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
-from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, saturated
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, repacked, saturated
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
-from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED, TYPE_NAMES
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
+from lego_mlir.interp.ptx.ptx_types import BITS, FLOATS, NUMPY, PACKED, TYPE_NAMES
 
 INTEGER_ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
     "rni": np.rint,
@@ -43,38 +40,20 @@ def build_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if to in PACKED and len(instruction.operands) == 3:
         return _pair(decoder, instruction, to, from_)
     convert = conversion(decoder, instruction, PACKED.get(to, to), PACKED.get(from_, from_))
-    value = decoder.source(instruction.operands[1], _as_source(from_), instruction)
-    write = decoder.sink(instruction.operands[0], instruction)
-    narrow = to in PACKED
-
-    def run(gang: Gang) -> Outcome:
-        found = convert(value(gang))
-        write(gang, np.ascontiguousarray(found).view(np.dtype(f"u{2 * found.dtype.itemsize}")) if narrow else found)
-        return None
-
-    return run
-
-
-def _as_source(type_: str) -> str:
-    return "b32" if type_ == "tf32" else type_
+    return decoder.computed(instruction, lambda x: repacked(convert(x), to), "b32" if from_ == "tf32" else from_)
 
 
 def _pair(decoder: Decoder, instruction: PtxInstruction, to: str, from_: str) -> Step:
     """`cvt.rn.f16x2.f32 d, high, low`."""
     convert = conversion(decoder, instruction, PACKED[to], from_)
-    d, a, b = instruction.operands
-    high, low = (decoder.source(o, from_, instruction) for o in (a, b))
-    write = decoder.sink(d, instruction)
     element = NUMPY[PACKED[to]]
-    word = np.dtype(f"u{2 * element.itemsize}")
 
-    def run(gang: Gang) -> Outcome:
-        both = np.empty((gang.lanes, 2), element)
-        both[:, 0], both[:, 1] = convert(low(gang)), convert(high(gang))
-        write(gang, both.view(word)[:, 0])
-        return None
+    def pairs(high: Array, low: Array) -> Array:
+        both = np.empty((max(len(high), len(low)), 2), element)
+        both[:, 0], both[:, 1] = convert(low), convert(high)
+        return both.view(BITS[16 * element.itemsize])[:, 0]
 
-    return run
+    return decoder.computed(instruction, pairs, from_)
 
 
 def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: str) -> Convert:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.mma_fragments import (
     PART,
@@ -36,9 +35,6 @@ from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 
 @opcode("mma", form="sp", whole=True)

@@ -8,8 +8,6 @@ Variables are in local memory; a stacked one lies at its place for the depth of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from lego_mlir.aliases import Array
@@ -22,9 +20,6 @@ from lego_mlir.interp.ptx.liveness import slots_of
 from lego_mlir.interp.ptx.ptx_machine import EXIT, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction, SymbolOperand
 from lego_mlir.interp.report import Kind
-
-VariableCopies = Sequence[tuple[str, str, int]]
-"""From, to, and bytes."""
 
 
 class _Copies:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import EXIT, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction, SymbolOperand
 from lego_mlir.interp.report import Kind
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 _CONVERSION: Final = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 LONG: Final = ("l", "ll", "j", "z", "t")

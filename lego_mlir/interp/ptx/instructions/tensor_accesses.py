@@ -17,10 +17,11 @@ CUTLASS, `cute/atom/copy_traits_sm100.hpp`, for the figures.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -29,9 +30,6 @@ from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction, PtxOpera
 from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.shared_shadow import TENSOR_AGENT
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 REGISTERS: Final = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 """Of a thread, for each repetition."""

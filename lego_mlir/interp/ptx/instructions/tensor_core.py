@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
 from lego_mlir.interp.mma_fragments import left_places, right_places, sum_places
@@ -21,9 +22,6 @@ from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 INPUTS: Final = frozenset({"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"})
 

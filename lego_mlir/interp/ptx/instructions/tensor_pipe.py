@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.address_spaces import OFFSET_MASK, SHARED_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
@@ -28,9 +29,6 @@ from lego_mlir.interp.ptx.tensor_memory import LANES, TensorCells, TensorMemoryA
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import PRODUCT_AGENT, ShadowAccess
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 COPIES: Final[dict[str, tuple[int, int, tuple[int, ...]]]] = {
     "128x256b": (128, 32, (0,)),

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_pipe import (
@@ -47,9 +48,6 @@ from lego_mlir.interp.ptx.tensor_formats import (
 )
 from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.wgmma_descriptors import grid
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, IntArray
 
 REFUSED: Final = ("ws", "sp", "ashift")
 BLOCK_OF: Final = {"scale_vec::1X": 32, "scale_vec::2X": 32, "scale_vec::4X": 16, "block32": 32, "block16": 16}

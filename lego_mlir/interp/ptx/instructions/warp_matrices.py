@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
@@ -22,9 +23,6 @@ from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype
 
 _SHAPE: Final = re.compile(r"m(\d+)n(\d+)k(\d+)")
 INPUTS: Final = frozenset({"f16", "bf16", "tf32", "s8", "u8"})

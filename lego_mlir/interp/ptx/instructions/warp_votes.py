@@ -7,10 +7,11 @@ PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync", "ba
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -20,9 +21,6 @@ from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, matching_lanes, shuffle_source
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
 
 
 def _with_members(decoder: Decoder, mask: Source, step: Callable[[Gang, Array], None]) -> Step:

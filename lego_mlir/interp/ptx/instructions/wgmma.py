@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Dtype, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
 from lego_mlir.interp.mma_fragments import ascending, kept_columns, left_places, metadata_threads, spread_out
@@ -30,9 +31,6 @@ from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.shared_shadow import WGMMA_AGENT, ShadowAccess
-
-if TYPE_CHECKING:
-    from lego_mlir.aliases import Array, Dtype, IntArray
 
 ROWS_OF_WARP: Final = 16
 GROUP_WARPS: Final = 4

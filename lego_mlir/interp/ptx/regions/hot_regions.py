@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS
 from lego_mlir.interp.ptx.regions.llvm_ir import binding as llvm
@@ -24,7 +25,6 @@ from lego_mlir.interp.ptx.regions.region_operations import HELD, emit_instructio
 from lego_mlir.store import Cache, default_folder, key
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Array
     from lego_mlir.interp.ptx.decoder import Decoder
     from lego_mlir.interp.ptx.gangs import Gang
     from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step

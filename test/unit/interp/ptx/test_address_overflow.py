@@ -1,7 +1,5 @@
 """Overflow is reported where it goes into an address, at its line, and nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

@@ -1,7 +1,5 @@
 """st.async to the next block of a cluster, st.bulk and brx.idx: values, and what is planted."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

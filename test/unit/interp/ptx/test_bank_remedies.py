@@ -1,7 +1,5 @@
 """A remedy takes fewer wavefronts, moves no two elements to one place, and is counted from the requests themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

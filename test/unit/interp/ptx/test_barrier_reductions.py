@@ -1,7 +1,5 @@
 """bar.red: the count, conjunction and disjunction of a predicate over a block, however its warps run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

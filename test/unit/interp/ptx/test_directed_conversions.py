@@ -1,7 +1,5 @@
 """Integers to floats in each rounding, against exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

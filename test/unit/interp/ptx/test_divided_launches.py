@@ -1,7 +1,5 @@
 """A launch on several processes gives the values and the faults of one process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

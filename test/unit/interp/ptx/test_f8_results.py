@@ -1,7 +1,5 @@
 """Results of 8 bits, emulated: rounded to nearest even and saturated, as `ml_dtypes` rounds what is clipped before."""
 
-from __future__ import annotations
-
 import gemm
 import ml_dtypes
 import numpy as np

@@ -1,7 +1,5 @@
 """Races on global memory: what is ordered gives no alarm, and removing any one thing that orders it does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

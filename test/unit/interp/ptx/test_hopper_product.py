@@ -1,7 +1,5 @@
 """A product by TMA, mbarriers, wgmma and clusters: right, clean, accepted by ptxas; planted faults are found."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """Races between lanes of one warp, where they are asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

@@ -1,7 +1,5 @@
 """Instructions, lanes and divided warps by line, against counts by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 from ptx_kernels import THREAD, entry
 

@@ -1,7 +1,5 @@
 """A call equals its callee's body: by name, by pointer, nested, guarded; the system's functions; the carry flag."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

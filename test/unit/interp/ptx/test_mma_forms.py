@@ -1,7 +1,5 @@
 """mma.sync of each type against NumPy, with fragments made by the formulas of the PTX ISA, element by element."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """NaN and infinity are reported where they are born, and nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

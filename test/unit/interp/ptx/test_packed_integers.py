@@ -1,7 +1,5 @@
 """Pairs of 16-bit integers in a register: each half by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Each fault planted in the PTX of a correct kernel is found, at its line."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

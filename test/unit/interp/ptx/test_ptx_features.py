@@ -4,8 +4,6 @@ A body has `%r1` and `%r2`, the thread's word of x and that of its mirror image,
 bodies together are one text that ptxas takes.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

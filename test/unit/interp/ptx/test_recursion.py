@@ -1,7 +1,5 @@
 """Recursion gives what Python's gives, and faults in it are at their lines. Needs nvcc."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

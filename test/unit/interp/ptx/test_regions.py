@@ -1,7 +1,5 @@
 """Compiled regions give what the interpreter gives: values bit by bit, and the same faults."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

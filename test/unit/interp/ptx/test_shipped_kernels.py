@@ -1,7 +1,5 @@
 """The PTX of shipped kernels computes what the interpreter computes from their MLIR: the whole toolchain, compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_runs import memories_of, ptx_of, run_ptx

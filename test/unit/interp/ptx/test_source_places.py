@@ -1,7 +1,5 @@
 """Faults are reported at the line of the source, through inlined calls, whatever debug sections surround the code."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """mma.sp against NumPy: random sparse matrices, their metadata written bit by bit; ptxas takes each text."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

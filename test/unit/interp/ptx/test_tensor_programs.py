@@ -1,7 +1,5 @@
 """Tensor memory: random programs against NumPy, each accepted by ptxas, and what is left out or wrong is reported."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Textures and surfaces against plain arithmetic on their arrays, and accesses outside of surfaces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ptx_kernels import THREAD, entry

@@ -1,7 +1,5 @@
 """Products by wmma: every shape, layout and type against NumPy."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Products through `matmul_sm90.mlir`, emulated: layouts, tiles, ragged sizes, orders, epilogues of a user's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from warpgroup_runs import check, emulated, factors

@@ -1,7 +1,5 @@
 """One product of a warpgroup for each type, swizzle and width, K-major, from TMA tiles; ptxas takes each text."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

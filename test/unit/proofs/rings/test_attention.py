@@ -4,11 +4,12 @@ import re
 
 import attention_faults
 import pytest
+from ring_kernels import verdict
 
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.kernels import fused_attention
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
-from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+from lego_mlir.proofs.rings.claims import ring_proof
 
 IN_TURNS = AttentionTile(2, 128, 4, turns=True)
 PLANTED = {
@@ -24,12 +25,6 @@ PLANTED = {
     ("persistent", "queries kept"): r"deadlock: .* \(round k\d+ = 2\); .* \(round k\d+ = 2\)",
 }
 FEW = 4
-
-
-def verdict(kernel):
-    trace = kernel.trace()
-    (claim,) = ring_claims(trace, ring_proof(trace))
-    return claim.verdict
 
 
 @pytest.mark.parametrize("form", attention_faults.KERNELS)

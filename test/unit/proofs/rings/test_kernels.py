@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ring_kernels import Drawn, kernel_of
+from ring_kernels import Drawn, kernel_of, verdict
 from ring_mutants import FAULTS, product
 from role_kernels import staged
 
@@ -29,12 +29,6 @@ from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
 TOO_LONG = r"the order of its rings is not shown within -?\d+ s; .* take less"
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
-
-
-def verdict(kernel):
-    trace = kernel.trace()
-    (claim,) = ring_claims(trace, ring_proof(trace))
-    return claim.verdict
 
 
 @pytest.mark.parametrize(

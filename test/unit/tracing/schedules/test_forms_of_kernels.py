@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tiled_products import BK, Tile, emulated, interpreted, run
+from tiled_products import BK, Tile, emulated, interpreted, require
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, i1, i32
@@ -24,18 +24,7 @@ def filled(fill, k=128):
 
     @lego.kernel(grid=1, block=128)
     def product(a: lego.Tensor(f16, Row(64, k)), b: lego.Tensor(f16, Col(k, 64)), c: lego.Tensor(f16, Row(64, 64))):
-        (ta, tb), out = T.operands(), lego.shared(f16, Row(64, 64))
-        acc = T.accumulator()
-        row, column = T.part_of_warp()
-        for step in lego.range(k // BK):
-            fill(a, step, ta)
-            lego.stage(b, (step, 0), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 16)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        T.store(out, c, (0, 0))
+        T.product(a, b, c, (0, 0), k, lambda ta, step: fill(a, step, ta))
 
     return product
 
@@ -56,12 +45,6 @@ def in_a_branch(a, step, ta):
 def staged_in_a_branch(a, step, ta):
     with lego.when(step < 2):
         lego.stage(a, (0, step), ta)
-
-
-def require(kernel, reference, machine):
-    faults, difference = run(kernel, reference, machine)
-    assert not faults, faults[0]
-    assert difference <= 0.02
 
 
 @pytest.mark.parametrize("fill", [in_a_loop, in_a_branch])
@@ -93,20 +76,13 @@ def repeated(k=128):
         a: lego.Tensor(f16, Row(64, k)), times: lego.Tensor(i32, Row(4), range=(0, 4)),
         b: lego.Tensor(f16, Col(k, 64)), c: lego.Tensor(f16, Row(64, 64)),
     ):  # fmt: skip
-        (ta, tb), out, acc, (row, column) = (
-            T.operands(),
-            lego.shared(f16, Row(64, 64)),
-            T.accumulator(),
-            T.part_of_warp(),
-        )
+        (ta, tb), out, acc = T.operands(), lego.shared(f16, Row(64, 64)), T.accumulator()
         turn, running = lego.register(i32, 0), lego.register(i1, times[0] > 0)
         with lego.while_(running):
             T.multiply(a, b, ta, tb, acc, (0, 0), k)
             turn.set(turn.get() + 1)
             running.set(turn.get() < times[0])
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        T.store(out, c, (0, 0))
+        T.store(T.kept(acc, out), c, (0, 0))
 
     return product
 

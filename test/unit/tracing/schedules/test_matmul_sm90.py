@@ -1,7 +1,8 @@
 """`matmul_sm90.mlir` schedules anybody's product, and has the parameters of its schedules."""
 
 import pytest
-from tiled_products import PRODUCTS, Tile, emulated, interpreted, run
+from assembling import needs_ptxas
+from tiled_products import PRODUCTS, Tile, emulated, interpreted, require
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
@@ -38,13 +39,10 @@ def test_every_product_is_compiled(name):
     (source,) = compilation.sources
     assert source.schedules[-3:] == ("pipeline(stages=2)", "overlay(optional=True)", "roles")
     for machine in (interpreted, emulated):
-        faults, difference = run(source, reference, machine)
-        assert not faults, faults[0]
-        assert difference <= 0.02
+        require(source, reference, machine)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @products("gated", "symmetric")
 def test_nothing_is_spilled_and_rings_are_proved(name):
     """In tiles of 128 x 128."""

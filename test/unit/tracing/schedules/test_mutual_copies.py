@@ -122,9 +122,7 @@ def decided(around, written=False):
                 lego.barrier()
                 lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, T.columns)), acc)
                 lego.barrier()
-        acc.store(out, at=T.part_of_warp())
-        lego.barrier()
-        lego.store_tile(out, c, at)
+        T.store(T.kept(acc, out), c, at)
         if written:
             with lego.when(lego.thread_id.x == 0):
                 steps[0] = 0
@@ -173,9 +171,7 @@ def test_blocks_of_a_cluster_take_equal_numbers_of_turns():
                 lego.barrier()
                 lego.mma(ta.part((row, 0), (64, 64)), tb.part((0, column), (64, T.columns)), acc)
                 lego.barrier()
-        acc.store(out, at=T.part_of_warp())
-        lego.barrier()
-        lego.store_tile(out, c, (lego.block_id.x, 0))
+        T.store(T.kept(acc, out), c, (lego.block_id.x, 0))
 
     with pytest.raises(ScheduleError, match=r"may differ between the 2 blocks of a cluster"):
         product.schedule(ROLES.format(2))

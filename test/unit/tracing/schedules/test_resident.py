@@ -1,6 +1,6 @@
 """`resident`: registers of several blocks fit a multiprocessor, and values stay."""
 
-import pytest
+from assembling import needs_ptxas
 from tiled_products import PRODUCTS, Tile, after, emulated, run
 
 from lego_mlir.hardware.targets import target_named
@@ -28,8 +28,7 @@ def test_roles_keep_the_registers_that_they_are_launched_with():
     assert [".minnctapersm 3" in text for text in texts] == [False, True]
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 def test_registers_fit_a_multiprocessor():
     kernel, _ = PRODUCTS["plain"](128, 64, 256, Tile(128, 64, 16))
     scheduled = after(kernel, f"{ROLES}, resident")

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, require, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
@@ -52,9 +52,7 @@ def drawn(seed):
 @pytest.mark.parametrize("seed", some(range(24), 1))
 def test_drawn_compositions_keep_values(seed):
     (kernel, reference), schedule, machine = drawn(seed)
-    faults, difference = run(kernel.schedule(schedule), reference, machine)
-    assert not faults, (schedule, faults[0])
-    assert difference <= 0.02, schedule
+    require(kernel.schedule(schedule), reference, machine)
 
 
 COMMUTING = [
@@ -80,9 +78,7 @@ def test_results_are_copied_out_before_or_after_the_pipeline(order):
     kernel = matmul.build(
         64, 72, 128, f16, b=Col(128, 72), result=f16, tiling=ProductTile(m=64, n=64, k=64, warps=(1, 4))
     )
-    faults, difference = run(kernel.schedule(order), lambda a, b: a @ b, emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(kernel.schedule(order), lambda a, b: a @ b, emulated)
 
 
 # -- a shared tile of the block, in each of its tiles of the grid

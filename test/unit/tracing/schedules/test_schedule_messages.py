@@ -28,33 +28,20 @@ def product(body, *, threads=128, grid=1, cluster=None):
 
 
 def plain(a, b, n, c):
-    (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
-    acc = lego.accumulator(f32, 64, 64)
-    SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
+    SQUARE.product(a, b, c, (0, 0), K)
 
 
 def changed_by_an_epilogue(a, b, n, c):
-    (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
-    acc = lego.accumulator(f32, 64, 64)
-    SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
+    out = SQUARE.summed(a, b, (0, 0), K)
     for i in lego.range(128):
         c[i, lego.thread_id.x] = out[i, lego.thread_id.x] * 2.0
 
 
-def stored_by(function, source=f32):
+def stored_by(function):
     """A product whose tile is stored through a function of its elements: `function(x, place, b, c)`."""
 
     def body(a, b, n, c):
-        (ta, tb), out = SQUARE.operands(), lego.shared(source, Row(128, 128))
-        acc = lego.accumulator(f32, 64, 64)
-        SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
-        acc.store(out, at=SQUARE.part_of_warp())
-        lego.barrier()
+        out = SQUARE.summed(a, b, (0, 0), K, result=f32)
         lego.store_tile(out, c, (0, 0), by=lambda x, place: function(x, place, b, c))
 
     return body
@@ -80,27 +67,35 @@ def of_no_pair(x, place, b, c):
     return lego.vector(*(x[lane] for lane in range(4)))
 
 
-def stepped(step, *, after=None, before=None):
-    """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
+def framed(loop, part=SQUARE.part_of_warp):
+    """A product with a loop of its own, `loop(a, b, n, c, ta, tb, acc)`; warps store their sums at `part()`."""
 
     def body(a, b, n, c):
-        (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
-        acc = lego.accumulator(f32, 64, 64)
-        if before is not None:
-            before(a, b, ta, tb, acc)
-        for k in lego.range(K // BK):
-            step(k, a, b, ta, tb, acc)
-        if after is not None:
-            after(a, b, ta, tb, acc, c)
-        acc.store(out, at=SQUARE.part_of_warp())
+        (ta, tb), out, acc = SQUARE.operands(), lego.shared(f16, Row(128, 128)), SQUARE.accumulator()
+        loop(a, b, n, c, ta, tb, acc)
+        acc.store(out, at=part())
         lego.barrier()
         SQUARE.store(out, c, (0, 0))
 
     return body
 
 
-def multiply(ta, tb, acc):
-    row, column = SQUARE.part_of_warp()
+def stepped(step, *, after=None, before=None, part=SQUARE.part_of_warp):
+    """A staged loop with its own steps: `step(k, a, b, ta, tb, acc)`."""
+
+    def loop(a, b, n, c, ta, tb, acc):
+        if before is not None:
+            before(a, b, ta, tb, acc)
+        for k in lego.range(K // BK):
+            step(k, a, b, ta, tb, acc)
+        if after is not None:
+            after(a, b, ta, tb, acc, c)
+
+    return framed(loop, part)
+
+
+def multiply(ta, tb, acc, part=SQUARE.part_of_warp):
+    row, column = part()
     lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
 
 
@@ -173,28 +168,17 @@ def staged_alone(a, b, ta, tb, acc):
     lego.barrier()
 
 
-def written_operand(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
+def written_operand(a, b, n, c, ta, tb, acc):
     for k in lego.range(2):
-        lego.stage(c, (0, k), ta)
-        lego.stage(b, (k, 0), tb)
+        stage(k, c, b, ta, tb)
         lego.barrier()
         multiply(ta, tb, acc)
         lego.barrier()
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
 
 
-def unrolled(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
+def unrolled(a, b, n, c, ta, tb, acc):
     for k in lego.unroll(2):
         usual(k, a, b, ta, tb, acc)
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
 
 
 def along_k(a, b, n, c):
@@ -211,52 +195,28 @@ def along_k(a, b, n, c):
     SQUARE.store(out, c, (0, 0))
 
 
-def overlapping(a, b, n, c):
-    parts(a, b, c, lambda: (lego.warp_id // 2 * 64, 0))
+def divided(part):
+    """A product whose warps have the parts at `part()`."""
 
-
-def by_lanes(a, b, n, c):
-    parts(a, b, c, lambda: (lego.thread_id.x // 16 % 2 * 64, lego.warp_id % 2 * 64))
-
-
-def parts(a, b, c, place):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
-    row, column = place()
-    for k in lego.range(K // BK):
+    def step(k, a, b, ta, tb, acc):
         stage(k, a, b, ta, tb)
         lego.barrier()
-        lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
+        multiply(ta, tb, acc, part)
         lego.barrier()
-    acc.store(out, at=(row, column))
+
+    return stepped(step, part=part)
+
+
+def turned():
+    return SQUARE.part_of_warp()[::-1]
+
+
+def two_divisions(k, a, b, ta, tb, acc):
+    stage(k, a, b, ta, tb)
     lego.barrier()
-    SQUARE.store(out, c, (0, 0))
-
-
-def two_divisions(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
-    row, column = SQUARE.part_of_warp()
-    for k in lego.range(K // BK):
-        stage(k, a, b, ta, tb)
-        lego.barrier()
-        lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, 64)), acc)
-        lego.mma(ta.part((column, 0), (64, BK)), tb.part((0, row), (BK, 64)), acc)
-        lego.barrier()
-    acc.store(out, at=(row, column))
+    multiply(ta, tb, acc)
+    multiply(ta, tb, acc, turned)
     lego.barrier()
-    SQUARE.store(out, c, (0, 0))
-
-
-def stored_elsewhere(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
-    row, column = SQUARE.part_of_warp()
-    for k in lego.range(K // BK):
-        usual(k, a, b, ta, tb, acc)
-    acc.store(out, at=(column, row))
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
 
 
 def few_rows(a, b, n, c):
@@ -287,9 +247,8 @@ def column_stores(k, a, b, ta, tb, acc):
     lego.barrier()
 
 
-def place_from_shared(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out, own = lego.shared(f16, Row(128, 128)), lego.shared(i32, Row(4))
+def place_from_shared(a, b, n, c, ta, tb, acc):
+    own = lego.shared(i32, Row(4))
     with lego.when(lego.thread_id.x < 4):
         own[lego.thread_id.x] = n[lego.thread_id.x]
     lego.barrier()
@@ -298,14 +257,9 @@ def place_from_shared(a, b, n, c):
         lego.barrier()
         multiply(ta, tb, acc)
         lego.barrier()
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
 
 
-def place_that_is_written(a, b, n, c):
-    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
-    out = lego.shared(f16, Row(128, 128))
+def place_that_is_written(a, b, n, c, ta, tb, acc):
     for k in lego.range(K // BK):
         column = lego.index(n[k], range=(0, K))
         for j in lego.unroll(BK):
@@ -314,9 +268,6 @@ def place_that_is_written(a, b, n, c):
         lego.barrier()
         multiply(ta, tb, acc)
         lego.barrier()
-    acc.store(out, at=SQUARE.part_of_warp())
-    lego.barrier()
-    SQUARE.store(out, c, (0, 0))
     n[lego.thread_id.x % 4] = 0
 
 
@@ -338,20 +289,26 @@ def wide_elements(a, b, n, c):
 
 PIPELINE = "warpgroups, pipeline(stages=3)"
 REFUSALS = {
-    "parts overlap": (overlapping, "warpgroups", "the warps' parts of 64 x 64 do not tile a rectangle once"),
-    "parts of lanes": (by_lanes, "warpgroups", "is not proved to be the same for all lanes of warp 0"),
+    "parts overlap": (divided(lambda: (lego.warp_id // 2 * 64, 0)),
+                      "warpgroups", "the warps' parts of 64 x 64 do not tile a rectangle once"),
+    "parts of lanes": (divided(lambda: (lego.thread_id.x // 16 % 2 * 64, lego.warp_id % 2 * 64)), "warpgroups",
+                       "is not proved to be the same for all lanes of warp 0"),
     "K divided": (along_k, "warpgroups", "the warps divide K of a product; write the sum over them"),
     "rows": (few_rows, "warpgroups", "a product of 32 x 128 by 4 warps: wgmma has 64 rows for each 4 warps; use a mul"),
-    "two divisions": (two_divisions, "warpgroups", "another product of this accumulator gives its parts to other warp"),
-    "stored elsewhere": (stored_elsewhere, "warpgroups", "stored in another order than they are multiplied; store eac"),
+    "two divisions": (stepped(two_divisions),
+                      "warpgroups", "another product of this accumulator gives its parts to other warp"),
+    "stored elsewhere": (stepped(usual, part=turned),
+                         "warpgroups", "stored in another order than they are multiplied; store eac"),
     "no product": (without_a_product, "warpgroups", "this accumulator has no product; give it a lego.mma, or leave it"),
     "late copy": (stepped(late_copy), PIPELINE, "filled after it is used in this step; move lego.stage in front of"),
     "no barrier": (stepped(no_barrier), PIPELINE, r"no lego.barrier\(\) is between the copies and the first use; add"),
-    "written operand": (written_operand, PIPELINE, r"c is written by this kernel \(.*\), and copies run ahead of it"),
+    "written operand": (framed(written_operand),
+                        PIPELINE, r"c is written by this kernel \(.*\), and copies run ahead of it"),
     "another view": (stepped(element_of_a_view), PIPELINE, "elements of .* are loaded through another view of it "),
     "gathered": (stepped(gathered), PIPELINE, "lego.copy_async of gathered rows, or of a part of .*; a ring is filled"),
     "used outside": (stepped(usual, after=used_after), PIPELINE, "is used outside of the loop that stages it; use ano"),
-    "unrolled": (unrolled, PIPELINE, "no loop copies a tile and uses it in its body; write lego.stage or lego.copy_a"),
+    "unrolled": (framed(unrolled),
+                 PIPELINE, "no loop copies a tile and uses it in its body; write lego.stage or lego.copy_a"),
     "in a branch": (stepped(in_a_branch), PIPELINE, "no loop copies a tile and uses it in its body"),
     "filled in a branch": (stepped(filled_in_a_branch), PIPELINE, "lego.stage is in a branch or a loop in the loop th"),
     "staged alone": (stepped(usual, before=staged_alone), PIPELINE, "lego.stage of a is outside of a loop that multip"),
@@ -360,8 +317,9 @@ REFUSALS = {
     "no ring": (plain, "warpgroups, roles", r"no copy .* completes on a ring; apply pipeline\(stages\) before roles"),
     "no ring to overlay": (plain, "warpgroups, overlay", r"no tile is in a ring; apply pipeline\(stages\) before over"),
     "no ring to share": (plain, "warpgroups, clusters(blocks=2)", r"apply pipeline\(stages\) before clusters"),
-    "shared places": (place_from_shared, PIPELINE + ", roles", "the copies need "),
-    "written places": (place_that_is_written, PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
+    "shared places": (framed(place_from_shared), PIPELINE + ", roles", "the copies need "),
+    "written places": (framed(place_that_is_written),
+                       PIPELINE + ", roles", r"the copies need this element of n, which the ke"),
     "type": (wide_elements, PIPELINE + ", roles", "wgmma cannot compute this product of f32 tiles; use tiles that pi"),
     "a branch in a function": (stored_by(branching), "warpgroups, copied_out", "the function of this store sets a var"),
     "a function that reads the result": (stored_by(in_place), "warpgroups, copied_out", "reads c, which the kernel"),
@@ -421,10 +379,7 @@ def meeting(when):
     """A product whose blocks meet in clusters of two: in a loop of its own, or with a value used on both sides."""
 
     def body(a, b, n, c):
-        (ta, tb), out = SQUARE.operands(), lego.shared(f16, Row(128, 128))
-        acc = lego.accumulator(f32, 64, 64)
-        SQUARE.multiply(a, b, ta, tb, acc, (0, 0), K)
-        acc.store(out, at=SQUARE.part_of_warp())
+        SQUARE.summed(a, b, (0, 0), K)
         number = n[0]
         if when == "loop":
             for _ in lego.range(2):
@@ -518,10 +473,7 @@ def test_copies_of_a_tensor_that_a_called_function_writes():
 
     @lego.kernel(grid=1, block=t.threads)
     def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 128))):
-        (ta, tb), out, acc = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.accumulator()
-        t.multiply(a, b, ta, tb, acc, (0, 0), 128)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        out = t.summed(a, b, (0, 0), 128)
         for row in lego.range(128):
             put(a, out[row, lego.thread_id.x], row, lego.thread_id.x)
 

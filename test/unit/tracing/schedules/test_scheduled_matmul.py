@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tiled_products import emulated, interpreted, run
+from tiled_products import emulated, interpreted, require
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32
@@ -41,26 +41,20 @@ def scheduled(composition, *orders, **options):
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(("a", "b"), [(Row, Row), (Row, Col), (Col, Row), (Col, Col)])
 def test_orders_of_the_matrices(a, b, machine):
-    faults, difference = run(*scheduled(FAST, a, b), machine)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(*scheduled(FAST, a, b), machine)
 
 
 @pytest.mark.parametrize("columns", [96, 192, 224])
 def test_tiles_of_other_widths(columns):
     kernel, reference = built(Row, Col, tiling=tiling(columns))
-    faults, difference = run(kernel.schedule(FAST), reference, emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(kernel.schedule(FAST), reference, emulated)
 
 
 @pytest.mark.parametrize("narrow", [False, True])
 def test_panels_that_do_not_divide_the_columns(narrow):
     kernel, reference = built(Row, Row, tiling=tiling(160))
     text = f"warpgroups, pipeline(stages=2, narrow={narrow}), roles"
-    faults, difference = run(kernel.schedule(text), reference, emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(kernel.schedule(text), reference, emulated)
 
 
 @pytest.mark.parametrize("machine", [interpreted, emulated])
@@ -68,17 +62,13 @@ def test_panels_that_do_not_divide_the_columns(narrow):
 def test_transposed_products_have_any_multiple_of_16_rows(m, n, b, machine):
     warps = (1, n // 32)
     text = "persistent(blocks=2), warpgroups(transposed=True), copied_out(buffers=2), pipeline(stages=2), roles"
-    faults, difference = run(*scheduled(text, Row, b, tiling=ProductTile(m=m, n=n, k=64, warps=warps)), machine)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(*scheduled(text, Row, b, tiling=ProductTile(m=m, n=n, k=64, warps=warps)), machine)
 
 
 def test_a_transposed_product_with_an_epilogue():
     kernel, _ = built(Row, Col, epilogue=matmul.relu())
     text = "warpgroups(transposed=True), pipeline(stages=2), overlay, roles"
-    faults, difference = run(kernel.schedule(text), lambda a, b: np.maximum(a @ b, 0), emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(kernel.schedule(text), lambda a, b: np.maximum(a @ b, 0), emulated)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +78,7 @@ def test_a_transposed_product_with_an_epilogue():
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_clusters_at_an_edge_compute_tiles_outside(order, tile, machine):
     text = "persistent(blocks=2), warpgroups, copied_out, pipeline(stages=2), clusters(blocks=2), roles"
-    faults, difference = run(*scheduled(text, Row, Col, tiling=tiling(tile[1], tile[0]), order=order), machine)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(*scheduled(text, Row, Col, tiling=tiling(tile[1], tile[0]), order=order), machine)
 
 
 def test_columns_of_the_unit_are_stored_as_rows():
@@ -115,9 +103,7 @@ def test_each_group_arrives_once_and_rings_share_a_barrier():
 def test_an_epilogue_stays_between_the_product_and_its_store(out):
     kernel, _ = built(Row, Col, result=f16, epilogue=matmul.relu())
     scheduled = kernel.schedule(f"warpgroups{out}, pipeline(stages=3), overlay, roles")
-    faults, difference = run(scheduled, lambda a, b: np.maximum(a @ b, 0), emulated)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(scheduled, lambda a, b: np.maximum(a @ b, 0), emulated)
 
 
 @pytest.mark.parametrize("machine", [interpreted, emulated])
@@ -130,9 +116,7 @@ def test_epilogues_are_computed_in_registers_of_tiles_that_reach_outside(warpgro
     kernel, _ = built(Row, Col, c=c(M, N), epilogue=epilogues.scales(M, N).then(added))
     scheduled = kernel.schedule(f"warpgroups{warpgroups}, copied_out(buffers=2), pipeline(stages=2), roles")
     assert "copied_out" in {b.name for b in scheduled.trace().shared}
-    faults, difference = run(scheduled, lambda a, b, r, s, x: a @ b * r[:, None] * s + x, machine)
-    assert not faults, faults[0]
-    assert difference <= 0.02
+    require(scheduled, lambda a, b, r, s, x: a @ b * r[:, None] * s + x, machine)
 
 
 def test_sizes_that_are_known_at_launch():

@@ -4,11 +4,11 @@ import re
 from functools import cache
 
 import pytest
-from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, run
+from assembling import needs_ptxas
+from tiled_products import PRODUCTS, Tile, after, emulated, interpreted, require
 
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 
-CLOSE = 0.02  # of sums of at most 256 products of magnitude 1/4, rounded to f16
 SIZES = {"symmetric": (256, 256, 128)}
 SPECIAL = "warpgroups, pipeline(stages=3), overlay, roles"
 COMPOSITIONS = [
@@ -35,17 +35,13 @@ def scheduled(name, composition, *sizes):
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_without_a_schedule(name):
     kernel, reference = made(name)
-    faults, difference = run(kernel, reference, interpreted)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(kernel, reference, interpreted)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_a_product_by_warpgroups_that_copy_and_multiply(name, machine):
-    faults, difference = run(*scheduled(name, SPECIAL), machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(*scheduled(name, SPECIAL), machine)
 
 
 @pytest.mark.parametrize("name", ["gated", "biased"])
@@ -55,9 +51,7 @@ def test_functions_of_elements_are_computed_in_registers(name, machine):
         name, "persistent(blocks=2), warpgroups, copied_out(buffers=1), pipeline(stages=2), roles", 256, 128, 128
     )
     assert {b.name for b in made[0].trace().shared}.isdisjoint({"out", "gate", "up"})
-    faults, difference = run(*made, machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(*made, machine)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -72,9 +66,7 @@ def test_its_instructions_copy_tiles_and_multiply_by_warpgroups(name):
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_compositions_agree(composition, machine):
-    faults, difference = run(*scheduled("plain", composition, 256, 128, 192), machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(*scheduled("plain", composition, 256, 128, 192), machine)
 
 
 def test_a_schedule_leaves_its_origin_as_it_was():
@@ -100,13 +92,10 @@ def test_a_product_is_divided_where_a_launch_of_many_threads_leaves_few_register
     kernel, reference = PRODUCTS["doubled"](128, 256, 64, Tile(128, 256))
     kernel = after(kernel, "warpgroups, pipeline(stages=2), overlay, roles(threads=256)")
     assert {(product.columns, product.width) for product in kernel.trace().products} == {(256, 128)}
-    faults, difference = run(kernel, reference, machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(kernel, reference, machine)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@needs_ptxas
 @pytest.mark.parametrize("name", ["computed", "symmetric"])  # many threads; a tensor in tiles of two heights
 def test_wide_tiles_do_not_spill(name):
     kernel, _ = PRODUCTS[name](512, 512, 256, Tile(128, 256))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, require
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16
@@ -13,7 +13,6 @@ from lego_mlir.toolchain import compile_kernel
 T = Tile(64, 64, 16)
 ROLES = "warpgroups, pipeline(stages=2, joined=True), overlay, roles"
 COPIED = "persistent(blocks=2), warpgroups, copied_out(buffers=2), pipeline(stages=2, joined=True), {}roles"
-CLOSE = 0.02
 
 
 def columns_of(kernel):
@@ -53,9 +52,7 @@ def sums_of_two(order):
 def test_operands_in_rows_and_in_columns(order, machine):
     kernel = sums_of_two(order).schedule(ROLES)
     assert columns_of(kernel) == {128}
-    faults, difference = run(kernel, lambda a, b, b2: (a @ b, a @ b2), machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(kernel, lambda a, b, b2: (a @ b, a @ b2), machine)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +61,7 @@ def test_operands_in_rows_and_in_columns(order, machine):
 def test_the_gate_is_one_product_with_its_epilogue_in_registers(clusters):
     kernel, reference = PRODUCTS["gated"](256, 64, 192, T)
     found = kernel.schedule(COPIED.format(clusters))
-    faults, difference = run(found, reference, emulated)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
+    require(found, reference, emulated)
     wide = set(re.findall(r"wgmma.mma_async\S+?n(\d+)k", compile_kernel(found, target="sm_90a").text))
     assert wide == {"128"}
 

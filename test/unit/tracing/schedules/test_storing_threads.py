@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, run
+from tiled_products import BK, PRODUCTS, Tile, emulated, interpreted, require, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, i32
@@ -18,7 +18,6 @@ from lego_mlir.tracing.schedules.sides import copies_of, differing
 from lego_mlir.tracing.trace.marks import ThreadCopies, WarpRole
 from lego_mlir.tracing.trace.trace import AsyncCopy, If, Load, Store, statements_in
 
-CLOSE = 0.02
 WIDE = Tile(128, 256)
 ROLES = "warpgroups, pipeline(stages=2), overlay, roles"
 STORING = ("doubled", "computed", "gathered")
@@ -27,12 +26,6 @@ STORING = ("doubled", "computed", "gathered")
 def scheduled(name, schedule, sizes=(128, 256, 192), tile=WIDE):
     kernel, reference = PRODUCTS[name](*sizes, tile)
     return kernel.schedule(schedule), reference
-
-
-def require_right(kernel, reference, machine):
-    faults, difference = run(kernel, reference, machine)
-    assert not faults, faults[0]
-    assert difference <= CLOSE
 
 
 def roles_of(kernel):
@@ -47,7 +40,7 @@ def roles_of(kernel):
 def test_fewer_threads_store_what_those_of_the_block_did(name, machine, threads):
     kernel, reference = scheduled(name, f"warpgroups, pipeline(stages=2), overlay, roles(threads={threads})")
     assert kernel.block == (256 + threads,)
-    require_right(kernel, reference, machine)
+    require(kernel, reference, machine)
 
 
 @pytest.mark.parametrize("name", STORING)
@@ -57,7 +50,7 @@ def test_threads_store_where_a_cluster_shares_the_other_tile(name, machine):
         name, "warpgroups, pipeline(stages=2), clusters(blocks=2), overlay, roles", (256, 256, 128)
     )
     assert kernel.cluster == (2,)
-    require_right(kernel, reference, machine)
+    require(kernel, reference, machine)
 
 
 @pytest.mark.parametrize(
@@ -95,24 +88,17 @@ def of_half_the_rows(m, n, k):
 
     @lego.kernel(grid=t.grid(m, n), block=t.threads)
     def product(a: lego.Tensor(f16, Row(m, k)), b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n))):
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
-        acc, thread = t.accumulator(), lego.thread_id.x
-        seen = lego.register(i32, 0)
-        for step in lego.range(k // BK):
+        at, thread, seen = t.at(m, n), lego.thread_id.x, lego.register(i32, 0)
+
+        def fill(ta, step):
             with lego.when(thread < 128):
                 for j in lego.range(BK // 8):
                     row = at[0] * t.m + thread
                     factor = lego.where(seen.get() > 0, lego.f16(2.0), 1.0)
                     ta.store(a.load(row, step * BK + j * 8, width=8) * factor, thread, j * 8)
             seen.set(seen.get() + lego.i32(thread % 2))
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            row, column = t.part_of_warp()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, at, k, fill)
 
     def reference(a, b):
         odd = np.arange(m)[:, None] % 2 * (np.arange(k)[None, :] >= BK)
@@ -127,7 +113,7 @@ def test_branches_loops_and_registers_that_differ_between_threads(machine, sched
     kernel, reference = of_half_the_rows(128, 256, 192)
     if not schedule and machine is emulated:
         pytest.skip("the emulator runs products by warpgroups")
-    require_right(kernel.schedule(schedule) if schedule else kernel, reference, machine)
+    require(kernel.schedule(schedule) if schedule else kernel, reference, machine)
 
 
 def test_statements_that_differ_between_threads_are_found():
@@ -175,21 +161,11 @@ def stored_and_used(value_of):
     @lego.kernel(grid=1, block=t.threads)
     def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 256)),
                 c: lego.Tensor(f16, Row(128, 256))):  # fmt: skip
-        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(128, 256)
-        acc = t.accumulator()
-        row, column = t.part_of_warp()
-        for step in lego.range(2):
-            for chunk in lego.unroll(4):
-                position = chunk * t.threads + lego.thread_id.x
-                i, j = position // (BK // 8), position % (BK // 8) * 8
+        def fill(ta, step):
+            for i, j in t.chunks():
                 value_of(a, ta, i, j, step)
-            lego.stage(b, (step, at[1]), tb)
-            lego.barrier()
-            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
-            lego.barrier()
-        acc.store(out, at=(row, column))
-        lego.barrier()
-        t.store(out, c, at)
+
+        t.product(a, b, c, t.at(128, 256), 128, fill)
 
     return product
 
@@ -245,7 +221,7 @@ def two_rows(a, ta, i, j, step):
 def test_a_store_that_another_follows_stays_in_front_of_it(value_of, left, machine):
     kernel = stored_and_used(value_of).schedule(ROLES)
     assert copied(kernel) == []
-    require_right(kernel, lambda a, b: left(a) @ b, machine)
+    require(kernel, lambda a, b: left(a) @ b, machine)
 
 
 @lego.function(inline=False)
@@ -260,14 +236,11 @@ def test_a_function_that_is_called_stores_behind_the_products(machine):
     @lego.kernel(grid=1, block=t.threads)
     def product(a: lego.Tensor(f16, Row(128, 128)), b: lego.Tensor(f16, Col(128, 256)),
                 c: lego.Tensor(f16, Row(128, 256))):  # fmt: skip
-        (ta, tb), out, acc = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.accumulator()
-        t.multiply(a, b, ta, tb, acc, (0, 0), 128)
-        acc.store(out, at=t.part_of_warp())
-        lego.barrier()
+        out = t.summed(a, b, (0, 0), 128)
         for row in lego.range(128):
             put(c, out[row, lego.thread_id.x], row, lego.thread_id.x)
 
-    require_right(product.schedule(ROLES), lambda a, b: a @ b, machine)
+    require(product.schedule(ROLES), lambda a, b: a @ b, machine)
 
 
 # -- faults

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from tiled_products import PRODUCTS, Tile, interpreted, run
+from assembling import needs_ptxas
+from tiled_products import PRODUCTS, Tile, interpreted, require, run
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, i32
@@ -20,7 +21,6 @@ from lego_mlir.tracing.schedules.scheduled import Scheduled, words_in
 from lego_mlir.tracing.trace.marks import TileProduct
 from lego_mlir.tracing.trace.trace import Barrier, MlirOperation
 
-CLOSE = 0.02  # of sums of at most 320 products of magnitude 1/4, rounded to f16
 SMALL = Tile(64, 64, 32)
 SCRIPT, STAGES = "matmul_sm80.mlir", {"stages": 2}
 
@@ -50,12 +50,6 @@ def emulated_after_script(kernel, memories):
     return PtxRun("sm_80", SCRIPT, STAGES)(kernel, memories, {})
 
 
-def require(kernel, reference, machine, close=CLOSE):
-    faults, difference = run(kernel, reference, machine)
-    assert not faults, faults[0]
-    assert difference <= close
-
-
 @products("two_sums", "doubled", "symmetric")  # loops that share tiles, stores of threads, a loop in a branch
 def test_values_and_races(name):
     kernel, reference = made(name)
@@ -63,8 +57,7 @@ def test_values_and_races(name):
     require(kernel, reference, emulated_after_script)
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @products("doubled")
 def test_instructions_and_registers(name):
     kernel, _ = made(name, Tile(columns=32) if name == "gated" else Tile())  # two sums in a thread's registers

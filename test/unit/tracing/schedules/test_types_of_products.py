@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from assembling import needs_ptxas
 from ptx_runs import memories_of
 
 import lego_mlir as lego
@@ -94,8 +95,7 @@ def test_by_warps(dtype):
     require(kernel, kernel.schedule("warps, pipeline(stages=2), ahead"), emulated("sm_80"))
 
 
-@pytest.mark.tools
-@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@needs_ptxas
 @types(i8)
 def test_they_assemble(dtype):
     text = compile_kernel(product(dtype).schedule(ROLES), target="sm_90a").text
