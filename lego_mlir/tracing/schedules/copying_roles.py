@@ -175,7 +175,8 @@ class _Divided(OwnNumbers):
             if side == COPIES:
                 require_copies(self.trace, phase, self.kept)
             self.tracer.at = self.trace.source
-            with role(*between, registers=self.registers[count] if copies and not divided else None):
+            sets = copies and not divided and first % WARPGROUP == 0  # only whole groups set their registers
+            with role(*between, registers=self.registers[count] if sets else None):
                 self.body(phase)
         self.side = ""
         return copies
