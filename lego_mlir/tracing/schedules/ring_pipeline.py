@@ -36,7 +36,7 @@ from lego_mlir.layout import Row
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
-from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in, written_in
+from lego_mlir.tracing.schedules.scheduled import Scheduled, ordered_in, refused, shared_in, words_in, written_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
 from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
@@ -505,10 +505,12 @@ class _Pipelined(Replay):
         return replace(found, mask=access.mask, by_warp=access.by_warp, source=access.source)
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
-        """Whether the body's barriers may be needed: by shared tiles that are no rings, nor ordered by a word."""
+        """Whether the body's barriers may be needed: by memory that is written, is no ring, nor ordered by a word."""
         ordered = {id(s) for word, _ in words_in(body, CopyOut) for s in statements_in((word,))}
         return any(
-            shared_in(s) - self.tiles for s in statements_in(tuple(body)) if _is_single(s) and id(s) not in ordered
+            ordered_in(s, self.stored) - self.tiles
+            for s in statements_in(tuple(body))
+            if _is_single(s) and id(s) not in ordered
         )
 
     def _meets_around(self, loop: For) -> bool:
