@@ -68,13 +68,14 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if "sat" in instruction.modifiers:
         return _saturated(decoder, instruction)
     type_ = decoder.type_of(instruction)
-    function = TWO[instruction.opcode]
+    function, relu = TWO[instruction.opcode], "relu" in instruction.modifiers  # of min and max: none is negative
     d, a, b = instruction.operands
     write = decoder.sink(d, instruction)
     left, right = (decoder.source(o, type_, instruction) for o in (a, b))
 
     def run(gang: Gang) -> Outcome:
-        write(gang, float_arithmetic.repacked(function(left(gang), right(gang)), type_))
+        found = function(left(gang), right(gang))
+        write(gang, float_arithmetic.repacked(np.maximum(found, found.dtype.type(0)) if relu else found, type_))
         return None
 
     return run
