@@ -108,7 +108,7 @@ def test_barriers_that_order_memory_stay(words, schedule):
 @pytest.mark.parametrize("threads", [32, 128])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_copies_go_on_with_their_registers_in_the_next_loop(schedule, threads):
-    """`row` is a register of the copies alone, which several turns of the loop advance; roles of any number of warps."""
+    """`row` is a register of the copies alone, which several turns of the loop advance; roles of any warps."""
 
     @lego.kernel(grid=1, block=threads)
     def kernel(
