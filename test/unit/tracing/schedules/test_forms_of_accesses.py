@@ -165,3 +165,34 @@ def test_copies_of_a_thread_and_of_a_ring_are_waited_for_apart():
     before = results(kernel)
     for machine in (run_kernel, lambda kernel, found: PtxRun(target="sm_80")(kernel, found, {})):
         assert np.array_equal(results(scheduled, machine)["y"], before["y"])
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
+    """The matrix unit reads for four warps at once, and one of them releases the stage; threads read for themselves."""
+
+    @lego.kernel(grid=1, block=THREADS)
+    def product(
+        a: lego.Tensor(f16, Row(64, 256)), b: lego.Tensor(f16, Col(256, 64)), c: lego.Tensor(f16, Row(64, 64)),
+        y: lego.Tensor(f32, Row(THREADS)),
+    ):  # fmt: skip
+        t, column = lego.thread_id.x, lego.warp_id * 16
+        ta, tb = lego.shared(f16, Row(64, 64), "ta"), lego.shared(f16, Col(64, 64), "tb")
+        out, acc, total = lego.shared(f16, Row(64, 64), "out"), lego.accumulator(f32, 64, 16), lego.register(f32, 0.0)
+        for k in lego.range(4):
+            lego.stage(a, (0, k), ta)
+            lego.stage(b, (k, 0), tb)
+            lego.barrier()
+            lego.mma(ta.part((0, 0), (64, 64)), tb.part((0, column), (64, 16)), acc)
+            total += ta[t % 64, t // 2].to(f32)
+            lego.barrier()
+        acc.store(out, at=(0, column))
+        lego.barrier()
+        lego.store_tile(out, c, (0, 0))
+        y[t] = total
+
+    scheduled = product.schedule(f"warpgroups, pipeline(stages={stages}), roles")
+    before = results(product)
+    for machine in (run_kernel, lambda kernel, found: PtxRun(target="sm_90a")(kernel, found, {})):
+        after = results(scheduled, machine)
+        assert all(np.array_equal(before[name], after[name]) for name in before)
