@@ -10,7 +10,8 @@ because a barrier may fence only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -257,6 +258,18 @@ class Machine:
         found = self.issued, self.copied
         self.issued, self.copied = [], None
         return found
+
+    @contextmanager
+    def copies_apart(self) -> Iterator[None]:
+        """Around a tile copy: its barrier waits for its own copies, and those issued before it stay for their group.
+
+        On sm_90 the copy unit copies the tile, and neither waits for copies of threads.
+        """
+        earlier, clocks = self.take_issued()
+        yield
+        self.issued = earlier + self.issued
+        if clocks is not None:
+            self.copied = clocks if self.copied is None else np.maximum(self.copied, clocks)
 
     def commit_copies(self) -> None:
         landings, clocks = self.take_issued()

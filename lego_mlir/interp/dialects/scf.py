@@ -9,6 +9,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine, merge
 from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.values import Array, DType, SlotValue
+from lego_mlir.transforms.passes.lower_tile_copies import TILE_COPY
 
 if TYPE_CHECKING:
     from lego_mlir.interp.report import SourceLocation
@@ -241,10 +243,11 @@ def index_switch(op: Operation) -> Step:
 
 @implements("scf.execute_region")
 def execute_region(op: Operation) -> Step:
-    body, results = op.body(), op.results
+    body, results, is_copy = op.body(), op.results, op.has(TILE_COPY)
 
     def step(m: Machine) -> None:
-        body.run(m)
+        with m.copies_apart() if is_copy else nullcontext():
+            body.run(m)
         assign(m, results, body.results_in(m))
 
     return step

@@ -42,7 +42,7 @@ class FunctionEmitter(KernelEmitter):
     def _emit_function(self) -> None:
         ir, function = self.ir, self.function
         types = [p.mlir if isinstance(p, Value) else "index" for p in function.parameters]
-        types += [*map(memref_type, self.buffers), *("index" for _ in self.sizes)]
+        types += [memref_type(b, self.rows.get(b.name)) for b in self.buffers] + ["index"] * len(self.sizes)
         attributes = {
             "sym_name": ir.StringAttr.get(function.name),
             "sym_visibility": ir.StringAttr.get("private"),

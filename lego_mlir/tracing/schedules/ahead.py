@@ -119,6 +119,7 @@ class _Prefetched(OwnNumbers):
             self.body(loop.body)
         self.loops.pop()
         self.tracer.append(replace(loop, body=tuple(body)))
+        self._end_copies(loop)
 
     def _meet(self, statement: If, mark: RingPass) -> None:
         """The wait for a full stage waits for the thread's copies, and meets the others; then the next is filled."""
@@ -145,6 +146,13 @@ class _Prefetched(OwnNumbers):
         self.carried = {
             old: register(old.dtype, Cell(old)).register for old in changed if self.tracer.is_register_open(old)
         }
+
+    def _end_copies(self, loop: For) -> None:
+        """What follows the loop finds the registers that its copies alone have changed as they left them."""
+        kept = {s.register for s in statements_in(loop.body) if isinstance(s, Write) and id(s) in self.kept}
+        for old, own in self.carried.items():
+            if old not in kept:
+                Cell(old).set(Cell(own).get())
 
     def _fill(self, loop: For, step: Expr) -> None:
         """Copy the tiles of a step, if there is one; the copies of a thread are a group, which may be empty."""

@@ -48,6 +48,7 @@ from lego_mlir.tracing.trace.trace import (
     If,
     KernelTrace,
     Load,
+    MatrixLoad,
     Statement,
     Value,
     While,
@@ -175,7 +176,8 @@ class _Divided(OwnNumbers):
             if side == COPIES:
                 require_copies(self.trace, phase, self.kept)
             self.tracer.at = self.trace.source
-            with role(*between, registers=self.registers[count] if copies and not divided else None):
+            sets = copies and not divided and first % WARPGROUP == 0  # only whole groups set their registers
+            with role(*between, registers=self.registers[count] if sets else None):
                 self.body(phase)
         self.side = ""
         return copies
@@ -253,7 +255,8 @@ class _Divided(OwnNumbers):
 
     def _together(self, side: str) -> bool:
         """Whether a unit alone fills a stage, or reads it, for whole groups of warps."""
-        return len(self.trace.block) == 1 and not (self.stores and side == COPIES)
+        alone = not self.stores if side == COPIES else not _loads_stages(self.trace)
+        return len(self.trace.block) == 1 and alone
 
     def _pass(self, statement: If, mark: RingPass) -> None:
         ring, use = self.rings[mark.ring], Index(self.own_expr(mark.use))
@@ -310,6 +313,17 @@ def _loaded(trace: KernelTrace) -> int:
     direct, kept = {id(load) for load, _ in copies_of(trace).values()}, slice_of(trace.body, COPIES)
     loads = [s for s in trace.statements() if isinstance(s, Load) and id(s) in kept - direct]
     return sum(-(-s.access.width * s.result.dtype.bits // REGISTER) for s in loads)
+
+
+def _loads_stages(trace: KernelTrace) -> bool:
+    """Whether threads load elements of a stage themselves, so that each of their warps has to release it."""
+    rings = {mark.tile.buffer.name for _, mark in words_in(trace.body, RingCopy)}
+    words = (s for kind in (TileProduct, RingCopy) for s, _ in words_in(trace.body, kind))
+    inside = {id(s) for word in words for s in statements_in((word,))}
+    return any(
+        isinstance(s, Load | MatrixLoad) and s.access.buffer.name in rings and id(s) not in inside
+        for s in trace.statements()
+    )
 
 
 def threads_of(trace: KernelTrace) -> set[Symbol]:

@@ -17,7 +17,6 @@ from typing import Any
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
-from lego_mlir.expr.index import Index
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.trace.trace import Register, Statement, TensorAccess, ToIndex, Value, Write
 
@@ -74,8 +73,8 @@ class OwnNumbers(Replay):
         return fresh
 
     def _access(self, access: TensorAccess) -> TensorAccess:
-        index = tuple(self.own_expr(i) for i in access.index)
-        if index == access.index:
+        index, mask = tuple(self.own_expr(i) for i in access.index), self.own_expr(access.mask)
+        if index == access.index and mask == access.mask:
             return access
-        place = self.view(access).place(*map(Index, index))
-        return replace(place.access(access.width), mask=self.own_expr(access.mask), source=access.source)
+        # a view's boundary is in the position alone
+        return replace(access, index=index, mask=mask, derived=self.tracer.derive(self.own_expr(access.stated)))

@@ -27,7 +27,7 @@ import sympy
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ScheduleError
-from lego_mlir.expr.index import Index
+from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
@@ -36,7 +36,7 @@ from lego_mlir.layout import Row
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
-from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, shared_in, words_in, written_in
+from lego_mlir.tracing.schedules.scheduled import Scheduled, ordered_in, refused, shared_in, words_in, written_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
 from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
@@ -77,7 +77,6 @@ from lego_mlir.tracing.words.async_copies import copy_async
 from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.words.control import barrier, loop, when
 from lego_mlir.tracing.words.mma import Part
-from lego_mlir.tracing.words.scalar import Scalar
 from lego_mlir.tracing.words.tensor import View, shared
 from lego_mlir.tracing.words.warps import linear_thread
 
@@ -272,6 +271,7 @@ class _Pipelined(Replay):
         for staged in self.loops.values():
             stores = [s for s in statements_in(staged.body) if isinstance(s, Store)]
             for tile in dict.fromkeys(s.access.buffer for s in stores if s.access.buffer.name in self.tiles):
+                self._require_one_turn(staged, tile)
                 place = missing(self.trace, staged.body, tile)
                 if place is not None:
                     raise refused(
@@ -279,6 +279,17 @@ class _Pipelined(Replay):
                         f"not shown that each step stores {tile.name}[{', '.join(map(str, place))}], and a stage has "
                         "nothing of the step before; store the whole tile in each step, zeros where nothing is loaded",
                     )
+
+    def _require_one_turn(self, staged: For, tile: Buffer) -> None:
+        """No barrier orders the stores of a step into a tile: those who copy store without one."""
+        fills = [n for n, s in enumerate(staged.body) if tile.name in self.staged.written(s)]
+        between = statements_in(staged.body[fills[0] : fills[-1] + 1])
+        if (met := next((s for s in between if isinstance(s, Barrier)), None)) is not None:
+            raise refused(
+                met.source,
+                f"a barrier is between stores into {tile.name}, whose order a stage does not keep; store each element "
+                "once in a step",
+            )
 
     def _alone(self, statement: If, mark: StagedTile) -> None:
         if any(isinstance(s, AsyncCopy) for s in statement.then):
@@ -406,10 +417,18 @@ class _Pipelined(Replay):
                 raise refused(
                     statement.source, "threads store into a staged tile of columns; use a tile of rows, or lego.stage"
                 )
-            row, column = statement.access.index
-            part = ring.part(slot, (row, column), (1, statement.access.width))
+            access = statement.access
+            if access.layout != ring.tile:
+                raise refused(
+                    statement.source,
+                    f"threads store into {access.buffer.name} through another view of it; store by its row and column",
+                )
+            row, column = access.index
+            part = ring.part(slot, (row, column), (1, access.width))
             with self.tracer.word(OnSide(COPIES)):
-                part.view.store(Scalar(statement.value), *part.at)
+                found = part.view.place(*part.at).access(access.width)
+                stored = self.tracer.use(statement.value)
+                self.tracer.append(Store(stored, replace(found, mask=access.mask), statement.source))
         elif isinstance(statement, For | If) and not any(words_in((statement,), StagedTile)):
             self._fill_inside(statement, use)
         else:
@@ -482,7 +501,13 @@ class _Pipelined(Replay):
 
     def copy(self, statement: Statement) -> None:
         """A statement as it is; an element of a staged tile is loaded from the stage."""
-        if isinstance(statement, Load | MatrixLoad) and statement.access.buffer.name in self.tiles:
+        if names := ", ".join(sorted(shared_in(statement) & self.tiles)):
+            if not isinstance(statement, Load | MatrixLoad):
+                raise refused(
+                    getattr(statement, "source", None) or self.trace.source,
+                    f"this {type(statement).__name__} uses {names}, whose stages are filled by copies and stores, "
+                    "loaded, and multiplied; use another shared tile for it",
+                )
             statement = replace(statement, access=self._staged(statement, statement.access))
         super().copy(statement)
 
@@ -495,7 +520,9 @@ class _Pipelined(Replay):
                 f"elements of {access.buffer.name} are loaded through another view of it than .T, or in vectors of "
                 "several rows; load them by their row and column in the tile",
             )
-        index = layout.inv(Index(access.position)) if isinstance(statement, MatrixLoad) else access.index
+        index = access.index
+        if isinstance(statement, MatrixLoad) or access.stated != as_expr(layout.apply(*map(Index, index))):
+            index = layout.inv(Index(access.position))  # of a boundary, which maps the index, or of a matrix
         row, column = (self.tracer.simplified(self.tracer.index(i)) for i in index)
         across = access.width > 1 and not self.view(access).place(Index(row), Index(column)).fits(access.width)
         shape = (access.width, 1) if across else (1, access.width)
@@ -505,10 +532,12 @@ class _Pipelined(Replay):
         return replace(found, mask=access.mask, by_warp=access.by_warp, source=access.source)
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
-        """Whether the body's barriers may be needed: by shared tiles that are no rings, nor ordered by a word."""
+        """Whether the body's barriers may be needed: by memory that is written, is no ring, nor ordered by a word."""
         ordered = {id(s) for word, _ in words_in(body, CopyOut) for s in statements_in((word,))}
         return any(
-            shared_in(s) - self.tiles for s in statements_in(tuple(body)) if _is_single(s) and id(s) not in ordered
+            ordered_in(s, self.stored) - self.tiles
+            for s in statements_in(tuple(body))
+            if _is_single(s) and id(s) not in ordered
         )
 
     def _meets_around(self, loop: For) -> bool:

@@ -8,7 +8,7 @@ can do, a scheduled one can: it is printed, interpreted, checked, counted, compi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import update_wrapper
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from lego_mlir.tracing.trace.trace import (
     Store,
     TileLoad,
     TileStore,
+    accesses_in,
     accesses_of,
     statements_in,
 )
@@ -114,9 +115,17 @@ def stored_by(statement: Statement) -> set[str]:
 
 def shared_in(statement: Statement) -> set[str]:
     """The names of the shared tiles whose elements a statement, or one in its body, accesses."""
-    found: set[str] = set()
+    return {b.name for b in _accessed_by(statement) if b.space == "workgroup"}
+
+
+def ordered_in(statement: Statement, written: Container[str]) -> set[str]:
+    """The memory that a statement accesses in an order which barriers may keep: shared tiles, and what is `written`."""
+    return {b.name for b in _accessed_by(statement) if b.space == "workgroup" or b.name in written}
+
+
+def _accessed_by(statement: Statement) -> Iterator[Buffer]:
+    """The memory that a statement, one in its body, or a function that it calls accesses."""
     for s in statements_in((statement,)):
-        found |= {a.buffer.name for a in accesses_of(s) if a.buffer.space == "workgroup"}
+        yield from (a.buffer for a in (accesses_in(s.function) if isinstance(s, FunctionCall) else accesses_of(s)))
         if isinstance(s, TileLoad | TileStore):
-            found.add(s.buffer.name)
-    return found
+            yield s.buffer

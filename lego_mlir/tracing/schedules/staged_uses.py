@@ -12,7 +12,7 @@ are rings if nothing else touches them; others stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from lego_mlir.tracing.schedules.scheduled import shared_in, words_in
@@ -20,7 +20,6 @@ from lego_mlir.tracing.trace.marks import StagedTile, TileProduct
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     For,
-    FunctionCall,
     If,
     KernelTrace,
     Load,
@@ -28,7 +27,6 @@ from lego_mlir.tracing.trace.trace import (
     MlirOperation,
     Statement,
     Store,
-    accesses_in,
     accesses_of,
     statements_in,
 )
@@ -54,7 +52,7 @@ class StagedUses:
 
     def used(self, statement: Statement) -> set[str]:
         """The tiles that a statement, which fills none, uses."""
-        return _touched(statement) & (self._copied | self.operands)
+        return shared_in(statement) & (self._copied | self.operands)
 
     def fills(self, body: Sequence[Statement]) -> list[int]:
         """The numbers of the statements of a staged loop that fill tiles."""
@@ -83,7 +81,7 @@ class StagedUses:
         """The tiles that a statement of a loop's body copies, and another one of it uses."""
         copied = {s.mark.tile.buffer.name for s in loop.body if isinstance(s, If) and isinstance(s.mark, StagedTile)}
         direct = [s for s in loop.body if not (isinstance(s, If) and isinstance(s.mark, StagedTile | TileProduct))]
-        return copied & {n for s in direct if not any(words_in((s,), TileProduct)) for n in _touched(s)}
+        return copied & {n for s in direct if not any(words_in((s,), TileProduct)) for n in shared_in(s)}
 
     def _only_copied(self, trace: KernelTrace) -> set[str]:
         """The tiles that copies of loops fill, and that nothing but these loops uses, by loading elements."""
@@ -96,24 +94,13 @@ class StagedUses:
         for s in trace.statements():
             if isinstance(s, For | If) or (id(s) in inside and (id(s) in copies or isinstance(s, Load | MatrixLoad))):
                 continue
-            found -= _touched(s)
+            found -= shared_in(s)
         return found - self.operands
 
 
 def is_group(statement: Statement) -> bool:
     """Whether a statement ends a group of asynchronous copies, or waits for one."""
     return isinstance(statement, MlirOperation) and statement.name in _GROUPS
-
-
-def _touched(statement: Statement) -> set[str]:
-    """The names of the shared tiles that a statement or a function which it calls accesses."""
-    return shared_in(statement) | {
-        access.buffer.name for call in _calls(statement) for access in accesses_in(call.function)
-    }
-
-
-def _calls(statement: Statement) -> Iterator[FunctionCall]:
-    return (s for s in statements_in((statement,)) if isinstance(s, FunctionCall))
 
 
 def _is_product(statement: Statement) -> bool:

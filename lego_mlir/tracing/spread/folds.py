@@ -40,6 +40,8 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
     tracer = current(f"a reduction, {called},")
     if axis is None:
         if padded(x.shape) != x.shape and len(x.shape) > 1:
+            if called in ("argmin", "argmax"):
+                return _first_place(called.removeprefix("arg"), x)
             return folded(called, folded(called, x, -1, combine), None, combine)
         x, axis = x if len(x.shape) == 1 else x.reshape(_count(x)), 0
     axis = require_axis(called, x.shape, axis)
@@ -54,6 +56,18 @@ def folded(called: str, x: Spread, axis: int | None, combine: Callable[..., obje
         return _fold((x, x.index(axis).to(i32)), axis, _first_of(called == "argmax"))[-1]
     function = combine or (lambda a, b: compute(_NAMED[called], a, b))
     return _fold((x,), axis, lambda a, b: (function(a[0], b[0]),), warp_operation(called, x.dtype))[-1]
+
+
+def _first_place(called: str, x: Spread) -> Operand:
+    """The least number, in row-major order, of the elements that are the "min" or "max" of all; NaN is either."""
+    best = folded(called, x, None)
+    is_best = x == best
+    if x.dtype.is_float:
+        is_best = is_best | functions.isnan(x)
+    place: Operand = 0
+    for axis, n in enumerate(x.shape):
+        place = x.index(axis).to(i32) + place * n
+    return folded("min", functions.where(is_best, place, _count(x)), None)
 
 
 def warp_operation(called: str, dtype: DType) -> str:

@@ -15,6 +15,7 @@ import sympy
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError, brief
 from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.f2.boxed import shape_of_box
 from lego_mlir.f2.gathers import GatherPlan, gather_plan, offsets_of, stored_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
@@ -27,6 +28,7 @@ from lego_mlir.tracing.trace.trace import Load, TensorAccess
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words.claimed import claim
 from lego_mlir.tracing.words.scalar import Scalar, select
+from lego_mlir.tracing.words.scalar import convert as to_dtype
 from lego_mlir.tracing.words.warps import shuffle_word
 
 
@@ -50,10 +52,14 @@ def gather(value: Spread, index: Spread, axis: int) -> Spread:
 
 def by_plan(value: Spread, index: Spread, plan: GatherPlan, axis: str) -> Spread:
     """A gather of data of at least 8 bits along an axis, by a plan."""
-    tracer, size = current("lego.gather"), value.layout.out_sizes[axis]
+    tracer = current("lego.gather")
+    size = dict(zip(value.layout.out_sizes, shape_of_box(value.layout), strict=True))[axis]
     known: dict[int, tuple[Operand, Index]] = {}
-    indices = []
+    indices: list[Index | None] = []
     for given in index.get().registers:
+        if given is None:  # outside of a box
+            indices.append(None)
+            continue
         if id(given) not in known:
             known[id(given)] = given, (Index(given) if isinstance(given, Index) else claim(given, (0, size)))
         indices.append(known[id(given)][1])
@@ -107,7 +113,9 @@ class _Places:
         return found ^ constant if constant else found
 
 
-def _by_shuffles(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Sequence[Index]) -> list[Scalar]:
+def _by_shuffles(
+    tracer: Tracer, plan: GatherPlan, value: Spread, indices: Sequence[Index | None]
+) -> list[Scalar | None]:
     inputs = list(plan.place.in_sizes)
     lanes = _Places(tracer, plan.place.sublayout(inputs, ["lane"]))
     sources = plan.place.sublayout(inputs, ["register"])
@@ -115,8 +123,12 @@ def _by_shuffles(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Seque
     coordinates = _Places(tracer, _in_basis(sources, basis))
     packed = basis[: plan.packed]
     words: dict[int, Scalar] = {}
-    found = []
+    found: list[Scalar | None] = []
+    held = [to_dtype(0, value.dtype) if r is None else r for r in value.registers]
     for register, index in enumerate(indices):
+        if index is None:
+            found.append(None)
+            continue
         start = combine(sources.columns_of("register"), register)
         chosen = coordinates.at(0, index) if basis else 0
         lane = lanes.at(register, index) if plan.exchanges else None
@@ -124,7 +136,7 @@ def _by_shuffles(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Seque
         for k in range(1 << (len(basis) - len(packed))):
             at = start ^ combine(basis[len(packed) :], k)
             if at not in words:
-                words[at] = packed_word([value.registers[at ^ combine(packed, e)] for e in range(1 << len(packed))])
+                words[at] = packed_word([held[at ^ combine(packed, e)] for e in range(1 << len(packed))])
             received.append(words[at] if lane is None else shuffle_word("idx", words[at], lane))
         found.append(_chosen(received, chosen, len(packed)))
     return found
@@ -151,13 +163,16 @@ def _chosen(words: Sequence[Scalar], number: IndexLike, packed: int) -> Scalar:
 
 
 def _through_memory(
-    tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index]
-) -> list[Scalar]:
+    tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index | None]
+) -> list[Scalar | None]:
     memory = stored_in_scratch(tracer, stored, value.dtype, value.registers, "a gather through shared memory")
     memory.before_loads()
     offsets = _Places(tracer, offsets_of(plan, stored))
-    found = []
+    found: list[Scalar | None] = []
     for register, index in enumerate(indices):
+        if index is None:
+            found.append(None)
+            continue
         position = as_expr(offsets.at(register, index)) + as_expr(memory.first)
         view, here = memory.view, tracer.here()
         loaded = tracer.value(value.dtype)

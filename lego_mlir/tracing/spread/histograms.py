@@ -29,17 +29,22 @@ def histogram(x: Spread, bins: int, mask: Spread | None, layout: LinearLayout | 
             f"histogram: bins={bins!r} is a power of two; take the next one, whose last counts are 0", LayoutError
         )
     require_uniform(tracer, "the histogram of a spread value")
-    if layout is None:
-        count = cast(int, warps.threads(tracer)) // WARP
-        layout = Blocked((1,), (WARP,), (count,), order=(0,)).layout((bins,))
+    placed = layout or ((bins,) if x.is_open else _layout(bins, cast(int, warps.threads(tracer)) // WARP))
     inside = (x < bins) if x.dtype.is_unsigned else (x >= 0) & (x < bins)
     tile = scratch_in_turn(tracer, i32, bins)
     tile.before_stores()
-    zeros(i32, layout).store(tile.view, at=(tile.first,))
+    zeros(i32, placed).store(tile.view, at=(tile.first,))
     tile.before_loads()
     place = x.map(lambda value: Index(value) + tile.first, x)
     tile.view.atomic_add(1, place, scope="block", mask=inside if mask is None else inside & mask)
     tile.before_loads()
-    counts = load(tile.view, layout, at=(tile.first,))
+    counts = load(tile.view, placed, at=(tile.first,))
     tile.after_loads()
     return counts
+
+
+def _layout(bins: int, count: int) -> LinearLayout:
+    """Bins over a power of two of the warps; of three warps the third holds copies."""
+    dividing = 1 << (count.bit_length() - 1)
+    layout = Blocked((1,), (WARP,), (dividing,), order=(0,)).layout((bins,))
+    return layout if count == dividing else layout * LinearLayout.zeros(2, "warp", "dim0")

@@ -54,6 +54,8 @@ from lego_mlir.tracing.words.reductions import require_uniform
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.open_tiles import OpenTile
+    from lego_mlir.tracing.words.packed_views import PackedView
+    from lego_mlir.tracing.words.tensor import ElementAccess
 
 ASSUMED_TRIPS: Final = 16
 """Iterations of a loop whose number is not known while tracing."""
@@ -333,6 +335,11 @@ def warps_of_block(tracer: Tracer) -> int:
             LayoutError,
         )
     return threads // WARP
+
+
+def name_of(memory: ElementAccess | PackedView) -> str:
+    """The memory's name in a word: the number of an unnamed tile counts those of conversions, which differ by run."""
+    return memory.buffer.name if memory.buffer.named else "a shared tile"
 
 
 def layouts_of(tracer: Tracer) -> OpenLayouts:

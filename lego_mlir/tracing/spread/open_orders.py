@@ -22,7 +22,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing.spread import axis_exchange, filled, scans, sorts
 from lego_mlir.tracing.spread import gather as gathers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
-from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of
+from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, name_of
 from lego_mlir.tracing.spread.open_tiles import OpenTile, aligned, replaceable
 from lego_mlir.tracing.trace.dtypes import DType, i32
 from lego_mlir.tracing.trace.tracer import current
@@ -127,7 +127,7 @@ def load_each(
         tiles[0].shape,
         lambda: Scalar(layouts.tracer.value(source.dtype)),
         lambda given, _: compute(given),
-        f"elements of {source.buffer.name}",
+        f"elements of {name_of(source)}",
         source.dtype,
     )
 
@@ -180,7 +180,7 @@ def store_each(
         tiles[0].shape,
         lambda: None,
         lambda given, _: compute(given),
-        f"elements into {target.buffer.name}",
+        f"elements into {name_of(target)}",
         target.dtype,
     )
 

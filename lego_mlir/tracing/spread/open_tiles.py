@@ -50,7 +50,7 @@ from lego_mlir.tracing.spread import multiplication as products
 from lego_mlir.tracing.spread.conversion import convert
 from lego_mlir.tracing.spread.coordinates import ThreadElements
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
-from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, slots_of, warps_of_block
+from lego_mlir.tracing.spread.open_layouts import OpenLayouts, layouts_of, name_of, slots_of, warps_of_block
 from lego_mlir.tracing.spread.staged_tiles import may_be_staged, multiplied_in_place, staged
 from lego_mlir.tracing.spread.variables import SpreadVariable, tile_variable
 from lego_mlir.tracing.trace.dtypes import DType, i1, u32
@@ -199,7 +199,7 @@ class OpenTile(Spread):
         def compute(given: Sequence[Spread], _: LinearLayout) -> None:
             accesses.store(target, given[0], at, cache, evict)
 
-        name = view.buffer.name if isinstance(view, View | PackedView) else "?"
+        name = name_of(view) if isinstance(view, View | PackedView) else "?"
         x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype)
 
     def pinned(self, layout: LinearLayout) -> Spread:
@@ -460,7 +460,7 @@ def load(
         shape,
         sample,
         compute,
-        f"load of {view.buffer.name}",
+        f"load of {name_of(view)}",
         view.dtype,
     )
 

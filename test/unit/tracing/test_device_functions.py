@@ -391,3 +391,33 @@ def test_tiles_in_dynamic_shared_memory_are_passed():
     run(kernel, x=x, y=y)
     assert (y == x[::-1]).all()
     assert compile_kernel(kernel, emit="cubin").bytes
+
+
+def test_tiles_of_a_product_are_passed():
+    @lego.function(inline=False)
+    def fetch(tile, i, j):
+        return tile[i, j]
+
+    @lego.kernel(grid=1, block=128)
+    def product(
+        a: lego.Tensor(f16, Row(64, 64)), b: lego.Tensor(f16, lego.Col(64, 64)), c: lego.Tensor(f16, Row(64, 64)),
+        y: lego.Tensor(f16, Row(128)),
+    ):  # fmt: skip
+        t, column, acc = lego.thread_id.x, lego.warp_id * 16, lego.accumulator(f32, 64, 16)
+        ta, tb, out = (lego.shared(f16, layout) for layout in (Row(64, 64), lego.Col(64, 64), Row(64, 64)))
+        lego.stage(a, (0, 0), ta)
+        lego.stage(b, (0, 0), tb)
+        lego.barrier()
+        lego.mma(ta.part((0, 0), (64, 64)), tb.part((0, column), (64, 16)), acc)
+        y[t] = fetch(ta, t % 64, t // 2)
+        acc.store(out, at=(0, column))
+        lego.barrier()
+        lego.store_tile(out, c, (0, 0))
+
+    draw, t = np.random.default_rng(0), np.arange(128)
+    a, b = (draw.integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(2))
+    c, y = np.zeros((64, 64), np.float16), np.zeros(128, np.float16)
+    memories = {"a": a.reshape(-1), "b": b.reshape(-1), "c": c.reshape(-1), "y": y}
+    assert interp.run_kernel(product, memories).clean
+    np.testing.assert_array_equal(c, a @ b.T)
+    np.testing.assert_array_equal(y, a[t % 64, t // 2])

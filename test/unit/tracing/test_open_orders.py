@@ -213,3 +213,65 @@ def test_loads_that_follow_each_other_are_converted_between_the_same_barriers():
     loads = [v for n, v in product.layout_choice.values.items() if n.word.startswith("load of")]
     assert [bool(v.moved) for v in loads] == [True, True]
     assert in_loop.count("gpu.barrier") == 2
+
+
+@pytest.mark.parametrize("dtype", [f32, f16, i32])
+@pytest.mark.parametrize("called", ["argmin", "argmax"])
+@pytest.mark.parametrize("shape", [(12, 32), (3, 5, 16)])
+def test_the_first_place_in_a_tile_of_any_sizes(shape, called, dtype):
+    @lego.kernel(grid=1, block=BLOCK)
+    def first(x: lego.Tensor(dtype, Row(*shape)), y: lego.Tensor(i32, Row(1))):
+        place = getattr(lego.load(x, shape), called)()
+        with lego.when(lego.thread_id.x == 0):
+            y[0] = place
+
+    x = np.random.default_rng(7).integers(-3, 4, shape).astype({f32: np.float32, f16: np.float16, i32: np.int32}[dtype])
+    cases = [x, *([np.where(x == 1, np.nan, x).astype(x.dtype)] if dtype.is_float else [])]
+    for given in cases:
+        y = np.zeros(1, np.int32)
+        run(first, given, y)
+        assert y[0] == getattr(given, called)()
+
+
+@pytest.mark.parametrize("block", [64, 96, 128])
+@pytest.mark.parametrize("shape", [(12, 32), (20, 24)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gathers_in_tiles_of_any_sizes(axis, shape, block):
+    @lego.kernel(grid=1, block=block)
+    def gathered(x: lego.Tensor(f16, Row(*shape)), i: lego.Tensor(i32, Row(*shape)), y: lego.Tensor(f16, Row(*shape))):
+        lego.gather(lego.load(x, shape), lego.load(i, shape), axis).store(y)
+
+    x, y = numbers(2, shape, np.float16), np.zeros(shape, np.float16)
+    i = np.random.default_rng(3).integers(0, shape[axis], shape).astype(np.int32)
+    assert interp.launch(gathered.mlir(), grid=1, block=block, args=[a.reshape(-1) for a in (x, i, y)]).clean
+    np.testing.assert_array_equal(y, np.take_along_axis(x, i, axis))
+
+
+@pytest.mark.parametrize("block", [96, 128, 160])
+def test_histograms_of_any_number_of_warps(block):
+    @lego.kernel(grid=1, block=block)
+    def counted(x: lego.Tensor(i32, Row(*SHAPE)), y: lego.Tensor(i32, Row(64)), z: lego.Tensor(i32, Row(2, 64))):
+        counts = lego.load(x, SHAPE).histogram(64)
+        counts.store(y)
+        counts[None, :].broadcast_to((2, 64)).store(z)
+
+    x = np.random.default_rng(0).integers(-3, 70, SHAPE).astype(np.int32)
+    y, z = np.zeros(64, np.int32), np.zeros((2, 64), np.int32)
+    assert interp.launch(counted.mlir(), grid=1, block=block, args=[a.reshape(-1) for a in (x, y, z)]).clean
+    wanted = np.bincount(x[x >= 0], minlength=70)[:64]
+    assert np.array_equal(y, wanted) and np.array_equal(z, [wanted, wanted])
+
+
+def test_unnamed_shared_tiles_stand_beside_those_of_conversions():
+    @lego.kernel(grid=1, block=BLOCK)
+    def turned(x: lego.Tensor(f32, Row(64, 64)), y: lego.Tensor(f32, Row(64, 64))):
+        tile = lego.load(x, (64, 64))
+        tile = (tile.T + tile).sort(0)
+        held = lego.shared(f32, Row(64, 64))
+        tile.store(held)
+        lego.barrier()
+        lego.load(held, (64, 64)).store(y)
+
+    x, y = numbers(6, (64, 64)), np.zeros((64, 64), np.float32)
+    run(turned, x, y)
+    np.testing.assert_array_equal(y, np.sort(x.T + x, 0))

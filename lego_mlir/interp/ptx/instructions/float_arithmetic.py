@@ -68,7 +68,7 @@ def _finish(instruction: PtxInstruction) -> Callable[[Array], Array]:
     if "ftz" in instruction.modifiers:
         steps.append(flushed)
     if "relu" in instruction.modifiers:
-        steps.append(lambda value: np.where(value > 0, value, value.dtype.type(0)))
+        steps.append(lambda value: np.where((value > 0) | np.isnan(value), value, value.dtype.type(0)))
 
     def finish(value: Array) -> Array:
         for step in steps:

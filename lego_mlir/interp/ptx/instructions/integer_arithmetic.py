@@ -66,7 +66,13 @@ def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
     type_, function = decoder.type_of(instruction), TWO[instruction.opcode]
     if "sat" in instruction.modifiers:
         return decoder.computed(instruction, lambda a, b: _saturated(function, a, b))
-    return decoder.computed(instruction, lambda a, b: float_arithmetic.repacked(function(a, b), type_))
+    relu = "relu" in instruction.modifiers  # of min and max: none is negative
+
+    def computed(a: Array, b: Array) -> Array:
+        found = function(a, b)
+        return float_arithmetic.repacked(np.maximum(found, found.dtype.type(0)) if relu else found, type_)
+
+    return decoder.computed(instruction, computed)
 
 
 def _saturated(function: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:

@@ -90,7 +90,7 @@ def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: st
         found = lambda value: _finite(open_(value), NUMPY[to], largest)  # noqa: E731
     if "relu" in modifiers:
         plain = found
-        found = lambda value: plain(np.where(value > 0, value, value.dtype.type(0)))  # noqa: E731
+        found = lambda value: plain(np.where((value > 0) | np.isnan(value), value, value.dtype.type(0)))  # noqa: E731
     if "ftz" in modifiers:
         kept = found
         return lambda value: flushed(kept(flushed(value)))
