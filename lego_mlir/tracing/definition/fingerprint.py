@@ -47,7 +47,10 @@ IMPURE: Final = frozenset(
 IMPURE_MODULES: Final = ("numpy.random", "numpy.lib", "numpy.ctypeslib")
 REFLECTIVE: Final = frozenset(("__globals__", "__dict__", "__code__", "__closure__", "__builtins__"))
 """Attributes of anything that lead to names which are not seen here."""
-_OPTIONS: Final = ("name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance")
+_OPTIONS: Final = (
+    "name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance",
+    "arguments_fixed", "number_types", "known_sizes",
+)  # fmt: skip
 _MUTABLE: Final = (list, dict, set)
 _PLAIN: Final = (bool, int, str, bytes, complex)
 _COMPUTED: Final = frozenset(("_args", "_assumptions", "_assumptions_orig", "_assumptions0", "_mhash", "_symbols"))

@@ -45,7 +45,7 @@ class Tensor:
     Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
     integers, which are indices of another tensor, and input is drawn from it. A tensor of a packed type is one of the
     bytes that hold its elements: see `tracing.words.packed_views`. `lego.Tensor(..) | None` may be None in a call: see
-    `tracing.definition.absent`. Raises LayoutError for a refuted layout.
+    `tracing.definition.fixed_arguments`. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
