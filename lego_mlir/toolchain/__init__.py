@@ -9,7 +9,8 @@ Sections:
 
 - stages: `compile`, `stages`, `lowering`, `exchange`, `llvm`, `llvm_options`, `ptxas`, `kept`, `manifest`
 - code for GPUs: `intrinsics`, `literals`, `mathlib`, `tensor_scopes`, `block_text`, `early_loads`, `eager_uses`,
-  `loaded_words`, `masked_words`, `short_reversals`, `wide_extremes`, `sass`, `triton_text`, `nvidia_tools`
+  `loaded_words`, `masked_words`, `scaled_sums`, `short_reversals`, `wide_extremes`, `sass`, `triton_text`,
+  `nvidia_tools`
 - code for CPUs: `host_loops`, `host_warps`, `host_units`, `host_functions`, `host_divisions`, `host_rounding`,
   `host_printing`
 """

@@ -134,7 +134,15 @@ def to_ptx(text: str, target: Target) -> str:
 
 def emit(text: str, target: Target) -> str:
     """PTX of an LLVM IR module, in this process, which LLVM aborts if the target lacks an instruction."""
-    from lego_mlir.toolchain import eager_uses, early_loads, loaded_words, masked_words, short_reversals, wide_extremes
+    from lego_mlir.toolchain import (
+        eager_uses,
+        early_loads,
+        loaded_words,
+        masked_words,
+        scaled_sums,
+        short_reversals,
+        wide_extremes,
+    )
 
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
@@ -147,7 +155,7 @@ def emit(text: str, target: Target) -> str:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     optimised = str(module)
-    made = loaded_words.kept(eager_uses.ordered(early_loads.moved(optimised)))
+    made = loaded_words.kept(eager_uses.ordered(early_loads.moved(scaled_sums.fused(optimised))))
     if any(short_reversals.is_short(function.name) for function in module.functions):
         made = short_reversals.declared(made)
     if made != optimised:
