@@ -302,10 +302,12 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     return declare_tile(tracer, element, tile, name)
 
 
-def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None) -> View:
+def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None, *, scratch: bool = False) -> View:
     """A shared tile of this layout; in a loop its memory is the same in every iteration."""
     named = tracer.shared_name(name)
-    buffer = Buffer(named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None)
+    buffer = Buffer(
+        named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None, scratch=scratch
+    )
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 
@@ -316,7 +318,7 @@ def declare_scratch(tracer: Tracer, element: DType, elements: int) -> tuple[View
     All groups run the same statements at the same time, so that one tile would be shared by all of them.
     """
     groups = 1 if tracer.role is None else tracer.role.groups
-    view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None)
+    view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None, scratch=True)
     return view, group_of_role(tracer) * elements if groups > 1 else 0
 
 
